@@ -1,0 +1,67 @@
+//! Simulated clusters, in process, timed by the clock of the run: a job is done when its duration
+//! is over. Annotations of the cluster steer durations and failures.
+
+use serde_json::json;
+
+use crate::model::documents::SecretValue;
+use crate::model::job::{Installation, Outcome, Report, Verb};
+use crate::model::time::{Span, Time};
+
+use super::Work;
+
+pub fn due(work: &Work<'_>) -> Time {
+    let (name, default) = match work.job.verb {
+        Verb::Provision => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
+        Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
+        Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
+        Verb::Stop => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
+    };
+    let given = work.annotations.get(name).and_then(|text| text.parse().ok());
+    // Never over in the pass that started it, however short.
+    work.job.started.plus(given.unwrap_or(default).max(Span(1)))
+}
+
+pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
+    if now < due(work) {
+        return None;
+    }
+    let outcome = match work.job.verb {
+        Verb::Provision if fails(work) => Outcome::Failed {
+            message: format!("simulated failure of provision job {} of its pool", work.job.ordinal),
+        },
+        Verb::Provision => Outcome::Installed(installation(work)),
+        Verb::Deprovision | Verb::Start | Verb::Stop => Outcome::Done,
+    };
+    Some(Report { job: work.job.id, outcome })
+}
+
+fn fails(work: &Work<'_>) -> bool {
+    let every = work.annotations.get("poolctl.dev/fake-fail-every");
+    let every = every.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    every > 0 && work.job.ordinal % every == 0
+}
+
+/// What an installation would leave: a kubeconfig, a password and metadata.json.
+fn installation(work: &Work<'_>) -> Installation {
+    let (name, id) = (work.cluster_name, format!("{:032x}", work.job.id.0));
+    let infra_id = format!("{name}-{}", &id[..5]);
+    let cluster_id = work.job.id.to_string();
+    let server = format!("https://api.{name}.{}:6443", work.base_domain);
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "contexts": [{"name": "admin", "context": {"cluster": name, "user": "admin"}}],
+        "current-context": "admin",
+        "users": [{"name": "admin", "user": {"token": format!("fake-{id}")}}],
+    });
+    let metadata = json!({"clusterName": name, "clusterID": cluster_id, "infraID": infra_id});
+    let password = [&id[..5], &id[5..10], &id[10..15], &id[15..20]].join("-");
+    Installation {
+        infra_id,
+        cluster_id,
+        kubeconfig: SecretValue::new(format!("{kubeconfig:#}\n")),
+        password: SecretValue::new(password),
+        metadata: SecretValue::new(metadata.to_string()),
+    }
+}

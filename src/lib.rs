@@ -1,0 +1,37 @@
+//! poolctl: pools of ready OpenShift clusters, without a hub. A functional core with one door to
+//! its state. A folder says what its lines may do; a file says what they are about.
+//!
+//! | room | may | never |
+//! |---|---|---|
+//! | `commands/` | hears: one file per noun or verb, its arguments and the edit it makes | decides |
+//! | `reconcile.rs` | is the door and the pass: load, edit, rules, plan, write, commit, act | an `if` about pools |
+//! | `plan/` | decides: State + Tick to State, pure and total | touches clock, dice, disk, programs |
+//! | `rules/` | refuses: validation and invariants | changes |
+//! | `render/` | writes documents: install-config, patches | does IO |
+//! | `store/` | keeps: the only SQL | knows rules |
+//! | `drivers/` | acts, and reports what became of jobs | decides |
+//! | `output/` | shows: rows to table, json, yaml, name, jsonpath | reads the state |
+//! | `model/` | names: pure data, one file per kind | does anything |
+//! | `world.rs` | touches clock, dice and environment | decides |
+//! | `yaml.rs` | is the only YAML | knows kinds |
+//!
+//! Direction: `main -> commands -> reconcile -> { plan -> { rules, render }, store, drivers,
+//! output } -> model`; plan, store, drivers and output never name each other. `tests/architecture.rs`
+//! holds all of it against the code.
+//!
+//! Choices where the design is silent, each because it keeps the code smallest: the facts of
+//! clusters and claims are a table of their own beside their bodies (instead of an index that
+//! covers them), conditions of clusters and claims follow from the facts and are not stored, and
+//! a cluster at its attempts limit is given up at once (upstream lets a back-off pass first).
+
+//pub mod commands;
+pub mod drivers;
+pub mod model;
+//pub mod output;
+pub mod plan;
+pub mod reconcile;
+pub mod render;
+pub mod rules;
+pub mod store;
+pub mod world;
+pub mod yaml;

@@ -1,0 +1,208 @@
+//! A claim: the facts that plan reads, and how they and the wire's ClusterClaim become each other.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::condition::Condition;
+use super::documents::Subject;
+use super::meta::{Key, Meta};
+use super::time::{Span, Time};
+
+pub const OWNER: &str = "poolctl.dev/owner";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterClaim {
+    pub metadata: Meta,
+    pub spec: ClaimSpec,
+    #[serde(default, skip_serializing_if = "super::meta::is_zero")]
+    pub status: ClaimStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// The pool to take a cluster from, in the claim's namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster_pool_name: String,
+    /// How long the cluster may be kept, from when it is handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
+    /// The cluster, filled in when there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Users and groups who may use the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<Subject>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ClaimStatus {
+    /// The lifetime in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifetime: Option<Span>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claim {
+    /// Order of insertion; 0 for a new one.
+    pub id: i64,
+    pub name: String,
+    pub namespace: String,
+    pub created: Time,
+    pub pool: String,
+    pub owner: String,
+    /// As asked for.
+    pub lifetime: Option<Span>,
+    /// As in force: asked for or the pool's default, at most the pool's maximum.
+    pub effective: Option<Span>,
+    /// Name of its cluster.
+    pub cluster: Option<String>,
+    pub pending: Pending,
+    /// When `pending` last changed; for a claimed cluster, when it was handed over.
+    pub pending_since: Option<Time>,
+    pub running: ClusterRunning,
+    pub running_since: Option<Time>,
+    pub deleting: Option<Time>,
+    pub body: Option<Box<ClusterClaim>>,
+}
+
+/// The condition Pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pending {
+    #[default]
+    Initialized,
+    NoClusters,
+    Assigned,
+    Claimed,
+    PoolMissing,
+    PoolDeleting,
+}
+
+/// The condition ClusterRunning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterRunning {
+    #[default]
+    Initialized,
+    Running,
+    Resuming,
+    Deleting,
+    Deleted,
+}
+
+impl Pending {
+    pub const ALL: [Self; 6] = [
+        Self::Initialized,
+        Self::NoClusters,
+        Self::Assigned,
+        Self::Claimed,
+        Self::PoolMissing,
+        Self::PoolDeleting,
+    ];
+
+    /// status, reason, message
+    pub fn wire(self) -> [&'static str; 3] {
+        match self {
+            Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
+            Self::NoClusters => ["True", "NoClusters", "No clusters in pool are ready to be claimed"],
+            Self::Assigned => {
+                ["True", "ClusterAssigned", "Cluster assigned to ClusterClaim, awaiting claim"]
+            }
+            Self::Claimed => ["False", "ClusterClaimed", "Cluster claimed"],
+            Self::PoolMissing => ["True", "ClusterPoolNotFound", "There is no pool of that name"],
+            Self::PoolDeleting => {
+                ["True", "ClusterPoolDeleting", "The pool is being deleted and gives no more clusters"]
+            }
+        }
+    }
+}
+
+impl ClusterRunning {
+    pub const ALL: [Self; 5] =
+        [Self::Initialized, Self::Running, Self::Resuming, Self::Deleting, Self::Deleted];
+
+    /// status, reason, message
+    pub fn wire(self) -> [&'static str; 3] {
+        match self {
+            Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
+            Self::Running => ["True", "Running", "Cluster is running"],
+            Self::Resuming => ["False", "Resuming", "Waiting for cluster to be running"],
+            Self::Deleting => {
+                ["False", "ClusterDeleting", "Assigned cluster has been marked for deletion"]
+            }
+            Self::Deleted => ["False", "ClusterDeleted", "Assigned cluster has been deleted"],
+        }
+    }
+}
+
+impl Claim {
+    pub fn key(&self) -> Key {
+        Key::new(&*self.namespace, &*self.name)
+    }
+
+    pub fn pool_key(&self) -> Key {
+        Key::new(&*self.namespace, &*self.pool)
+    }
+
+    /// Waits for a cluster.
+    pub fn waits(&self) -> bool {
+        self.cluster.is_none() && self.deleting.is_none()
+    }
+
+    /// When it ends: the clock runs from the moment the cluster was handed over.
+    pub fn expires(&self) -> Option<Time> {
+        let since = self.pending_since.filter(|_| self.pending == Pending::Claimed)?;
+        Some(since.plus(self.effective?))
+    }
+
+    /// Takes the facts out of a document; what is left of it becomes the body.
+    pub fn from_wire(mut wire: ClusterClaim) -> Self {
+        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        let claim = Self {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            created: meta.creation_timestamp.take().unwrap_or_default(),
+            deleting: meta.deletion_timestamp.take(),
+            pool: std::mem::take(&mut spec.cluster_pool_name),
+            owner: meta.annotations.remove(OWNER).unwrap_or_default(),
+            lifetime: spec.lifetime.take(),
+            cluster: Some(std::mem::take(&mut spec.namespace)).filter(|name| !name.is_empty()),
+            ..Self::default()
+        };
+        wire.status = ClaimStatus::default();
+        Self { body: Some(Box::new(wire)), ..claim }
+    }
+
+    /// The whole document. Needs the body.
+    pub fn to_wire(&self) -> ClusterClaim {
+        let mut wire = self.body.as_deref().cloned().unwrap_or_default();
+        let (meta, spec) = (&mut wire.metadata, &mut wire.spec);
+        meta.name.clone_from(&self.name);
+        meta.namespace.clone_from(&self.namespace);
+        meta.creation_timestamp = Some(self.created);
+        meta.deletion_timestamp = self.deleting;
+        meta.id = self.id;
+        if !self.owner.is_empty() {
+            meta.annotations.insert(OWNER.into(), self.owner.clone());
+        }
+        spec.cluster_pool_name.clone_from(&self.pool);
+        spec.lifetime = self.lifetime;
+        spec.namespace = self.cluster.clone().unwrap_or_default();
+        wire.status = ClaimStatus { lifetime: self.effective, conditions: self.conditions() };
+        wire
+    }
+
+    pub fn conditions(&self) -> Vec<Condition> {
+        let condition = |kind, [status, reason, message]: [&str; 3], since: Option<Time>| {
+            Condition::new(kind, status, reason, message).at(since.unwrap_or(self.created))
+        };
+        vec![
+            condition("Pending", self.pending.wire(), self.pending_since),
+            condition("ClusterRunning", self.running.wire(), self.running_since),
+        ]
+    }
+}

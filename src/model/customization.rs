@@ -1,0 +1,108 @@
+//! ClusterDeploymentCustomization: patches for one cluster at a time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::meta::{Key, LocalRef, Meta};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Customization {
+    pub metadata: Meta,
+    #[serde(default)]
+    pub spec: CustomizationSpec,
+    #[serde(default)]
+    pub status: CustomizationStatus,
+    /// Who has it, from the lease row.
+    #[serde(skip)]
+    pub holder: Option<Holder>,
+}
+
+/// The cluster that holds a customization, and that cluster's pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub cluster: String,
+    pub pool: Option<Key>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CustomizationSpec {
+    /// RFC 6902 operations on the install-config.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub install_config_patches: Vec<Patch>,
+    /// RFC 6902 operations on the manifests made from it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub installer_manifest_patches: Vec<ManifestPatch>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    pub op: Op,
+    /// JSON pointer; one without its leading slash is read as if it had it.
+    #[serde(default)]
+    pub path: String,
+    /// Where move and copy take from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Any value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// The value as JSON text; wins over value.
+    #[serde(default, rename = "valueJSON", skip_serializing_if = "Option::is_none")]
+    pub value_json: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    #[default]
+    Add,
+    Remove,
+    Replace,
+    Move,
+    Copy,
+    Test,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ManifestPatch {
+    pub manifest_selector: ManifestSelector,
+    pub patches: Vec<Patch>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ManifestSelector {
+    /// Files below the installer's directory.
+    pub glob: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CustomizationStatus {
+    /// The cluster that uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_deployment_ref: Option<LocalRef>,
+    /// That cluster's pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_pool_ref: Option<LocalRef>,
+    /// The patches as they were last applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_applied_configuration: Option<String>,
+    pub conditions: Vec<Condition>,
+}
+
+impl Customization {
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        super::condition::find(&self.status.conditions, kind)
+    }
+
+    pub fn key(&self) -> Key {
+        self.metadata.key()
+    }
+}

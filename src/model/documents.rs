@@ -1,0 +1,140 @@
+//! The kinds that are kept as they came: image sets, secrets without their values, namespaces,
+//! role bindings and the settings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::meta::Meta;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterImageSet {
+    pub metadata: Meta,
+    pub spec: ImageSetSpec,
+    #[serde(default, skip_serializing)]
+    pub status: Option<serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageSetSpec {
+    /// The release image clusters are installed from.
+    pub release_image: String,
+}
+
+/// A Secret as the wire has it. Only the keys are shown again, never a value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Secret {
+    pub metadata: Meta,
+    /// Opaque, kubernetes.io/dockerconfigjson, ...
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Values in base64.
+    #[serde(default, skip_serializing)]
+    pub data: Option<BTreeMap<String, SecretValue>>,
+    /// Values as they are.
+    #[serde(default, skip_serializing)]
+    pub string_data: Option<BTreeMap<String, SecretValue>>,
+    #[serde(default, skip_serializing)]
+    pub immutable: Option<bool>,
+    /// Where each key's value is: the wire's `data` decoded, or still in the state.
+    #[serde(skip)]
+    pub values: BTreeMap<String, Stored>,
+}
+
+/// The value of a key of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stored {
+    /// As the state has it; not loaded.
+    Kept,
+    /// As the state has it.
+    Loaded(SecretValue),
+    /// To be written.
+    New(SecretValue),
+    /// To be copied from the same key of another Secret of this namespace and name.
+    CopyOf(super::meta::Key),
+}
+
+/// A value that is never printed: no Display, and a Debug that hides it.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct SecretValue(String);
+
+impl SecretValue {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for those who must write it somewhere safe.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(hidden)")
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Namespace {
+    pub metadata: Meta,
+    #[serde(default, skip_serializing)]
+    pub spec: Option<serde_json::Value>,
+    #[serde(default, skip_serializing)]
+    pub status: Option<serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RoleBinding {
+    pub metadata: Meta,
+    pub role_ref: RoleRef,
+    /// Who is bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<Subject>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RoleRef {
+    #[serde(default)]
+    pub api_group: String,
+    pub kind: String,
+    pub name: String,
+}
+
+/// A user, a group or a service account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Subject {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_group: String,
+    pub kind: String,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+}
+
+/// poolctl's own settings; the one object is named `default`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub metadata: Meta,
+    #[serde(default)]
+    pub spec: SettingsSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SettingsSpec {
+    /// Days that events of living objects are kept; 400 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_events_days: Option<u32>,
+}

@@ -1,0 +1,115 @@
+//! The kinds poolctl knows, and the words people use for them.
+
+/// A kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    ClusterPool,
+    ClusterClaim,
+    ClusterDeployment,
+    Customization,
+    ClusterImageSet,
+    Secret,
+    Namespace,
+    RoleBinding,
+    Settings,
+    Job,
+    Event,
+}
+
+struct Words {
+    kind: &'static str,
+    api_version: &'static str,
+    /// As in `pool/lab`, and what messages call it.
+    short: &'static str,
+    others: &'static [&'static str],
+}
+
+const HIVE: &str = "hive.openshift.io/v1";
+
+impl Kind {
+    pub const ALL: [Self; 11] = [
+        Self::ClusterPool,
+        Self::ClusterClaim,
+        Self::ClusterDeployment,
+        Self::Customization,
+        Self::ClusterImageSet,
+        Self::Secret,
+        Self::Namespace,
+        Self::RoleBinding,
+        Self::Settings,
+        Self::Job,
+        Self::Event,
+    ];
+
+    fn words(self) -> Words {
+        let words = |kind, api_version, short, others| Words { kind, api_version, short, others };
+        match self {
+            Self::ClusterPool => words("ClusterPool", HIVE, "clusterpool", &["pool", "cp"]),
+            Self::ClusterClaim => words("ClusterClaim", HIVE, "claim", &["clusterclaim", "cc"]),
+            Self::ClusterDeployment => {
+                words("ClusterDeployment", HIVE, "cluster", &["clusterdeployment", "cd"])
+            }
+            Self::Customization => {
+                let others: &[&str] = &["clusterdeploymentcustomization", "cdc"];
+                words("ClusterDeploymentCustomization", HIVE, "customization", others)
+            }
+            Self::ClusterImageSet => {
+                words("ClusterImageSet", HIVE, "clusterimageset", &["imageset", "imgset"])
+            }
+            Self::Secret => words("Secret", "v1", "secret", &[]),
+            Self::Namespace => words("Namespace", "v1", "namespace", &["ns"]),
+            Self::RoleBinding => {
+                words("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebinding", &[])
+            }
+            Self::Settings => words("Settings", "poolctl.dev/v1", "settings", &["setting"]),
+            Self::Job => words("Job", "poolctl.dev/v1", "job", &[]),
+            Self::Event => words("Event", "v1", "event", &["ev"]),
+        }
+    }
+
+    /// As on the wire.
+    pub fn name(self) -> &'static str {
+        self.words().kind
+    }
+
+    pub fn api_version(self) -> &'static str {
+        self.words().api_version
+    }
+
+    /// As commands print it: `clusterpool/lab`.
+    pub fn word(self) -> &'static str {
+        self.words().short
+    }
+
+    pub fn namespaced(self) -> bool {
+        !matches!(self, Self::ClusterImageSet | Self::Namespace | Self::Settings)
+    }
+
+    /// What a user may call it: singular, plural or short, in any letter case.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let word = word.to_lowercase();
+        let singular = word.strip_suffix('s').unwrap_or(&word);
+        Self::ALL.into_iter().find(|kind| {
+            let words = kind.words();
+            let mut all = std::iter::once(&words.short).chain(words.others);
+            all.any(|one| *one == word || *one == singular)
+        })
+    }
+
+    /// The kind of a manifest. Versions are not compared: the seeds spell some of them otherwise.
+    pub fn from_manifest(api_version: &str, kind: &str) -> Option<Self> {
+        let group = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let wanted = group(api_version);
+        Self::ALL.into_iter().find(|one| {
+            let modelled = !matches!(one, Self::Job | Self::Event);
+            let seeds = *one == Self::Customization && wanted.is_empty();
+            modelled && one.name() == kind && (seeds || group(one.api_version()) == wanted)
+        })
+    }
+
+    /// Every word of every kind.
+    pub fn all_words() -> Vec<&'static str> {
+        let words = Self::ALL.into_iter().map(Self::words);
+        words.flat_map(|one| std::iter::once(one.short).chain(one.others.iter().copied())).collect()
+    }
+}

@@ -1,0 +1,21 @@
+//! Names: pure data. One file per kind, and what they have in common. Never does IO, decides
+//! nothing.
+
+pub mod claim;
+pub mod cluster;
+pub mod condition;
+pub mod customization;
+pub mod deployment;
+pub mod documents;
+pub mod event;
+pub mod job;
+pub mod kind;
+pub mod meta;
+pub mod object;
+pub mod platform;
+pub mod pool;
+pub mod refusal;
+pub mod state;
+pub mod table;
+pub mod tick;
+pub mod time;

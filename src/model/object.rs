@@ -1,0 +1,153 @@
+//! An object of any kind, for what is the same with all of them.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::claim::{Claim, ClusterClaim};
+use super::cluster::Cluster;
+use super::customization::Customization;
+use super::deployment::ClusterDeployment;
+use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use super::kind::Kind;
+use super::meta::{Key, Meta};
+use super::pool::ClusterPool;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    Pool(Box<ClusterPool>),
+    Claim(Box<Claim>),
+    Cluster(Box<Cluster>),
+    Customization(Box<Customization>),
+    ImageSet(ClusterImageSet),
+    Secret(Secret),
+    Namespace(Namespace),
+    RoleBinding(RoleBinding),
+    Settings(Settings),
+}
+
+impl Object {
+    /// Reads a checked document.
+    pub fn from_wire(kind: Kind, wire: Value) -> Result<Self, serde_json::Error> {
+        fn read<T: DeserializeOwned>(mut wire: Value) -> Result<T, serde_json::Error> {
+            if let Some(fields) = wire.as_object_mut() {
+                fields.remove("apiVersion");
+                fields.remove("kind");
+            }
+            serde_json::from_value(wire)
+        }
+        Ok(match kind {
+            Kind::ClusterPool => Self::Pool(read(wire)?),
+            Kind::ClusterClaim => Self::Claim(Box::new(Claim::from_wire(read(wire)?))),
+            Kind::ClusterDeployment => Self::Cluster(Box::new(Cluster::from_wire(read(wire)?))),
+            Kind::Customization => Self::Customization(read(wire)?),
+            Kind::ClusterImageSet => Self::ImageSet(read(wire)?),
+            Kind::Secret => Self::Secret(read(wire)?),
+            Kind::Namespace => Self::Namespace(read(wire)?),
+            Kind::RoleBinding => Self::RoleBinding(read(wire)?),
+            Kind::Settings => Self::Settings(read(wire)?),
+            Kind::Job | Kind::Event => {
+                return Err(serde::de::Error::custom("is made by poolctl, not applied"));
+            }
+        })
+    }
+
+    /// The whole document. Clusters and claims need their bodies.
+    pub fn to_wire(&self) -> Value {
+        let body = match self {
+            Self::Pool(one) => serde_json::to_value(one),
+            Self::Claim(one) => serde_json::to_value(one.to_wire()),
+            Self::Cluster(one) => serde_json::to_value(one.to_wire()),
+            Self::Customization(one) => serde_json::to_value(one),
+            Self::ImageSet(one) => serde_json::to_value(one),
+            Self::Secret(one) => serde_json::to_value(one),
+            Self::Namespace(one) => serde_json::to_value(one),
+            Self::RoleBinding(one) => serde_json::to_value(one),
+            Self::Settings(one) => serde_json::to_value(one),
+        };
+        let mut wire = json!({"apiVersion": self.kind().api_version(), "kind": self.kind().name()});
+        if let (Some(wire), Ok(Value::Object(body))) = (wire.as_object_mut(), body) {
+            wire.extend(body);
+        }
+        wire
+    }
+
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Pool(_) => Kind::ClusterPool,
+            Self::Claim(_) => Kind::ClusterClaim,
+            Self::Cluster(_) => Kind::ClusterDeployment,
+            Self::Customization(_) => Kind::Customization,
+            Self::ImageSet(_) => Kind::ClusterImageSet,
+            Self::Secret(_) => Kind::Secret,
+            Self::Namespace(_) => Kind::Namespace,
+            Self::RoleBinding(_) => Kind::RoleBinding,
+            Self::Settings(_) => Kind::Settings,
+        }
+    }
+
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Claim(one) => one.key(),
+            Self::Cluster(one) => one.key(),
+            _ => self.meta().map(Meta::key).unwrap_or_default(),
+        }
+    }
+
+    /// What of the metadata the object keeps itself: all of it, but for clusters and claims.
+    pub fn meta(&self) -> Option<&Meta> {
+        match self {
+            Self::Pool(one) => Some(&one.metadata),
+            Self::Claim(one) => one.body.as_ref().map(|body| &body.metadata),
+            Self::Cluster(one) => one.body.as_ref().map(|body| &body.metadata),
+            Self::Customization(one) => Some(&one.metadata),
+            Self::ImageSet(one) => Some(&one.metadata),
+            Self::Secret(one) => Some(&one.metadata),
+            Self::Namespace(one) => Some(&one.metadata),
+            Self::RoleBinding(one) => Some(&one.metadata),
+            Self::Settings(one) => Some(&one.metadata),
+        }
+    }
+
+    pub fn meta_mut(&mut self) -> Option<&mut Meta> {
+        match self {
+            Self::Pool(one) => Some(&mut one.metadata),
+            Self::Claim(one) => one.body.as_mut().map(|body| &mut body.metadata),
+            Self::Cluster(one) => one.body.as_mut().map(|body| &mut body.metadata),
+            Self::Customization(one) => Some(&mut one.metadata),
+            Self::ImageSet(one) => Some(&mut one.metadata),
+            Self::Secret(one) => Some(&mut one.metadata),
+            Self::Namespace(one) => Some(&mut one.metadata),
+            Self::RoleBinding(one) => Some(&mut one.metadata),
+            Self::Settings(one) => Some(&mut one.metadata),
+        }
+    }
+
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
+    }
+}
+
+/// The fields of a kind with their types and help, as JSON Schema.
+pub fn schema(kind: Kind) -> Value {
+    fn of<T: JsonSchema>() -> Value {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+        });
+        settings.into_generator().into_root_schema_for::<T>().to_value()
+    }
+    match kind {
+        Kind::ClusterPool => of::<ClusterPool>(),
+        Kind::ClusterClaim => of::<ClusterClaim>(),
+        Kind::ClusterDeployment => of::<ClusterDeployment>(),
+        Kind::Customization => of::<Customization>(),
+        Kind::ClusterImageSet => of::<ClusterImageSet>(),
+        Kind::Secret => of::<Secret>(),
+        Kind::Namespace => of::<Namespace>(),
+        Kind::RoleBinding => of::<RoleBinding>(),
+        Kind::Settings => of::<Settings>(),
+        Kind::Job | Kind::Event => json!({}),
+    }
+}

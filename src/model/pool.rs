@@ -1,0 +1,187 @@
+//! ClusterPool: what a pool should be, and what it is.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::meta::{Key, LocalRef, Meta, is_zero};
+use super::platform::Platform;
+use super::time::Span;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterPool {
+    pub metadata: Meta,
+    pub spec: PoolSpec,
+    #[serde(default)]
+    pub status: PoolStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolSpec {
+    /// Annotations put on each new cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Domain below which each cluster gets its own.
+    pub base_domain: String,
+    /// How long claims may keep their clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_lifetime: Option<ClaimLifetime>,
+    /// A customization whose manifest patches every cluster of the pool gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customization_ref: Option<LocalRef>,
+    /// A claimed cluster hibernates after it has run this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hibernate_after: Option<Span>,
+    /// How waking clusters are watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hibernation_config: Option<HibernationConfig>,
+    /// The ClusterImageSet that clusters are installed from.
+    pub image_set_ref: LocalRef,
+    /// Installations tried before a cluster is given up; without it, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install_attempts_limit: Option<u32>,
+    /// A Secret whose `install-config.yaml` is the template of every cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install_config_secret_template_ref: Option<LocalRef>,
+    /// Environment of the installer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub installer_env: Vec<EnvVar>,
+    /// Customizations, each used by at most one cluster at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<Vec<InventoryEntry>>,
+    /// Labels put on each new cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Most clusters that may be installing or deprovisioning at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrent: Option<u32>,
+    /// Most clusters, claimed ones included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<u32>,
+    /// Where clusters are made; exactly one.
+    pub platform: Platform,
+    /// A Secret with `.dockerconfigjson`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_secret_ref: Option<LocalRef>,
+    /// Unclaimed clusters kept running; the rest hibernate.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub running_count: u32,
+    /// Unclaimed clusters to keep.
+    pub size: u32,
+    /// Kept and given back; poolctl makes no machine pools.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skip_machine_pools: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClaimLifetime {
+    /// Lifetime of a claim that names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Span>,
+    /// Longest lifetime of any claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<Span>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HibernationConfig {
+    /// A cluster that takes longer to wake is broken; without it, none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_timeout: Option<Span>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvVar {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<Value>,
+}
+
+/// `spec.inventory[]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InventoryEntry {
+    /// ClusterDeploymentCustomization, or nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Name of the customization, in the pool's namespace.
+    pub name: String,
+}
+
+/// What the pool has. Hive knows size, standby, ready and conditions; the rest is poolctl's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PoolStatus {
+    /// Unclaimed clusters, installing and broken ones too.
+    pub size: u32,
+    /// Unclaimed, installed, not running.
+    pub standby: u32,
+    /// Unclaimed, installed, running.
+    pub ready: u32,
+    pub installing: u32,
+    pub broken: u32,
+    pub claimed: u32,
+    pub deleting: u32,
+    /// Claims that wait.
+    pub pending: u32,
+    /// Clusters that run, claimed ones too.
+    pub running: u32,
+    /// Usable, free customizations of the inventory.
+    pub free_customizations: u32,
+    /// Random names drawn so far.
+    pub ordinal: u64,
+    /// Provision jobs started so far.
+    pub provisions: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inventory: BTreeMap<String, InventoryStatus>,
+    pub conditions: Vec<Condition>,
+}
+
+/// `status.inventory.<name>`: a customization as this pool sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InventoryStatus {
+    /// Generation of the customization when last looked at.
+    pub version: i64,
+    /// Available, Reserved, Broken by configuration, Broken by cloud, Missing or Unavailable.
+    pub status: String,
+    /// Clusters that may still be given up before the entry is broken by cloud.
+    pub attempts: u32,
+    /// This pool's cluster that uses it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster_deployment: String,
+    /// Why it cannot be used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+pub const ATTEMPTS: u32 = 3;
+
+impl ClusterPool {
+    pub fn key(&self) -> Key {
+        self.metadata.key()
+    }
+
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        super::condition::find(&self.status.conditions, kind)
+    }
+
+    /// The Secret with the credentials of its platform, if the platform names one.
+    pub fn credentials(&self) -> Option<&str> {
+        self.spec.platform.credentials()
+    }
+
+    pub fn lists(&self, customization: &str) -> bool {
+        self.spec.inventory.iter().flatten().any(|entry| entry.name == customization)
+    }
+}

@@ -1,0 +1,216 @@
+//! What a pass or an edit sees: the objects of its scope, each remembering what it was.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::claim::Claim;
+use super::cluster::Cluster;
+use super::customization::Customization;
+use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
+use super::event::Event;
+use super::job::Job;
+use super::meta::Key;
+use super::pool::ClusterPool;
+use super::table::{Owner, Row, Table};
+
+/// Which objects are looked at together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Whole,
+    /// These pools with their clusters and claims, and what they refer to by name.
+    Pools(Vec<Key>),
+}
+
+impl Scope {
+    pub fn pool(key: Key) -> Self {
+        Self::Pools(vec![key])
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct State {
+    pub pools: Table<ClusterPool>,
+    pub clusters: Table<Cluster>,
+    pub claims: Table<Claim>,
+    pub customizations: Table<Customization>,
+    pub image_sets: Table<ClusterImageSet>,
+    pub secrets: Table<Secret>,
+    pub namespaces: Table<Namespace>,
+    pub role_bindings: Table<RoleBinding>,
+    pub settings: Table<Settings>,
+    /// Live jobs, and those that ended in this pass.
+    pub jobs: Table<Job>,
+    /// Install-config templates of the pools in scope, by Secret.
+    pub templates: HashMap<Key, SecretValue>,
+    pub events: Vec<(Event, Owner)>,
+    members: HashMap<Key, Members>,
+    acting: Owner,
+}
+
+/// What belongs to a pool, as places in the tables, in order of insertion.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    pub clusters: Vec<usize>,
+    pub claims: Vec<usize>,
+}
+
+impl State {
+    /// Everything that changes from here on changes because of this pool.
+    pub fn act_for(&mut self, owner: Owner) {
+        self.pools.act_for(&owner);
+        self.clusters.act_for(&owner);
+        self.claims.act_for(&owner);
+        self.customizations.act_for(&owner);
+        self.secrets.act_for(&owner);
+        self.jobs.act_for(&owner);
+        self.acting = owner;
+    }
+
+    /// Grows whenever anything that plan may change has changed.
+    pub fn changes_made(&self) -> usize {
+        self.pools.changes_made()
+            + self.clusters.changes_made()
+            + self.claims.changes_made()
+            + self.customizations.changes_made()
+            + self.secrets.changes_made()
+            + self.jobs.changes_made()
+    }
+
+    pub fn members(&self, pool: &Key) -> Members {
+        self.members.get(pool).cloned().unwrap_or_default()
+    }
+
+    /// Names of pools that clusters or claims in scope belong to, existing or not.
+    pub fn pools_with_members(&self) -> impl Iterator<Item = &Key> {
+        self.members.keys()
+    }
+
+    pub fn load_cluster(&mut self, cluster: Cluster) {
+        let pool = cluster.pool.clone();
+        let at = self.clusters.load(cluster);
+        self.join(pool.as_deref(), at);
+    }
+
+    pub fn insert_cluster(&mut self, cluster: Cluster) -> usize {
+        let pool = cluster.pool.clone();
+        let at = self.clusters.insert(cluster);
+        self.join(pool.as_deref(), at);
+        at
+    }
+
+    fn join(&mut self, pool: Option<&Key>, at: usize) {
+        if let Some(pool) = pool {
+            self.members.entry(pool.clone()).or_default().clusters.push(at);
+        }
+    }
+
+    pub fn load_claim(&mut self, claim: Claim) {
+        let pool = claim.pool_key();
+        let at = self.claims.load(claim);
+        self.members.entry(pool).or_default().claims.push(at);
+    }
+
+    pub fn insert_claim(&mut self, claim: Claim) -> usize {
+        let pool = claim.pool_key();
+        let at = self.claims.insert(claim);
+        self.members.entry(pool).or_default().claims.push(at);
+        at
+    }
+
+    /// A claim that waits may be sent to another pool.
+    pub fn move_claim(&mut self, at: usize, pool: &str) {
+        let Some(old) = self.claims.get(at).map(Claim::pool_key) else { return };
+        self.claims.update(at, |claim| claim.pool = pool.to_owned());
+        let new = Key::new(&*old.namespace, pool);
+        self.members.entry(old).or_default().claims.retain(|one| *one != at);
+        self.members.entry(new).or_default().claims.push(at);
+    }
+
+    pub fn cluster(&self, name: &str) -> Option<usize> {
+        self.clusters.find(&Key::new("", name))
+    }
+
+    pub fn live_job(&self, cluster: &str) -> Option<(usize, &Job)> {
+        let at = self.jobs.find(&Key::new("", cluster))?;
+        Some((at, self.jobs.get(at).filter(|job| job.ended.is_none())?))
+    }
+
+    pub fn event(&mut self, event: Event) {
+        let owner = self.acting.clone();
+        self.events.push((event, owner));
+    }
+
+    /// Whose changes there are, the commands' own first.
+    pub fn owners(&self) -> Vec<Owner> {
+        let mut owners: Vec<Owner> = vec![None];
+        let pools = self.pools.difference().map(|one| one.owner);
+        let clusters = self.clusters.difference().map(|one| one.owner);
+        let claims = self.claims.difference().map(|one| one.owner);
+        let customizations = self.customizations.difference().map(|one| one.owner);
+        let secrets = self.secrets.difference().map(|one| one.owner);
+        let jobs = self.jobs.difference().map(|one| one.owner);
+        let events = self.events.iter().map(|(_, owner)| owner);
+        let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
+        let mut seen = std::collections::HashSet::new();
+        for owner in tables.chain(jobs).chain(events).flatten() {
+            if seen.insert(Rc::clone(owner)) {
+                owners.push(Some(Rc::clone(owner)));
+            }
+        }
+        owners
+    }
+
+    pub fn is_unchanged(&self) -> bool {
+        self.events.is_empty()
+            && self.pools.difference().next().is_none()
+            && self.clusters.difference().next().is_none()
+            && self.claims.difference().next().is_none()
+            && self.customizations.difference().next().is_none()
+            && self.secrets.difference().next().is_none()
+            && self.jobs.difference().next().is_none()
+            && self.image_sets.difference().next().is_none()
+            && self.namespaces.difference().next().is_none()
+            && self.role_bindings.difference().next().is_none()
+            && self.settings.difference().next().is_none()
+    }
+}
+
+macro_rules! found_by_metadata {
+    ($($kind:ty),*) => {
+        $(impl Row for $kind {
+            fn key(&self) -> Key {
+                self.metadata.key()
+            }
+        })*
+    };
+}
+found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
+found_by_metadata!(Namespace, RoleBinding, Settings);
+
+impl Row for Cluster {
+    /// A cluster's name is unique over the state.
+    fn key(&self) -> Key {
+        Key::new("", &*self.name)
+    }
+}
+
+impl Row for Claim {
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+}
+
+impl Row for Job {
+    /// At most one live job per object.
+    fn key(&self) -> Key {
+        Key::new("", &*self.object)
+    }
+}
+
+/// Names in use beyond the scope. Read only.
+pub trait NameBook {
+    /// Whether any cluster object has this name.
+    fn cluster_exists(&self, name: &str) -> bool;
+    /// The cluster object that has this name in DNS.
+    fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String>;
+}

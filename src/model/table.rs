@@ -1,0 +1,161 @@
+//! Rows that remember what they were: the difference is read off at the end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::meta::Key;
+
+/// Something that is found by its key.
+pub trait Row: Clone + PartialEq {
+    fn key(&self) -> Key;
+}
+
+/// The pool on whose behalf a row changes; none for what a command edits itself.
+pub type Owner = Option<Rc<Key>>;
+
+#[derive(Debug)]
+pub struct Table<T> {
+    rows: Vec<Option<T>>,
+    index: HashMap<Key, usize>,
+    before: BTreeMap<usize, (Option<T>, Owner)>,
+    owner: Owner,
+    changes: usize,
+}
+
+/// A row that is not what it was.
+#[derive(Debug)]
+pub struct Change<'a, T> {
+    pub owner: &'a Owner,
+    pub before: Option<&'a T>,
+    pub after: Option<&'a T>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        let (rows, index, before) = (Vec::new(), HashMap::new(), BTreeMap::new());
+        Self { rows, index, before, owner: None, changes: 0 }
+    }
+}
+
+impl<T: Row> Table<T> {
+    /// Takes a row as the store has it: no change.
+    pub fn load(&mut self, row: T) -> usize {
+        self.index.insert(row.key(), self.rows.len());
+        self.rows.push(Some(row));
+        self.rows.len() - 1
+    }
+
+    /// Puts a body or another lazily loaded part into a row: no change.
+    pub fn fill(&mut self, at: usize, put: impl FnOnce(&mut T)) {
+        if let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) {
+            put(row);
+        }
+    }
+
+    pub fn find(&self, key: &Key) -> Option<usize> {
+        self.index.get(key).copied()
+    }
+
+    pub fn by_key(&self, key: &Key) -> Option<&T> {
+        self.get(self.find(key)?)
+    }
+
+    pub fn get(&self, at: usize) -> Option<&T> {
+        self.rows.get(at)?.as_ref()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)))
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &T> {
+        self.rows.iter().flatten()
+    }
+
+    pub fn act_for(&mut self, owner: &Owner) {
+        self.owner.clone_from(owner);
+    }
+
+    /// How often a row was changed so far.
+    pub fn changes_made(&self) -> usize {
+        self.changes
+    }
+
+    pub fn insert(&mut self, row: T) -> usize {
+        let at = self.load(row);
+        self.before.insert(at, (None, self.owner.clone()));
+        self.changes += 1;
+        at
+    }
+
+    /// Edits a row. The key must stay. Says whether anything changed.
+    pub fn update(&mut self, at: usize, edit: impl FnOnce(&mut T)) -> bool {
+        let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) else { return false };
+        let old = row.clone();
+        edit(row);
+        let changed = *row != old;
+        if changed {
+            self.remember(at, Some(old));
+        }
+        changed
+    }
+
+    pub fn remove(&mut self, at: usize) {
+        let Some(old) = self.rows.get_mut(at).and_then(Option::take) else { return };
+        self.index.remove(&old.key());
+        self.remember(at, Some(old));
+    }
+
+    fn remember(&mut self, at: usize, old: Option<T>) {
+        let owner = self.owner.clone();
+        let entry = self.before.entry(at).or_insert((old, None));
+        entry.1 = owner;
+        self.changes += 1;
+    }
+
+    /// Whether a row of this key was there and is not any more.
+    pub fn was_removed(&self, key: &Key) -> bool {
+        let gone = |at: &usize, old: &T| self.rows[*at].is_none() && old.key() == *key;
+        self.find(key).is_none()
+            && self.before.iter().any(|(at, (old, _))| old.as_ref().is_some_and(|old| gone(at, old)))
+    }
+
+    pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
+        self.before.iter().filter_map(|(at, (before, owner))| {
+            let (before, after) = (before.as_ref(), self.rows[*at].as_ref());
+            (before != after).then_some(Change { owner, before, after })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Row for (u8, u8) {
+        fn key(&self) -> Key {
+            Key::new("", self.0.to_string())
+        }
+    }
+
+    #[test]
+    fn the_difference_is_what_really_changed() {
+        let mut table = Table::default();
+        let [a, b, c] = [(1, 0), (2, 0), (3, 0)].map(|row| table.load(row));
+        table.update(a, |row| row.1 = 5);
+        table.update(a, |row| row.1 = 0);
+        table.update(b, |row| row.1 = 7);
+        table.remove(c);
+        let passing = table.insert((4, 0));
+        table.remove(passing);
+        table.insert((5, 0));
+        let found: Vec<_> = table.difference().map(|one| (one.before, one.after)).collect();
+        let expected = [
+            (Some(&(2, 0)), Some(&(2, 7))),
+            (Some(&(3, 0)), None),
+            (None, Some(&(5, 0))),
+        ];
+        assert_eq!(found, expected);
+        assert!(table.was_removed(&Key::new("", "3")) && !table.was_removed(&Key::new("", "2")));
+    }
+}

@@ -1,0 +1,198 @@
+//! Instants and durations as the wire spells them. Never reads a clock.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+const MICROS: i64 = 1_000_000;
+
+/// An instant: microseconds since 1970-01-01 UTC. The wire has whole seconds (RFC 3339).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub i64);
+
+/// A length of time in microseconds, never negative. The wire has Go's form, `8h0m0s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub i64);
+
+impl Time {
+    #[must_use]
+    pub fn plus(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+
+    /// Zero when `earlier` is later: no age is negative.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0).max(0))
+    }
+}
+
+impl Span {
+    #[must_use]
+    pub const fn seconds(seconds: i64) -> Self {
+        Self(seconds * MICROS)
+    }
+
+    #[must_use]
+    pub const fn minutes(minutes: i64) -> Self {
+        Self::seconds(minutes * 60)
+    }
+
+    #[must_use]
+    pub const fn hours(hours: i64) -> Self {
+        Self::minutes(hours * 60)
+    }
+
+    /// As tables show it: the two largest units, `3d4h`, `18m`, `5s`.
+    pub fn short(self) -> String {
+        let seconds = self.0 / MICROS;
+        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+        match seconds {
+            ..120 => format!("{seconds}s"),
+            120..600 if seconds % 60 != 0 => format!("{minutes}m{}s", seconds % 60),
+            120..7200 => format!("{minutes}m"),
+            7200..86400 if minutes % 60 != 0 => format!("{hours}h{}m", minutes % 60),
+            7200..172_800 => format!("{hours}h"),
+            172_800..864_000 if hours % 24 != 0 => format!("{days}d{}h", hours % 24),
+            _ => format!("{days}d"),
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instant = jiff::Timestamp::from_second(self.0.div_euclid(MICROS)).unwrap_or_default();
+        write!(out, "{instant}")
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse::<jiff::Timestamp>()
+            .map(|instant| Self(instant.as_microsecond()))
+            .map_err(|_| format!("`{text}` is not a time like 2026-01-31T08:00:00Z"))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, micros) = (self.0 / MICROS, self.0 % MICROS);
+        let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        if hours > 0 {
+            write!(out, "{hours}h")?;
+        }
+        if hours > 0 || minutes > 0 {
+            write!(out, "{minutes}m")?;
+        }
+        if micros == 0 {
+            return write!(out, "{rest}s");
+        }
+        let fraction = format!("{micros:06}");
+        write!(out, "{rest}.{}s", fraction.trim_end_matches('0'))
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    /// `90s 30m 8h 2d 1w 1h30m 1.5h`, and Go's `8h0m0s`, `300ms`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a duration like 90s, 30m, 8h, 2d or 1h30m");
+        let (mut rest, mut total) = (text, 0_f64);
+        if rest.is_empty() {
+            return Err(wrong());
+        }
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+            let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+            rest = &rest[digits..];
+            let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+            total += number * unit(&rest[..end]).ok_or_else(wrong)?;
+            rest = &rest[end..];
+        }
+        // A century is more than any lease, and far from where i64 ends.
+        if total > 100.0 * 365.0 * 86400.0 * 1e6 {
+            return Err(format!("`{text}` is longer than 100 years"));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "bounded just above")]
+        Ok(Self(total.round() as i64))
+    }
+}
+
+/// Microseconds in a unit.
+fn unit(name: &str) -> Option<f64> {
+    Some(match name {
+        "ns" => 1e-3,
+        "us" | "µs" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        "h" => 3600e6,
+        "d" => 86400e6,
+        "w" => 7.0 * 86400e6,
+        _ => return None,
+    })
+}
+
+macro_rules! on_the_wire_a_string {
+    ($type:ty, $format:literal) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = Cow::<'de, str>::deserialize(from)?;
+                text.parse().map_err(de::Error::custom)
+            }
+        }
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                $format.into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string", "format": $format})
+            }
+        }
+    };
+}
+on_the_wire_a_string!(Time, "date-time");
+on_the_wire_a_string!(Span, "duration");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_and_as_people_write_them() {
+        for (text, seconds, go) in [
+            ("90s", 90, "1m30s"),
+            ("8h", 28800, "8h0m0s"),
+            ("8h0m0s", 28800, "8h0m0s"),
+            ("1.5h", 5400, "1h30m0s"),
+            ("2d", 172_800, "48h0m0s"),
+            ("1w", 604_800, "168h0m0s"),
+            ("1h30m", 5400, "1h30m0s"),
+            ("0s", 0, "0s"),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!((span, span.to_string().as_str()), (Span::seconds(seconds), go), "{text}");
+        }
+        assert_eq!("300ms".parse::<Span>().unwrap().to_string(), "0.3s");
+        for wrong in ["", "10", "-1h", "1x", "h", "1h-", "99999999h", "1..5h"] {
+            assert!(wrong.parse::<Span>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ages_have_two_units() {
+        for (seconds, age) in [(5, "5s"), (130, "2m10s"), (1080, "18m"), (273_600, "3d4h")] {
+            assert_eq!(Span::seconds(seconds).short(), age);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Sorts a pool's clusters into what can be done with them.
+
+use crate::model::claim::Claim;
+use crate::model::cluster::{Cluster, Power};
+use crate::model::pool::ClusterPool;
+use crate::model::state::State;
+use crate::model::time::Time;
+
+use super::version::pool_version;
+
+/// Places in the table of clusters.
+#[derive(Debug, Default)]
+pub struct Buckets {
+    pub deleting: Vec<usize>,
+    /// To be removed by the pool: released, evicted, or their customization left the inventory.
+    pub marked: Vec<usize>,
+    pub claimed: Vec<usize>,
+    /// Newest first.
+    pub installing: Vec<usize>,
+    /// Oldest first, as are the following.
+    pub standby: Vec<usize>,
+    pub ready: Vec<usize>,
+    pub broken: Vec<usize>,
+    /// Unclaimed ones without a version.
+    pub unknown: Vec<usize>,
+    /// Unclaimed ones of another version.
+    pub mismatched: Vec<usize>,
+    /// Never claimed and deprovisioning.
+    pub unclaimed_deleting: usize,
+    pub total: usize,
+    /// Claims that wait, first come first.
+    pub waiting: Vec<usize>,
+}
+
+impl Buckets {
+    /// Clusters nobody has, broken ones too.
+    pub fn unclaimed(&self) -> usize {
+        self.usable() + self.broken.len()
+    }
+
+    pub fn usable(&self) -> usize {
+        self.installing.len() + self.standby.len() + self.ready.len()
+    }
+
+    pub fn stale(&self) -> impl Iterator<Item = usize> {
+        self.unknown.iter().chain(&self.mismatched).copied()
+    }
+}
+
+pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
+    let version = pool_version(pool);
+    let members = state.members(&pool.key());
+    let mut sorted = Buckets::default();
+    for at in members.clusters {
+        let Some(cluster) = state.clusters.get(at) else { continue };
+        sorted.total += 1;
+        put(&mut sorted, pool, cluster, at, now);
+        let in_pool = cluster.deleting.is_none() && !cluster.marked && cluster.claim.is_none();
+        if in_pool && !removed(pool, cluster) {
+            match cluster.version.as_deref() {
+                None | Some("") => sorted.unknown.push(at),
+                Some(made) if made != version => sorted.mismatched.push(at),
+                Some(_) => {}
+            }
+        }
+    }
+    let waits = |at: &usize| state.claims.get(*at).is_some_and(Claim::waits);
+    sorted.waiting = members.claims.into_iter().filter(waits).collect();
+    let age = |at: &usize| state.clusters.get(*at).map(|cluster| cluster.created);
+    // Members come in order of insertion, and the sorts are stable: that breaks ties.
+    for oldest_first in [
+        &mut sorted.standby,
+        &mut sorted.ready,
+        &mut sorted.broken,
+        &mut sorted.unknown,
+        &mut sorted.mismatched,
+    ] {
+        oldest_first.sort_by_key(age);
+    }
+    sorted.installing.sort_by_key(age);
+    sorted.installing.reverse();
+    sorted.waiting.sort_by_key(|at| state.claims.get(*at).map(|claim| claim.created));
+    sorted
+}
+
+fn put(sorted: &mut Buckets, pool: &ClusterPool, cluster: &Cluster, at: usize, now: Time) {
+    if cluster.claim.is_some() {
+        sorted.claimed.push(at);
+    }
+    if cluster.deleting.is_some() {
+        sorted.unclaimed_deleting += usize::from(cluster.claim.is_none());
+        sorted.deleting.push(at);
+    } else if cluster.marked || (cluster.claim.is_none() && removed(pool, cluster)) {
+        sorted.marked.push(at);
+    } else if cluster.claim.is_some() {
+    } else if is_broken(pool, cluster, now) {
+        sorted.broken.push(at);
+    } else if !cluster.installed() {
+        sorted.installing.push(at);
+    } else if cluster.power == Power::Running {
+        sorted.ready.push(at);
+    } else {
+        sorted.standby.push(at);
+    }
+}
+
+/// Whether its customization is no longer in the inventory.
+fn removed(pool: &ClusterPool, cluster: &Cluster) -> bool {
+    let name = cluster.customization.as_deref();
+    pool.spec.inventory.is_some() && name.is_some_and(|name| !pool.lists(name))
+}
+
+pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
+    cluster.stopped || timeout(pool, cluster).is_some_and(|end| now >= end)
+}
+
+/// When a cluster that is waking counts as broken.
+fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
+    let limit = pool.spec.hibernation_config.as_ref()?.resume_timeout.filter(|span| span.0 > 0)?;
+    let waking = cluster.installed() && cluster.power == Power::Starting;
+    (waking && cluster.wants() == Power::Running && cluster.claim.is_none())
+        .then(|| cluster.power_since.map(|since| since.plus(limit)))?
+}
+
+pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {
+    let members = state.members(&pool.key()).clusters.into_iter();
+    let clusters = members.filter_map(|at| state.clusters.get(at));
+    clusters.filter(|one| one.deleting.is_none()).filter_map(|one| timeout(pool, one)).collect()
+}

@@ -1,0 +1,305 @@
+//! Makes clusters for a pool: a name, a customization, an install-config, copies of its secrets.
+
+use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::model::cluster::{Cluster, Driver};
+use crate::model::condition::{self, Condition};
+use crate::model::customization::{Customization, Holder};
+use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
+use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::meta::{Key, LocalRef, Meta};
+use crate::model::pool::ClusterPool;
+use crate::model::state::{NameBook, State};
+use crate::model::tick::Tick;
+use crate::render::install_config::{self, Rendered};
+
+use super::customizations::{BROKEN_BY_CONFIGURATION, UNAVAILABLE, broken_by_configuration, free};
+use super::version::pool_version;
+use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
+
+/// What is the same for every cluster that is made in one go.
+struct Batch<'a> {
+    pool: ClusterPool,
+    base: Value,
+    version: Rc<str>,
+    key: Rc<Key>,
+    names: &'a dyn NameBook,
+    /// Names in DNS given in this batch.
+    taken: HashSet<(String, String)>,
+    /// Entries that turned out unusable: status and why.
+    unusable: BTreeMap<String, (&'static str, String)>,
+}
+
+/// The install-config of a pool before any patch: its template, or one made from its platform.
+pub fn recipe(state: &State, pool: &ClusterPool) -> Result<Value, String> {
+    let template = pool.spec.install_config_secret_template_ref.as_ref();
+    let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
+    let template = template.and_then(|key| state.templates.get(&key));
+    install_config::base(&pool.spec, template)
+}
+
+/// Makes up to `number` clusters and says how many it made.
+pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn NameBook) -> usize {
+    let Some(pool) = state.pools.get(at) else { return 0 };
+    if !dependencies::missing(state, pool).is_empty() {
+        return 0;
+    }
+    let Ok(base) = recipe(state, pool) else { return 0 };
+    let version = pool_version(pool).into();
+    let (pool, key) = (pool.clone(), Rc::new(pool.key()));
+    let (taken, unusable) = (HashSet::new(), BTreeMap::new());
+    let mut batch = Batch { pool, base, version, key, names, taken, unusable };
+    let made = if batch.pool.spec.inventory.is_some() {
+        let usable = free(&batch.pool).chain(broken_by_configuration(&batch.pool));
+        let candidates: Vec<String> = usable.map(str::to_owned).collect();
+        let mut made = 0;
+        for name in candidates {
+            if made == number {
+                break;
+            }
+            let key = Key::new(&*batch.key.namespace, &*name);
+            if let Some(found) = state.customizations.find(&key) {
+                made += usize::from(with_customization(state, &mut batch, found, tick));
+            }
+        }
+        made
+    } else {
+        (0..number).filter(|_| plain(state, &mut batch, tick)).count()
+    };
+    write_back(state, at, batch);
+    made
+}
+
+fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
+    let ordinal = batch.pool.status.ordinal;
+    let news = |pool: &ClusterPool| {
+        let differs = |(name, (status, message)): (&String, &(&'static str, String))| {
+            pool.status
+                .inventory
+                .get(name)
+                .is_none_or(|known| known.status != *status || known.message != *message)
+        };
+        pool.status.ordinal != ordinal || batch.unusable.iter().any(differs)
+    };
+    if state.pools.get(at).is_some_and(news) {
+        state.pools.update(at, |pool| {
+            pool.status.ordinal = ordinal;
+            for (name, (status, message)) in batch.unusable {
+                if let Some(entry) = pool.status.inventory.get_mut(&name) {
+                    (entry.status, entry.message) = (status.to_owned(), message);
+                }
+            }
+        });
+    }
+}
+
+fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
+    let name = draw_name(state, batch, tick);
+    match install_config::render(&batch.base, &name, &[], &batch.pool) {
+        Ok(rendered) => {
+            insert(state, batch, name, None, rendered, tick);
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Makes a cluster with a customization, or notes why it cannot be used.
+fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick: &Tick) -> bool {
+    let Some(one) = state.customizations.get(at).filter(|one| one.holder.is_none()) else {
+        return false;
+    };
+    let entry = one.metadata.name.clone();
+    let patches = &one.spec.install_config_patches;
+    let drawn = batch.pool.status.ordinal;
+    let name = draw_name(state, batch, tick);
+    let rendered = install_config::render(&batch.base, &name, patches, &batch.pool);
+    let refused = match rendered {
+        Err(message) => {
+            note_broken(state, at, &message, tick);
+            Some((BROKEN_BY_CONFIGURATION, message))
+        }
+        Ok(rendered) => match holder(state, batch, &rendered) {
+            Some(by) => {
+                let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
+                let message = format!("Cluster {by} has the name {name}.{domain}");
+                Some((UNAVAILABLE, message))
+            }
+            None => {
+                insert(state, batch, name, Some(at), rendered, tick);
+                None
+            }
+        },
+    };
+    let Some((status, message)) = refused else { return true };
+    // A name that was not used is not drawn: a second look changes nothing.
+    batch.pool.status.ordinal = drawn;
+    let known = batch.pool.status.inventory.get(&entry);
+    if known.is_none_or(|known| known.message != message) {
+        let text = format!("Customization {entry}: {message}");
+        warn(state, tick, "CustomizationUnusable", (POOL, (*batch.key).clone()), text);
+    }
+    batch.unusable.insert(entry, (status, message));
+    false
+}
+
+fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
+    let new = Condition::new("ApplySucceeded", "False", "BrokenBySyntax", message);
+    let Some(one) = state.customizations.get(at) else { return };
+    let mut conditions = one.status.conditions.clone();
+    if condition::set(&mut conditions, new, tick.now) {
+        state.customizations.update(at, |one| one.status.conditions = conditions);
+    }
+}
+
+/// Who has a name in DNS: in this batch, in this pass, or beyond the scope.
+fn holder(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
+    let name = (rendered.cluster_name.clone(), rendered.base_domain.clone());
+    if batch.taken.contains(&name) {
+        return Some("of this pool".into());
+    }
+    let found = batch.names.holder(&name.0, &name.1)?;
+    (!state.clusters.was_removed(&Key::new("", &*found))).then_some(found)
+}
+
+/// `<pool>-<5 random characters>`, never one that is in use.
+fn draw_name(state: &State, batch: &mut Batch<'_>, tick: &Tick) -> String {
+    let pool = &mut batch.pool;
+    loop {
+        pool.status.ordinal += 1;
+        let suffix = tick.suffix("cluster", &pool.metadata.uid, pool.status.ordinal);
+        let name = bounded(&pool.metadata.name, &suffix);
+        if state.cluster(&name).is_none() && !batch.names.cluster_exists(&name) {
+            return name;
+        }
+    }
+}
+
+/// A cluster's name is a DNS label: a long pool name is cut and told apart by its hash.
+fn bounded(pool: &str, suffix: &str) -> String {
+    if pool.len() + 1 + suffix.len() <= 63 {
+        return format!("{pool}-{suffix}");
+    }
+    let mut hash = 0x811c_9dc5_u32;
+    for byte in pool.bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    }
+    format!("{}-{hash:08x}-{suffix}", &pool[..48])
+}
+
+fn insert(
+    state: &mut State,
+    batch: &mut Batch<'_>,
+    name: String,
+    customization: Option<usize>,
+    rendered: Rendered,
+    tick: &Tick,
+) {
+    let spec = &batch.pool.spec;
+    batch.taken.insert((rendered.cluster_name.clone(), rendered.base_domain.clone()));
+    let customization_name = customization
+        .and_then(|at| state.customizations.get(at))
+        .map(|one: &Customization| one.metadata.name.clone());
+    let mut wire = document(batch, &name, tick);
+    for secret in secrets(batch, &name, rendered.text, &mut wire) {
+        state.secrets.insert(secret);
+    }
+    let cluster = Cluster {
+        created: tick.now,
+        driver: Driver::Fake,
+        pool: Some(Rc::clone(&batch.key)),
+        customization: customization_name,
+        version: Some(Rc::clone(&batch.version)),
+        cluster_name: rendered.cluster_name,
+        base_domain: rendered.base_domain,
+        attempts_limit: spec.install_attempts_limit.or_else(|| spec.inventory.as_ref().map(|_| 1)),
+        ..Cluster::from_wire(wire)
+    };
+    let mut message = format!("Made for pool {}", batch.key.name);
+    if let Some(at) = customization {
+        let holder = Holder { cluster: name.clone(), pool: Some((*batch.key).clone()) };
+        state.customizations.update(at, |one| one.holder = Some(holder));
+        let used = cluster.customization.clone().unwrap_or_default();
+        message += &format!(" with customization {used}");
+        let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));
+        say(state, tick, "Reserved", object, format!("Leased to cluster {name}"));
+    }
+    state.insert_cluster(cluster);
+    say(state, tick, "ClusterCreated", (CLUSTER, Key::new(&*name, &*name)), message);
+}
+
+fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
+    let (pool, spec) = (&batch.pool, &batch.pool.spec);
+    let mut labels = spec.labels.clone();
+    for (label, value) in [
+        ("hive.openshift.io/clusterpool-namespace", &pool.metadata.namespace),
+        ("hive.openshift.io/clusterpool-name", &pool.metadata.name),
+        ("hive.openshift.io/cluster-platform", &spec.platform.name().to_owned()),
+    ] {
+        labels.insert(label.into(), value.clone());
+    }
+    let metadata = Meta {
+        name: name.into(),
+        namespace: name.into(),
+        uid: tick.uid("uid", &pool.metadata.uid, pool.status.ordinal).to_string(),
+        generation: 1,
+        labels,
+        annotations: spec.annotations.clone(),
+        ..Meta::default()
+    };
+    let provisioning = Provisioning {
+        image_set_ref: Some(spec.image_set_ref.clone()),
+        customization_ref: spec.customization_ref.clone(),
+        installer_env: spec.installer_env.clone(),
+        ..Provisioning::default()
+    };
+    let spec = DeploymentSpec {
+        platform: spec.platform.clone(),
+        hibernate_after: spec.hibernate_after,
+        provisioning: Some(provisioning),
+        ..DeploymentSpec::default()
+    };
+    ClusterDeployment { metadata, spec, ..ClusterDeployment::default() }
+}
+
+/// The install-config, and copies of the pool's secrets: destroying the cluster needs its own.
+fn secrets(
+    batch: &Batch<'_>,
+    name: &str,
+    install_config: SecretValue,
+    wire: &mut ClusterDeployment,
+) -> Vec<Secret> {
+    let secret = |what: &str, values: BTreeMap<String, Stored>| Secret {
+        metadata: Meta {
+            name: format!("{name}-{what}"),
+            namespace: name.to_owned(),
+            generation: 1,
+            creation_timestamp: wire.metadata.creation_timestamp,
+            ..Meta::default()
+        },
+        values,
+        ..Secret::default()
+    };
+    let config = BTreeMap::from([("install-config.yaml".into(), Stored::New(install_config))]);
+    let mut all = vec![secret("install-config", config)];
+    let copy = |from: &str| {
+        let from = Key::new(&*batch.key.namespace, from);
+        BTreeMap::from([(String::new(), Stored::CopyOf(from))])
+    };
+    if let Some(pull_secret) = &batch.pool.spec.pull_secret_ref {
+        all.push(secret("pull-secret", copy(&pull_secret.name)));
+        wire.spec.pull_secret_ref = Some(LocalRef::to(format!("{name}-pull-secret")));
+    }
+    if let Some(credentials) = batch.pool.credentials() {
+        all.push(secret("creds", copy(credentials)));
+        wire.spec.platform.set_credentials(&format!("{name}-creds"));
+    }
+    if let Some(provisioning) = &mut wire.spec.provisioning {
+        let reference = LocalRef::to(format!("{name}-install-config"));
+        provisioning.install_config_secret_ref = Some(reference);
+    }
+    all
+}

@@ -1,0 +1,140 @@
+//! Claims and clusters name each other: half-written pairs are completed, claims that go take
+//! their cluster with them, and the conditions of claims say how things stand.
+
+use crate::model::claim::{Claim, ClusterRunning, Pending};
+use crate::model::cluster::{Cluster, Power};
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::{CLAIM, CLUSTER, say, warn};
+
+pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
+    let members = state.members(pool);
+    for at in members.claims {
+        let Some(claim) = state.claims.get(at) else { continue };
+        if claim.deleting.is_some() {
+            release(state, at, tick);
+        } else if claim.cluster.is_some() {
+            check(state, at, tick);
+        }
+    }
+    for at in members.clusters {
+        let Some(cluster) = state.clusters.get(at) else { continue };
+        let Some(claim) = cluster.claim_key().and_then(|key| state.claims.find(&key)) else {
+            continue;
+        };
+        let name = cluster.name.clone();
+        let unset = |claim: &Claim| claim.cluster.is_none() && claim.pool_key() == *pool;
+        if state.claims.get(claim).is_some_and(unset) {
+            state.claims.update(claim, |claim| {
+                claim.cluster = Some(name);
+                claim.pending = Pending::Assigned;
+                claim.pending_since = Some(tick.now);
+            });
+        }
+    }
+}
+
+/// A claim that is being deleted marks its cluster, and goes when the cluster is gone.
+fn release(state: &mut State, at: usize, tick: &Tick) {
+    let Some(claim) = state.claims.get(at) else { return };
+    let key = claim.key();
+    let cluster = claim.cluster.as_deref().and_then(|name| state.cluster(name));
+    let mine = |cluster: &Cluster| cluster.claim_key().as_ref() == Some(&key);
+    match cluster.and_then(|at| state.clusters.get(at).map(|one| (at, one))) {
+        Some((at, cluster)) if mine(cluster) => {
+            if !cluster.marked && cluster.deleting.is_none() {
+                let object = (CLUSTER, cluster.key());
+                state.clusters.update(at, |cluster| cluster.marked = true);
+                say(state, tick, "ClusterReleased", object, format!("Released by claim {}", key.name));
+            }
+        }
+        _ => {
+            state.claims.remove(at);
+            say(state, tick, "ClaimDeleted", (CLAIM, key), "Claim is gone".into());
+        }
+    }
+}
+
+/// A claim names a cluster that does not name it back.
+fn check(state: &mut State, at: usize, tick: &Tick) {
+    let Some(claim) = state.claims.get(at) else { return };
+    let key = claim.key();
+    let Some(cluster) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
+        return;
+    };
+    let Some(found) = state.clusters.get(cluster) else { return };
+    let same_pool = found.pool.as_deref() == Some(&claim.pool_key());
+    match found.claim.as_deref() {
+        Some(name) if name == key.name && same_pool => {}
+        None if same_pool && found.deleting.is_none() && !found.marked && !found.stopped => {
+            state.clusters.update(cluster, |cluster| {
+                cluster.claim = Some(key.name.clone());
+                cluster.claimed_at.get_or_insert(tick.now);
+                cluster.power_wanted = Power::Running;
+            });
+        }
+        _ => {
+            let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);
+            state.claims.update(at, |claim| {
+                claim.cluster = None;
+                claim.pending = Pending::NoClusters;
+                claim.pending_since = Some(tick.now);
+                claim.running = ClusterRunning::Initialized;
+            });
+            warn(state, tick, "AssignmentConflict", (CLAIM, key), message);
+        }
+    }
+}
+
+/// How each claim stands, in Hive's conditions.
+pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
+    for at in state.members(pool).claims {
+        let Some(claim) = state.claims.get(at) else { continue };
+        let (pending, running) = stand(state, claim);
+        let key = claim.key();
+        let cluster = claim.cluster.clone().unwrap_or_default();
+        let handed_over = pending == Pending::Claimed && claim.pending != Pending::Claimed;
+        if (claim.pending, claim.running) == (pending, running) {
+            continue;
+        }
+        let waits_no_more = claim.pending.wire()[0] != pending.wire()[0];
+        state.claims.update(at, |claim| {
+            if waits_no_more || claim.pending_since.is_none() {
+                claim.pending_since = Some(tick.now);
+            }
+            if claim.running != running {
+                claim.running_since = Some(tick.now);
+            }
+            (claim.pending, claim.running) = (pending, running);
+        });
+        if handed_over {
+            say(state, tick, "ClusterClaimed", (CLAIM, key), format!("Has cluster {cluster}"));
+        }
+    }
+}
+
+fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
+    let Some(name) = claim.cluster.as_deref() else {
+        let pending = match state.pools.by_key(&claim.pool_key()) {
+            None => Pending::PoolMissing,
+            Some(pool) if pool.metadata.deletion_timestamp.is_some() => Pending::PoolDeleting,
+            Some(_) => Pending::NoClusters,
+        };
+        return (pending, claim.running);
+    };
+    let Some(cluster) = state.cluster(name).and_then(|at| state.clusters.get(at)) else {
+        return (claim.pending, ClusterRunning::Deleted);
+    };
+    if cluster.deleting.is_some() || cluster.marked {
+        return (claim.pending, ClusterRunning::Deleting);
+    }
+    if cluster.claim_key() != Some(claim.key()) {
+        return (claim.pending, claim.running);
+    }
+    // Assigned is said in the round that assigns, Claimed in the next one.
+    let running =
+        if cluster.power == Power::Running { ClusterRunning::Running } else { ClusterRunning::Resuming };
+    (Pending::Claimed, running)
+}

@@ -1,0 +1,130 @@
+//! Decides: State + Tick -> State. Pure and total; no clock, dice, disk or program. This file is
+//! the order of the steps; each concern has a file of its own.
+
+mod assign;
+mod buckets;
+mod create;
+mod customizations;
+mod dependencies;
+mod expire;
+mod life;
+mod links;
+mod power;
+mod reports;
+mod size;
+mod status;
+mod version;
+
+use std::rc::Rc;
+
+pub use buckets::{Buckets, sort_pool};
+pub use create::recipe;
+pub use dependencies::missing;
+pub use expire::effective_lifetime;
+pub use reports::absorb;
+pub use version::pool_version;
+
+use crate::model::event::Event;
+use crate::model::meta::Key;
+use crate::model::state::{NameBook, State};
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+
+/// Rounds after which a plan counts as not settling.
+const PATIENCE: usize = 100;
+
+/// The rounds changed something every time.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotConverged;
+
+/// Repeats `round` until nothing changes, time standing still.
+pub fn settle(state: &mut State, tick: &Tick, names: &dyn NameBook) -> Result<(), NotConverged> {
+    for _ in 0..PATIENCE {
+        let before = state.changes_made();
+        round(state, tick, names);
+        if state.changes_made() == before {
+            return Ok(());
+        }
+    }
+    Err(NotConverged)
+}
+
+/// One round: what Hive would do in one reconcile of each pool, in its order.
+pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
+    let pools: Vec<usize> = state.pools.iter().map(|(at, _)| at).collect();
+    for at in pools {
+        let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else { continue };
+        state.act_for(Some(Rc::clone(&key)));
+        expire::lifetimes(state, at, tick);
+        links::sync(state, &key, tick);
+        customizations::sync(state, at, tick);
+        // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
+        // it is never deleted as stale in the pass that hands it over.
+        assign::claims(state, &key, tick);
+        size::choose(state, at, tick, names);
+        power::choose(state, at, tick);
+        for cluster in state.members(&key).clusters {
+            life::advance(state, cluster, tick);
+        }
+        links::conditions(state, &key, tick);
+        status::write(state, at, tick);
+    }
+    state.act_for(None);
+    without_pool(state, tick);
+}
+
+/// Clusters that were applied by hand, and claims whose pool is not there.
+fn without_pool(state: &mut State, tick: &Tick) {
+    let loose: Vec<usize> =
+        state.clusters.iter().filter(|(_, one)| one.pool.is_none()).map(|(at, _)| at).collect();
+    for at in loose {
+        life::advance(state, at, tick);
+    }
+    let orphaned: Vec<Key> = state
+        .pools_with_members()
+        .filter(|key| state.pools.find(key).is_none())
+        .cloned()
+        .collect();
+    for key in orphaned {
+        links::sync(state, &key, tick);
+        for at in state.members(&key).clusters {
+            life::advance(state, at, tick);
+        }
+        links::conditions(state, &key, tick);
+    }
+}
+
+/// When something is next due by itself: an expiry, a retry, a timeout.
+pub fn due(state: &State) -> Option<Time> {
+    let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
+    let expiries = expiries.filter_map(crate::model::claim::Claim::expires);
+    let retries = state.clusters.rows().filter_map(life::retry_at);
+    let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
+    expiries.chain(retries).chain(timeouts).min()
+}
+
+/// Writes down what is done and why.
+fn say(state: &mut State, tick: &Tick, reason: &str, object: (&'static str, Key), message: String) {
+    event(state, tick, false, reason, object, message);
+}
+
+fn warn(state: &mut State, tick: &Tick, reason: &str, object: (&'static str, Key), message: String) {
+    event(state, tick, true, reason, object, message);
+}
+
+fn event(
+    state: &mut State,
+    tick: &Tick,
+    warning: bool,
+    reason: &str,
+    (kind, object): (&'static str, Key),
+    message: String,
+) {
+    let (time, reason, actor) = (tick.now, reason.to_owned(), tick.actor.clone());
+    state.event(Event { time, warning, reason, kind, object, actor, message });
+}
+
+const POOL: &str = "ClusterPool";
+const CLUSTER: &str = "ClusterDeployment";
+const CLAIM: &str = "ClusterClaim";
+const CUSTOMIZATION: &str = "ClusterDeploymentCustomization";

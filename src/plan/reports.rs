@@ -1,0 +1,106 @@
+//! Takes in what drivers say of finished jobs.
+
+use std::collections::BTreeMap;
+
+use crate::model::cluster::Power;
+use crate::model::deployment::ClusterMetadata;
+use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::job::{FAILED, Installation, Outcome, Report, SUCCEEDED, Verb};
+use crate::model::meta::{LocalRef, Meta};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+
+use super::{CLUSTER, life, say, warn};
+
+/// Each job ends, and its cluster becomes what the job made of it.
+pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
+    for report in reports {
+        let found = state.jobs.iter().find(|(_, job)| job.id == report.job && job.ended.is_none());
+        let Some((at, job)) = found else { continue };
+        let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
+        state.act_for(pool);
+        let failed = matches!(report.outcome, Outcome::Failed { .. });
+        state.jobs.update(at, |job| {
+            job.ended = Some(tick.now);
+            job.outcome = Some(if failed { FAILED } else { SUCCEEDED }.into());
+        });
+        if let Some(cluster) = cluster {
+            apply(state, cluster, verb, report.outcome, tick);
+        }
+    }
+    state.act_for(None);
+}
+
+fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick) {
+    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else { return };
+    match (verb, outcome) {
+        (_, Outcome::Failed { message }) => {
+            if verb == Verb::Provision {
+                state.clusters.update(at, |cluster| {
+                    cluster.restarts += 1;
+                    cluster.failed_at = Some(tick.now);
+                    cluster.failure = Some(message.clone());
+                });
+            }
+            warn(state, tick, "JobFailed", (CLUSTER, key), format!("{} failed: {message}", verb.name()));
+        }
+        (Verb::Deprovision, _) => life::remove(state, at, tick, "Deprovisioned"),
+        (Verb::Provision, Outcome::Installed(installation)) => {
+            installed(state, at, installation, tick.now);
+            say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
+        }
+        (Verb::Provision, Outcome::Done) => {}
+        (Verb::Start, _) => power(state, at, Power::Running, tick),
+        (Verb::Stop, _) => power(state, at, Power::Hibernating, tick),
+    }
+}
+
+fn power(state: &mut State, at: usize, power: Power, tick: &Tick) {
+    state.clusters.update(at, |cluster| {
+        cluster.power = power;
+        cluster.power_since = Some(tick.now);
+    });
+    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else { return };
+    say(state, tick, power.wire(), (CLUSTER, key), format!("Cluster is {}", power.wire().to_lowercase()));
+}
+
+fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    let (name, namespace) = (cluster.name.clone(), cluster.namespace.clone());
+    let named = |what: &str| LocalRef::to(format!("{name}-{what}"));
+    let metadata = ClusterMetadata {
+        infra_id: made.infra_id,
+        cluster_id: made.cluster_id,
+        admin_kubeconfig_secret_ref: named("admin-kubeconfig"),
+        admin_password_secret_ref: Some(named("admin-password")),
+        metadata_json_secret_ref: Some(named("metadata-json")),
+        platform: None,
+    };
+    let user = SecretValue::new("kubeadmin");
+    for (what, values) in [
+        ("admin-kubeconfig", vec![("kubeconfig", made.kubeconfig)]),
+        ("admin-password", vec![("username", user), ("password", made.password)]),
+        ("metadata-json", vec![("metadata.json", made.metadata)]),
+    ] {
+        let values = values.into_iter().map(|(key, value)| (key.into(), Stored::New(value)));
+        let values: BTreeMap<String, Stored> = values.collect();
+        let metadata = Meta {
+            name: format!("{name}-{what}"),
+            namespace: namespace.clone(),
+            creation_timestamp: Some(now),
+            generation: 1,
+            ..Meta::default()
+        };
+        state.secrets.insert(Secret { metadata, values, ..Secret::default() });
+    }
+    state.clusters.update(at, |cluster| {
+        cluster.installed_at = Some(now);
+        cluster.power = Power::Running;
+        cluster.power_since = Some(now);
+        (cluster.failed_at, cluster.failure) = (None, None);
+        if let Some(body) = &mut cluster.body {
+            body.spec.cluster_metadata = Some(metadata);
+        }
+    });
+}

@@ -1,0 +1,145 @@
+//! What a pool says of itself: counts and conditions, written after everything else.
+
+use crate::model::cluster::{Cluster, Power};
+use crate::model::condition::{self, Condition};
+use crate::model::pool::{ClusterPool, PoolStatus};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::buckets::{Buckets, sort_pool};
+use super::customizations::{free, valid};
+use super::dependencies::{joined, missing};
+use super::{POOL, say, warn};
+
+const CONDITIONS: [&str; 5] = [
+    "MissingDependencies",
+    "CapacityAvailable",
+    "AllClustersCurrent",
+    "InventoryValid",
+    "DeletionPossible",
+];
+
+pub fn write(state: &mut State, at: usize, tick: &Tick) {
+    let Some(pool) = state.pools.get(at) else { return };
+    let sorted = sort_pool(state, pool, tick.now);
+    let mut status = pool.status.clone();
+    count(state, pool, &sorted, &mut status);
+    for kind in CONDITIONS {
+        if condition::find(&status.conditions, kind).is_none() {
+            let new = Condition::new(kind, "Unknown", "Initialized", "Condition Initialized");
+            condition::set(&mut status.conditions, new, tick.now);
+        }
+    }
+    let mut news = Vec::new();
+    for new in conditions(state, pool, &sorted) {
+        let old = condition::find(&status.conditions, &new.kind);
+        if old.is_none_or(|old| (&old.reason, &old.message) != (&new.reason, &new.message)) {
+            news.push((old.map(|old| old.status.clone()), new.clone()));
+        }
+        condition::set(&mut status.conditions, new, tick.now);
+    }
+    let key = pool.key();
+    if status != pool.status {
+        state.pools.update(at, |pool| pool.status = status);
+    }
+    for (old, new) in news {
+        tell(state, tick, &key, old.as_deref(), &new);
+    }
+}
+
+/// One event for a condition that became worse or better, none for one that is fine at first.
+fn tell(state: &mut State, tick: &Tick, key: &crate::model::meta::Key, old: Option<&str>, new: &Condition) {
+    let bad = if new.kind == "MissingDependencies" { "True" } else { "False" };
+    let object = (POOL, key.clone());
+    if new.status == bad && new.kind != "DeletionPossible" {
+        warn(state, tick, &new.kind, object, new.message.clone());
+    } else if old == Some(bad) && new.status != bad {
+        say(state, tick, &new.kind, object, format!("{} is {}", new.kind, new.status));
+    }
+}
+
+fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolStatus) {
+    let number = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+    status.size = number(sorted.unclaimed());
+    status.standby = number(sorted.standby.len());
+    status.ready = number(sorted.ready.len());
+    status.installing = number(sorted.installing.len());
+    status.broken = number(sorted.broken.len());
+    status.claimed = number(sorted.claimed.len());
+    status.deleting = number(sorted.deleting.len());
+    status.pending = number(sorted.waiting.len());
+    status.free_customizations = number(free(pool).count());
+    let runs = |cluster: &&Cluster| cluster.installed() && cluster.power == Power::Running;
+    let members = state.members(&pool.key()).clusters.into_iter();
+    status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
+}
+
+fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
+    if pool.metadata.deletion_timestamp.is_some() {
+        return vec![deletion_possible(state, pool)];
+    }
+    let lacks = missing(state, pool);
+    let dependencies = if lacks.is_empty() {
+        Condition::new("MissingDependencies", "False", "Verified", "Dependencies verified")
+    } else {
+        Condition::new("MissingDependencies", "True", "Missing", joined(&lacks))
+    };
+    let mut all = vec![dependencies, capacity(pool, sorted), current(state, sorted)];
+    all.extend(valid(pool).or_else(|| no_inventory(pool)));
+    all
+}
+
+/// A pool that lost its inventory has nothing to say of it any more.
+fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
+    let known = pool.condition("InventoryValid").is_some_and(|old| old.reason != "Initialized");
+    known.then(|| Condition::new("InventoryValid", "Unknown", "Initialized", "Condition Initialized"))
+}
+
+fn capacity(pool: &ClusterPool, sorted: &Buckets) -> Condition {
+    match pool.spec.max_size {
+        Some(most) if sorted.total >= usize::try_from(most).unwrap_or(usize::MAX) => {
+            let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
+            Condition::new("CapacityAvailable", "False", "MaxCapacity", full)
+        }
+        _ => {
+            let room = "There is capacity to add more clusters to the pool.";
+            Condition::new("CapacityAvailable", "True", "Available", room)
+        }
+    }
+}
+
+/// A mismatch beats an unknown version.
+fn current(state: &State, sorted: &Buckets) -> Condition {
+    let all = "AllClustersCurrent";
+    let unassigned = "unassigned ClusterDeployments";
+    if !sorted.mismatched.is_empty() {
+        let names = names(state, sorted.mismatched.iter().copied());
+        let message = format!("Some {unassigned} do not match the pool configuration: {names}");
+        Condition::new(all, "False", "SomeClusterDeploymentsStale", message)
+    } else if !sorted.unknown.is_empty() {
+        let names = names(state, sorted.unknown.iter().copied());
+        let message = format!("Some {unassigned} are missing their pool spec hash annotation: {names}");
+        Condition::new(all, "Unknown", "SomeClusterDeploymentsUnknown", message)
+    } else {
+        let message = format!("All {unassigned} match the pool configuration");
+        Condition::new(all, "True", "ClusterDeploymentsCurrent", message)
+    }
+}
+
+fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
+    let left = state.members(&pool.key()).clusters;
+    let left = names(state, left.into_iter());
+    if left.is_empty() {
+        let message = "No ClusterDeployments pending cleanup";
+        return Condition::new("DeletionPossible", "True", "DeletionPossible", message);
+    }
+    let message = format!("The following ClusterDeployments are pending cleanup: {left}");
+    Condition::new("DeletionPossible", "False", "ClusterDeploymentsPendingCleanup", message)
+}
+
+fn names(state: &State, clusters: impl Iterator<Item = usize>) -> String {
+    let mut names: Vec<&str> =
+        clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
+    names.sort_unstable();
+    names.join(", ")
+}

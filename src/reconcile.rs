@@ -1,0 +1,276 @@
+//! The door and the pass: every change is load, edit, rules, plan, rules, write, COMMIT, and then
+//! the jobs that are due. No `if` about pools.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::drivers::{self, Work};
+use crate::model::event::Event;
+use crate::model::job::{Job, Report, Verb};
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+use crate::store::{Lock, Mark, Need, Store, copies};
+use crate::world::{Clocks, World};
+use crate::{plan, rules, store};
+
+/// How often a whole pass plans without the write lock before it takes it pool by pool.
+const TRIES: usize = 2;
+
+/// The state file and the world, and whether changes end with a pass.
+pub struct Door<'a> {
+    pub store: &'a Store,
+    pub world: &'a World,
+    pub pass: bool,
+}
+
+/// What a pass did or would do, and the pools whose changes were refused.
+#[derive(Debug)]
+pub struct Passed {
+    pub state: State,
+    pub refused: Vec<(Rc<Key>, Refusal)>,
+}
+
+/// What still works, and when it will be over as far as drivers know.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    pub jobs: Vec<Job>,
+    pub due: Option<Time>,
+}
+
+impl Door<'_> {
+    /// The one way to change anything. The edit sees the scope and what it needs beyond it; if it
+    /// refuses, nothing has happened.
+    pub fn change<T>(
+        &self,
+        scope: &Scope,
+        needs: &[Need],
+        edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
+    ) -> Result<(T, Passed), Refusal> {
+        let lock = Lock::to_write(self.store.path())?;
+        self.store.begin_write()?;
+        let done = self.locked(scope, needs, edit);
+        if done.is_err() {
+            self.store.rollback();
+        }
+        drop(lock);
+        let (value, passed) = done?;
+        self.act(&passed.state)?;
+        Ok((value, passed))
+    }
+
+    fn locked<T>(
+        &self,
+        scope: &Scope,
+        needs: &[Need],
+        edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
+    ) -> Result<(T, Passed), Refusal> {
+        let (tick, mark, _) = self.tick()?;
+        let mut state = self.store.load(scope, needs)?;
+        let value = edit(&mut state, &tick)?;
+        rules::invariants(&state)?;
+        if self.pass {
+            self.plan(&mut state, &tick)?;
+        }
+        if state.is_unchanged() {
+            self.store.rollback();
+            return Ok((value, Passed { state, refused: Vec::new() }));
+        }
+        let refused = store::write(self.store, &state, &mark)?;
+        self.store.commit()?;
+        self.store.checkpoint();
+        Ok((value, Passed { state, refused }))
+    }
+
+    fn tick(&self) -> Result<(Tick, Mark, i64), Refusal> {
+        let (revision, last) = self.store.mark()?;
+        let now = self.world.clocks();
+        let then = Clocks { wall: last.wall, boot: last.boot, since_boot: last.since_boot };
+        let tick = self.world.tick(last.now, &then, &now, revision.unsigned_abs());
+        let Clocks { wall, boot, since_boot } = now;
+        let mark = Mark { now: tick.now, wall, boot, since_boot };
+        Ok((tick, mark, revision))
+    }
+
+    /// Collects finished jobs and plans to the fixed point.
+    fn plan(&self, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
+        if tick.jumped {
+            state.event(clock_jumped(tick));
+        }
+        let reports = self.collect(state, tick)?;
+        plan::absorb(state, reports, tick);
+        let names = self.store.names_in_use();
+        plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
+            Refusal::invalid("the plan did not settle; nothing was changed (NotConverged)")
+                .next("poolctl events, and report what led here")
+        })?;
+        names.check()?;
+        rules::invariants(state)
+    }
+
+    fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
+        let mut reports = Vec::new();
+        let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
+        for job in jobs {
+            let report = self.with_work(state, &job, |work| drivers::collect(work, tick.now))?;
+            if let Some(report) = report.flatten() {
+                self.store.load_cluster_body(state, &job.object)?;
+                reports.push(report);
+            }
+        }
+        Ok(reports)
+    }
+
+    fn with_work<T>(
+        &self,
+        state: &State,
+        job: &Job,
+        ask: impl FnOnce(&Work<'_>) -> T,
+    ) -> Result<Option<T>, Refusal> {
+        let annotations = self.store.annotations(&job.object)?;
+        let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
+            return Ok(None);
+        };
+        let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
+        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations })))
+    }
+
+    /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
+    /// write a difference; whoever was faster makes it plan again.
+    pub fn pass(&self, scope: &Scope) -> Result<Passed, Refusal> {
+        for _ in 0..TRIES {
+            let (planned, revision, mark) = self.plan_only(scope)?;
+            if planned.is_unchanged() {
+                self.act(&planned)?;
+                return Ok(Passed { state: planned, refused: Vec::new() });
+            }
+            if let Some(refused) = self.commit_if(&planned, revision, &mark)? {
+                self.act(&planned)?;
+                return Ok(Passed { state: planned, refused });
+            }
+        }
+        self.pool_by_pool(scope)
+    }
+
+    /// What a pass would do.
+    pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
+        self.plan_only(scope).map(|(state, _, _)| state)
+    }
+
+    fn plan_only(&self, scope: &Scope) -> Result<(State, i64, Mark), Refusal> {
+        self.store.begin_read()?;
+        let planned = self.tick().and_then(|(tick, mark, revision)| {
+            let mut state = self.store.load(scope, &[])?;
+            self.plan(&mut state, &tick)?;
+            Ok((state, revision, mark))
+        });
+        self.store.rollback();
+        planned
+    }
+
+    fn commit_if(
+        &self,
+        state: &State,
+        revision: i64,
+        mark: &Mark,
+    ) -> Result<Option<Vec<(Rc<Key>, Refusal)>>, Refusal> {
+        let _lock = Lock::to_write(self.store.path())?;
+        self.store.begin_write()?;
+        let written = self.store.mark().and_then(|(found, _)| {
+            if found != revision {
+                return Ok(None);
+            }
+            let refused = store::write(self.store, state, mark)?;
+            self.store.commit()?;
+            Ok(Some(refused))
+        });
+        if !matches!(written, Ok(Some(_))) {
+            self.store.rollback();
+        }
+        self.store.checkpoint();
+        written
+    }
+
+    fn pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
+        let keys = match scope {
+            Scope::Whole => self.store.names(Kind::ClusterPool)?,
+            Scope::Pools(keys) => keys.clone(),
+        };
+        let mut refused = Vec::new();
+        for key in keys {
+            let (_, passed) = self.change(&Scope::pool(key), &[], |_, _| Ok(()))?;
+            refused.extend(passed.refused);
+        }
+        Ok(Passed { state: self.preview(scope)?, refused })
+    }
+
+    /// After the commit: what drivers will read is put where they read it, and copies of what is
+    /// gone go.
+    fn act(&self, state: &State) -> Result<(), Refusal> {
+        let path = self.store.path();
+        for change in state.clusters.difference().filter(|change| change.after.is_none()) {
+            if let Some(gone) = change.before {
+                copies::forget(path, &gone.name);
+            }
+        }
+        let begins = |job: &&Job| job.ended.is_none() && job.verb == Verb::Provision;
+        for job in state.jobs.rows().filter(begins) {
+            let file = "install-config.yaml";
+            if copies::exists(path, &job.object, file) {
+                continue;
+            }
+            let secret = Key::new(&*job.object, format!("{}-install-config", job.object));
+            if let Some(value) = self.store.secret_value(&secret, file)? {
+                copies::write(path, &job.object, file, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Live jobs, of one pool or all.
+    pub fn in_flight(&self, pool: Option<&Key>) -> Result<InFlight, Refusal> {
+        let mut found = InFlight::default();
+        for job in self.store.jobs(None, true)? {
+            if pool.is_some_and(|pool| job.pool.as_deref() != Some(pool)) {
+                continue;
+            }
+            let annotations = self.store.annotations(&job.object)?;
+            let (cluster_name, base_domain) = ("", "");
+            let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });
+            found.due = [found.due, due].into_iter().flatten().min();
+            found.jobs.push(job);
+        }
+        Ok(found)
+    }
+}
+
+fn clock_jumped(tick: &Tick) -> Event {
+    Event {
+        time: tick.now,
+        warning: true,
+        reason: "ClockJumped".into(),
+        kind: Kind::Settings.name(),
+        object: Key::new("", "default"),
+        actor: tick.actor.clone(),
+        message: "The clock was moved by more than 5 minutes; nothing expires in this pass".into(),
+    }
+}
+
+impl Passed {
+    /// Refused pools make the command fail, after the others were committed.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let Some((pool, refusal)) = self.refused.first() else { return Ok(()) };
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        for (pool, refusal) in &self.refused {
+            all.insert(pool.to_string(), refusal.what.clone());
+        }
+        let names: Vec<String> = all.into_keys().collect();
+        let what = format!("changes of pool `{}` were undone (InvariantViolated)", names.join("`, `"));
+        let mut found = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
+        found.causes.extend(refusal.causes.clone());
+        Err(found.next(format!("poolctl events clusterpool/{}", pool.name)))
+    }
+}

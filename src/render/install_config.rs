@@ -1,0 +1,100 @@
+//! The install-config of a cluster: the pool's template or one made from its platform, with name
+//! and domain set, patched.
+
+use serde_json::{Map, Value, json};
+
+use crate::model::customization::Patch;
+use crate::model::documents::SecretValue;
+use crate::model::pool::{ClusterPool, PoolSpec};
+use crate::yaml;
+
+use super::patch;
+
+/// What a patched install-config says of the cluster's name in DNS, and its text for Go readers.
+pub struct Rendered {
+    pub cluster_name: String,
+    pub base_domain: String,
+    pub text: SecretValue,
+}
+
+/// The document before name and patches.
+pub fn base(spec: &PoolSpec, template: Option<&SecretValue>) -> Result<Value, String> {
+    let mut document = match template {
+        None => generated(spec),
+        Some(text) => yaml::value(text.reveal()).map_err(|error| format!("install-config.yaml: {error}"))?,
+    };
+    let Some(root) = document.as_object_mut() else {
+        return Err("install-config.yaml: is not a mapping".into());
+    };
+    root.insert("baseDomain".into(), spec.base_domain.clone().into());
+    let metadata = root.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    if !metadata.is_object() {
+        return Err("install-config.yaml: metadata is not a mapping".into());
+    }
+    Ok(document)
+}
+
+/// Hive's default: 3 masters, 3 workers, the usual networks.
+fn generated(spec: &PoolSpec) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "baseDomain": spec.base_domain,
+        "controlPlane": {"name": "master", "replicas": 3},
+        "compute": [{"name": "worker", "replicas": 3}],
+        "metadata": {},
+        "networking": {
+            "clusterNetwork": [{"cidr": "10.128.0.0/14", "hostPrefix": 23}],
+            "machineNetwork": [{"cidr": "10.0.0.0/16"}],
+            "serviceNetwork": ["172.30.0.0/16"],
+        },
+        "platform": platform(spec),
+        "pullSecret": "",
+    })
+}
+
+/// The platform without the references to Secrets, which installers do not know.
+fn platform(spec: &PoolSpec) -> Value {
+    let mut all = serde_json::to_value(&spec.platform).unwrap_or_default();
+    let fields = all.as_object_mut().into_iter().flat_map(Map::values_mut);
+    for field in fields.filter_map(Value::as_object_mut) {
+        field.retain(|name, _| !name.ends_with("SecretRef"));
+    }
+    all
+}
+
+/// Sets the name, applies the patches, and reads back what the document now says.
+pub fn render(
+    base: &Value,
+    name: &str,
+    patches: &[Patch],
+    pool: &ClusterPool,
+) -> Result<Rendered, String> {
+    let document = patched(base, name, patches, pool)?;
+    let said = |path: &str| match document.pointer(path) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        Some(_) => Err(format!("{path} of the patched install-config is not a string")),
+        None => Err(format!("{path} is missing in the patched install-config")),
+    };
+    let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
+    let text = yaml::text(&document).map_err(|error| error.to_string())?;
+    Ok(Rendered { cluster_name, base_domain, text: SecretValue::new(text) })
+}
+
+/// The document itself.
+pub fn patched(
+    base: &Value,
+    name: &str,
+    patches: &[Patch],
+    pool: &ClusterPool,
+) -> Result<Value, String> {
+    let mut document = base.clone();
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("name".into(), name.into());
+    }
+    let strict = pool.metadata.annotated("poolctl.dev/strict-patches");
+    patch::apply(&mut document, patches, strict)?;
+    Ok(document)
+}

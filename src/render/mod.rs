@@ -1,0 +1,5 @@
+//! Writes: pure functions from objects to the documents that installers read. Never does IO.
+
+pub mod install_config;
+pub mod patch;
+pub mod redact;

@@ -1,0 +1,9 @@
+//! Refuses: pure validation of objects and of what must always hold. Changes nothing.
+
+mod invariants;
+mod names;
+mod objects;
+
+pub use invariants::invariants;
+pub use names::{label, name_of};
+pub use objects::{check, warnings};

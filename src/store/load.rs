@@ -1,0 +1,275 @@
+//! Loads what a scope needs, and no more.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::customization::Holder;
+use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, LocalRef};
+use crate::model::pool::ClusterPool;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+
+use super::documents::{self, need, one};
+use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
+
+/// An object that a command edits or looks at whole, beyond what the scope loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub kind: Kind,
+    pub key: Key,
+}
+
+pub fn load(conn: &Connection, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
+    let mut state = State::default();
+    match scope {
+        Scope::Whole => whole(conn, &mut state)?,
+        Scope::Pools(keys) => {
+            for key in keys {
+                pool(conn, &mut state, key)?;
+            }
+        }
+    }
+    references(conn, &mut state)?;
+    for one in needs {
+        fetch(conn, &mut state, one)?;
+    }
+    Ok(state)
+}
+
+fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    for pool in documents::all(conn, None)? {
+        state.pools.load(pool);
+    }
+    clusters(conn, "ORDER BY id", [], state)?;
+    claims(conn, "ORDER BY id", [], state)?;
+    for customization in documents::all(conn, None)? {
+        state.customizations.load(customization);
+    }
+    let sql = "SELECT u.namespace, u.name, c.name, c.pool_namespace, c.pool FROM lease l \
+               JOIN cluster c ON c.id = l.cluster JOIN customization u ON u.id = l.customization";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let at = state.customizations.find(&Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+        let pool = row.get::<_, Option<String>>(3)?.zip(row.get::<_, Option<String>>(4)?);
+        let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
+        let holder = Holder { cluster: row.get(2)?, pool };
+        if let Some(at) = at {
+            state.customizations.fill(at, |one| one.holder = Some(holder));
+        }
+    }
+    let sql = format!("SELECT {JOB} FROM job WHERE ended IS NULL ORDER BY started, id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        state.jobs.load(rows::job(row)?);
+    }
+    Ok(())
+}
+
+fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    need(conn, &mut state.pools, key)?;
+    let who = params![key.namespace, key.name];
+    clusters(conn, "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
+    claims(conn, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
+    let members = state.members(key).clusters;
+    let listed = state.pools.by_key(key).and_then(|pool| pool.spec.inventory.clone());
+    let listed = listed.into_iter().flatten().map(|entry| entry.name);
+    let held = members.iter().filter_map(|at| state.clusters.get(*at)?.customization.clone());
+    let names: HashSet<String> = listed.chain(held).collect();
+    let mut names: Vec<String> = names.into_iter().collect();
+    names.sort_unstable();
+    for name in names {
+        customization(conn, state, &Key::new(&*key.namespace, name))?;
+    }
+    for at in members {
+        if let Some(name) = state.clusters.get(at).map(|cluster| cluster.name.clone()) {
+            live_job(conn, state, &name)?;
+        }
+    }
+    Ok(())
+}
+
+fn live_job(conn: &Connection, state: &mut State, cluster: &str) -> Result<(), Refusal> {
+    let sql = format!("SELECT {JOB} FROM job WHERE object = ?1 AND ended IS NULL");
+    let found = conn.prepare_cached(&sql)?.query_row([cluster], rows::job).optional()?;
+    if let Some(job) = found {
+        state.jobs.load(job);
+    }
+    Ok(())
+}
+
+fn clusters(
+    conn: &Connection,
+    which: &str,
+    who: impl rusqlite::Params,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {CLUSTER} FROM cluster {which}"))?;
+    let (mut rows, mut shared) = (statement.query(who)?, Shared::default());
+    while let Some(row) = rows.next()? {
+        state.load_cluster(rows::cluster(row, &mut shared)?);
+    }
+    Ok(())
+}
+
+fn claims(
+    conn: &Connection,
+    which: &str,
+    who: impl rusqlite::Params,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {CLAIM} FROM claim {which}"))?;
+    let mut rows = statement.query(who)?;
+    while let Some(row) = rows.next()? {
+        state.load_claim(rows::claim(row)?);
+    }
+    Ok(())
+}
+
+/// A customization and who holds it.
+fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.customizations.find(key).is_some() {
+        return Ok(());
+    }
+    let Some(mut found) = one::<crate::model::customization::Customization>(conn, key)? else {
+        return Ok(());
+    };
+    let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l JOIN cluster c ON c.id = l.cluster \
+               WHERE l.customization = ?1";
+    let holder = conn.prepare_cached(sql)?.query_row([found.metadata.id], |row| {
+        let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
+        Ok(Holder { cluster: row.get(0)?, pool: pool.map(|(namespace, name)| Key::new(namespace, name)) })
+    });
+    found.holder = holder.optional()?;
+    state.customizations.load(found);
+    Ok(())
+}
+
+/// What the pools in scope refer to by name: image sets, secrets without values, templates.
+fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let pools: Vec<ClusterPool> = state.pools.rows().cloned().collect();
+    for pool in pools {
+        let (spec, namespace) = (&pool.spec, &pool.metadata.namespace);
+        need(conn, &mut state.image_sets, &Key::new("", &*spec.image_set_ref.name))?;
+        let name = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
+        let template = name(&spec.install_config_secret_template_ref);
+        let secrets = [name(&spec.pull_secret_ref), pool.credentials().map(str::to_owned)];
+        for name in secrets.into_iter().flatten().chain(template.clone()) {
+            secret(conn, state, &Key::new(&**namespace, name))?;
+        }
+        if let Some(key) = template.map(|name| Key::new(&**namespace, name)) {
+            if !state.templates.contains_key(&key) {
+                if let Some(text) = secret_value(conn, &key, "install-config.yaml")? {
+                    state.templates.insert(key, text);
+                }
+            }
+        }
+        if let Some(name) = name(&spec.customization_ref) {
+            customization(conn, state, &Key::new(&**namespace, name))?;
+        }
+    }
+    Ok(())
+}
+
+fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.secrets.find(key).is_some() {
+        return Ok(());
+    }
+    let Some(mut found) = one::<Secret>(conn, key)? else { return Ok(()) };
+    found.values = secret_keys(conn, found.metadata.id)?;
+    state.secrets.load(found);
+    Ok(())
+}
+
+/// For a Secret that is edited: what is new shows only beside what was.
+fn secret_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    secret(conn, state, key)?;
+    let Some(at) = state.secrets.find(key) else { return Ok(()) };
+    let keys: Vec<String> =
+        state.secrets.get(at).map(|one| one.values.keys().cloned().collect()).unwrap_or_default();
+    for name in keys {
+        if let Some(value) = secret_value(conn, key, &name)? {
+            state.secrets.fill(at, |one| {
+                one.values.insert(name, Stored::Loaded(value));
+            });
+        }
+    }
+    Ok(())
+}
+
+pub fn secret_keys(
+    conn: &Connection,
+    id: i64,
+) -> Result<std::collections::BTreeMap<String, Stored>, Refusal> {
+    let mut statement = conn.prepare_cached("SELECT key FROM secret WHERE object = ?1")?;
+    let keys = statement.query_map([id], |row| Ok((row.get(0)?, Stored::Kept)))?;
+    Ok(keys.collect::<Result<_, _>>()?)
+}
+
+/// The value of a key of a Secret.
+pub fn secret_value(conn: &Connection, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
+    let sql = "SELECT v.value FROM secret v JOIN secret_object o ON o.id = v.object \
+               WHERE o.namespace = ?1 AND o.name = ?2 AND v.key = ?3";
+    let mut statement = conn.prepare_cached(sql)?;
+    let found: Option<Vec<u8>> =
+        statement.query_row(params![key.namespace, key.name, name], |row| row.get(0)).optional()?;
+    Ok(found.map(|bytes| SecretValue::new(String::from_utf8_lossy(&bytes))))
+}
+
+fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusal> {
+    let key = &want.key;
+    match want.kind {
+        Kind::ClusterPool => need(conn, &mut state.pools, key),
+        Kind::ClusterImageSet => need(conn, &mut state.image_sets, key),
+        Kind::Namespace => need(conn, &mut state.namespaces, key),
+        Kind::RoleBinding => need(conn, &mut state.role_bindings, key),
+        Kind::Settings => need(conn, &mut state.settings, key),
+        Kind::Customization => customization(conn, state, key),
+        Kind::Secret => secret_values(conn, state, key),
+        Kind::ClusterClaim => claim_body(conn, state, key),
+        Kind::ClusterDeployment => cluster_body(conn, state, &key.name),
+        Kind::Job | Kind::Event => Ok(()),
+    }
+}
+
+fn claim_body(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.claims.find(key).is_none() {
+        let who = params![key.namespace, key.name];
+        claims(conn, "WHERE namespace = ?1 AND name = ?2", who, state)?;
+    }
+    let Some(at) = state.claims.find(key) else { return Ok(()) };
+    let id = state.claims.get(at).map_or(0, |claim| claim.id);
+    let body = body(conn, "claim_body", id)?;
+    state.claims.fill(at, |claim| claim.body = body);
+    Ok(())
+}
+
+pub fn cluster_body(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
+    if state.cluster(name).is_none() {
+        clusters(conn, "WHERE name = ?1", [name], state)?;
+        live_job(conn, state, name)?;
+    }
+    let Some(at) = state.cluster(name) else { return Ok(()) };
+    let id = state.clusters.get(at).map_or(0, |cluster| cluster.id);
+    let body = body(conn, "cluster_body", id)?;
+    state.clusters.fill(at, |cluster| cluster.body = body);
+    Ok(())
+}
+
+/// The document beside a row's facts.
+pub fn body<T: serde::de::DeserializeOwned>(
+    conn: &Connection,
+    table: &str,
+    id: i64,
+) -> Result<Option<Box<T>>, Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT body FROM {table} WHERE id = ?1"))?;
+    let text: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
+    text.map(|text| serde_json::from_str(&text).map(Box::new)).transpose().map_err(|error| {
+        Refusal::new(crate::model::refusal::Exit::State, format!("a row of {table} cannot be read"))
+            .because(error.to_string())
+    })
+}

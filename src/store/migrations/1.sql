@@ -1,0 +1,173 @@
+-- The first schema. Documents are JSON in the wire format; clusters and claims, which are many,
+-- keep what a pass reads in columns, and the rest beside.
+CREATE TABLE state (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  revision INTEGER NOT NULL,
+  last_pass INTEGER NOT NULL,
+  wall INTEGER NOT NULL,
+  boot TEXT NOT NULL,
+  since_boot INTEGER NOT NULL
+) STRICT;
+INSERT INTO state VALUES (1, 0, 0, 0, '', 0);
+
+CREATE TABLE pool (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX pool_name ON pool (namespace, name);
+
+CREATE TABLE customization (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
+
+CREATE TABLE image_set (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX image_set_name ON image_set (namespace, name);
+
+CREATE TABLE secret_object (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX secret_object_name ON secret_object (namespace, name);
+
+-- The only table with secret values.
+CREATE TABLE secret (
+  object INTEGER NOT NULL REFERENCES secret_object ON DELETE CASCADE,
+  key TEXT NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (object, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE namespace (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX namespace_name ON namespace (namespace, name);
+
+CREATE TABLE role_binding (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX role_binding_name ON role_binding (namespace, name);
+
+CREATE TABLE settings (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX settings_name ON settings (namespace, name);
+
+CREATE TABLE cluster (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  namespace TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  driver INTEGER NOT NULL,
+  pool_namespace TEXT,
+  pool TEXT,
+  claim TEXT,
+  claimed_at INTEGER,
+  customization TEXT,
+  version TEXT,
+  cluster_name TEXT NOT NULL,
+  base_domain TEXT NOT NULL,
+  power_wanted INTEGER NOT NULL,
+  power INTEGER NOT NULL,
+  power_since INTEGER,
+  started_at INTEGER,
+  installed_at INTEGER,
+  attempts_limit INTEGER,
+  restarts INTEGER NOT NULL,
+  failed_at INTEGER,
+  failure TEXT,
+  ordinal INTEGER NOT NULL,
+  stopped INTEGER NOT NULL,
+  marked INTEGER NOT NULL,
+  protected INTEGER NOT NULL,
+  preserve INTEGER NOT NULL,
+  deleting INTEGER
+) STRICT;
+CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
+CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;
+CREATE UNIQUE INDEX cluster_dns ON cluster (cluster_name, base_domain);
+
+CREATE TABLE cluster_body (
+  id INTEGER PRIMARY KEY REFERENCES cluster ON DELETE CASCADE,
+  body TEXT NOT NULL CHECK (json_valid(body))
+) STRICT;
+
+CREATE TABLE claim (
+  id INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  pool TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  lifetime INTEGER,
+  effective INTEGER,
+  cluster TEXT UNIQUE,
+  pending INTEGER NOT NULL,
+  pending_since INTEGER,
+  running INTEGER NOT NULL,
+  running_since INTEGER,
+  deleting INTEGER,
+  UNIQUE (namespace, name)
+) STRICT;
+CREATE INDEX claim_pool ON claim (namespace, pool);
+
+CREATE TABLE claim_body (
+  id INTEGER PRIMARY KEY REFERENCES claim ON DELETE CASCADE,
+  body TEXT NOT NULL CHECK (json_valid(body))
+) STRICT;
+
+-- A customization has one cluster, a cluster one customization.
+CREATE TABLE lease (
+  customization INTEGER PRIMARY KEY REFERENCES customization,
+  cluster INTEGER NOT NULL UNIQUE REFERENCES cluster ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE job (
+  id TEXT PRIMARY KEY,
+  verb INTEGER NOT NULL,
+  object TEXT NOT NULL,
+  pool_namespace TEXT,
+  pool TEXT,
+  driver INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  started INTEGER NOT NULL,
+  ended INTEGER,
+  outcome TEXT
+) STRICT;
+CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
+CREATE INDEX job_object ON job (object, started);
+
+CREATE TABLE event (
+  id INTEGER PRIMARY KEY,
+  time INTEGER NOT NULL,
+  warning INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  name TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  message TEXT NOT NULL
+) STRICT;
+CREATE INDEX event_object ON event (kind, namespace, name);

@@ -1,0 +1,51 @@
+//! Keeps: the only SQL. Opens and makes the state file, loads a scope, writes a difference.
+//! Knows no rules.
+
+pub mod copies;
+mod documents;
+mod load;
+mod lock;
+mod open;
+mod read;
+mod rows;
+mod write;
+
+pub use load::Need;
+pub use lock::{Lock, try_pass_lock};
+pub use open::Store;
+pub use read::Filter;
+pub use write::{Mark, write};
+
+use rusqlite::ErrorCode;
+
+use crate::model::refusal::{Exit, Refusal};
+
+/// What SQLite says, in terms of the state file.
+impl From<rusqlite::Error> for Refusal {
+    fn from(error: rusqlite::Error) -> Self {
+        let unusable = |what: &str| Self::new(Exit::State, what).because(error.to_string());
+        let Some(code) = error.sqlite_error_code() else {
+            return unusable("the state file holds what this poolctl cannot read")
+                .next("poolctl version");
+        };
+        match code {
+            ErrorCode::ConstraintViolation => {
+                Self::conflict("the state file refuses the change").because(error.to_string())
+            }
+            ErrorCode::DiskFull => unusable("the disk with the state file is full; nothing was changed")
+                .next("make room, then run the command again"),
+            ErrorCode::SystemIoFailure => {
+                unusable("the state file cannot be read or written; nothing was changed")
+                    .next("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\"")
+            }
+            ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
+                unusable("the state file is read-only")
+            }
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                unusable("the state file is corrupt; it was left as it is")
+            }
+            ErrorCode::DatabaseBusy => unusable("the state file is locked by another program"),
+            _ => unusable("the state file cannot be used"),
+        }
+    }
+}

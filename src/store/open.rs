@@ -1,0 +1,179 @@
+//! Finds the state file, makes a new one in one step, and refuses what is not one, untouched.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::model::refusal::{Exit, Refusal};
+
+/// "pool" in ASCII: says whose file it is.
+const APPLICATION: u32 = 0x706f_6f6c;
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
+const VERSION: u32 = 1;
+/// The log is folded into the state file when it is larger than this.
+const LOG_LIMIT: u64 = 512 << 10;
+
+/// An open state file.
+pub struct Store {
+    pub(super) conn: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens a state that exists. Nothing is written.
+    pub fn open(path: &Path) -> Result<Self, Refusal> {
+        match check_header(path)? {
+            Header::Ours => Self::connect(path),
+            Header::Absent => Err(Refusal::not_found(format!("there is no state at `{}`", path.display()))
+                .next("poolctl pool create NAME --fake, or --state FILE for another state")),
+        }
+    }
+
+    /// Opens a state, making it first if there is none. Of many at once, one makes it.
+    pub fn open_or_create(path: &Path) -> Result<Self, Refusal> {
+        if let Header::Absent = check_header(path)? {
+            create(path)?;
+            check_header(path)?;
+        }
+        Self::connect(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn connect(path: &Path) -> Result<Self, Refusal> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        if conn.is_readonly("main")? {
+            return Err(Refusal::new(Exit::State, format!("the state `{}` is read-only", path.display()))
+                .next("ls -l, and df for the mount"));
+        }
+        // A command folds the log only when it is large: two fsyncs instead of five.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        for (pragma, value) in [
+            ("busy_timeout", 10_000),
+            ("synchronous", 2),
+            ("foreign_keys", 1),
+            ("wal_autocheckpoint", 0),
+        ] {
+            conn.pragma_update(None, pragma, value)?;
+            // A pragma that SQLite does not understand is ignored without a word.
+            let set: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
+            if set != value {
+                let what = format!("SQLite did not take {pragma} = {value}, but {set}");
+                return Err(Refusal::new(Exit::State, what));
+            }
+        }
+        Ok(Self { conn, path: path.to_owned() })
+    }
+
+    /// Folds the log into the state file when it has grown. Nothing depends on it.
+    pub fn checkpoint(&self) {
+        let log = self.path.with_file_name(format!("{}-wal", file_name(&self.path)));
+        if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT) {
+            // Busy readers only put it off.
+            drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+enum Header {
+    Absent,
+    Ours,
+}
+
+/// Reads the first bytes before SQLite touches the file.
+fn check_header(path: &Path) -> Result<Header, Refusal> {
+    let refuse = |what: &str| {
+        Err(Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
+            .because("it was left as it is")
+            .next("poolctl state path, or --state FILE for another state"))
+    };
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Header::Absent),
+        Err(error) => {
+            let denied = error.kind() == ErrorKind::PermissionDenied;
+            let exit = if denied { Exit::Denied } else { Exit::State };
+            return Err(Refusal::new(exit, format!("the state `{}` cannot be read", path.display()))
+                .because(error.to_string()));
+        }
+    };
+    let mut header = [0; 100];
+    if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        return refuse("is a directory, not a state file");
+    }
+    if let Err(error) = file.read_exact(&mut header) {
+        return match error.kind() {
+            ErrorKind::UnexpectedEof => refuse("is empty or too short to be a state file"),
+            _ => refuse("cannot be read"),
+        };
+    }
+    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if &header[..16] != b"SQLite format 3\0" || number(68) != APPLICATION {
+        return refuse("is not a poolctl state file");
+    }
+    if number(60) > VERSION {
+        return refuse("was written by a newer poolctl");
+    }
+    let page = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+        1 => 65536,
+        size => size,
+    };
+    if file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28))) {
+        return refuse("is cut short: a part of the state file is missing");
+    }
+    Ok(Header::Ours)
+}
+
+/// Builds a state beside, whole, and links it into place; the loser of the link has the winner's.
+fn create(path: &Path) -> Result<(), Refusal> {
+    let failed = |error: std::io::Error| {
+        let denied = error.kind() == ErrorKind::PermissionDenied;
+        let full = error.kind() == ErrorKind::StorageFull;
+        let exit = if denied { Exit::Denied } else { Exit::State };
+        let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
+            .because(error.to_string());
+        if full { refusal.next("make room, then run the command again") } else { refusal }
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(failed)?;
+    let beside = tempfile::Builder::new()
+        .prefix(&format!(".{}.", file_name(path)))
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    build(beside.path())?;
+    beside.as_file().sync_all().map_err(failed)?;
+    match fs::hard_link(beside.path(), path) {
+        Ok(()) => File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn build(path: &Path) -> Result<(), Refusal> {
+    let conn = Connection::open(path)?;
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    for migration in MIGRATIONS {
+        conn.execute_batch(migration)?;
+    }
+    conn.pragma_update(None, "application_id", APPLICATION)?;
+    conn.pragma_update(None, "user_version", VERSION)?;
+    conn.execute_batch("COMMIT")?;
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Refusal::new(Exit::State, "SQLite cannot keep a write-ahead log here")
+            .because(format!("journal_mode is {mode}")));
+    }
+    // The last connection folds the log and removes it.
+    conn.close().map_err(|(_, error)| error.into())
+}

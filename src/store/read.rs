@@ -1,0 +1,259 @@
+//! What commands look at without changing it, and the transaction they and the door work in.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, params};
+
+use crate::model::documents::SecretValue;
+use crate::model::event::Event;
+use crate::model::job::Job;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::{NameBook, Scope, State};
+use crate::model::time::Time;
+
+use super::documents::{Document, all, one};
+use super::load::{self, Need};
+use super::open::Store;
+use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
+use super::write::Mark;
+
+/// Which objects of a kind.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// None: of every namespace.
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+    /// Whether clusters and claims come whole.
+    pub whole: bool,
+}
+
+impl Store {
+    pub fn begin_read(&self) -> Result<(), Refusal> {
+        Ok(self.conn.execute_batch("BEGIN")?)
+    }
+
+    pub fn begin_write(&self) -> Result<(), Refusal> {
+        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    pub fn commit(&self) -> Result<(), Refusal> {
+        Ok(self.conn.execute_batch("COMMIT")?)
+    }
+
+    /// Ends a transaction without writing. Harmless when there is none.
+    pub fn rollback(&self) {
+        drop(self.conn.execute_batch("ROLLBACK"));
+    }
+
+    pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
+        load::load(&self.conn, scope, needs)
+    }
+
+    pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {
+        load::cluster_body(&self.conn, state, name)
+    }
+
+    /// The number of commits so far, and when the last one was.
+    pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
+        let sql = "SELECT revision, last_pass, wall, boot, since_boot FROM state";
+        let mark = self.conn.prepare_cached(sql)?.query_row([], |row| {
+            let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
+            Ok((row.get(0)?, Mark { now, wall, boot: row.get(3)?, since_boot: row.get(4)? }))
+        })?;
+        Ok(mark)
+    }
+
+    pub fn objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        Ok(match kind {
+            Kind::ClusterPool => self.documents(filter, |one| Object::Pool(Box::new(one)))?,
+            Kind::ClusterImageSet => self.documents(filter, Object::ImageSet)?,
+            Kind::Namespace => self.documents(filter, Object::Namespace)?,
+            Kind::RoleBinding => self.documents(filter, Object::RoleBinding)?,
+            Kind::Settings => self.documents(filter, Object::Settings)?,
+            Kind::Customization => self.documents(filter, |one| Object::Customization(Box::new(one)))?,
+            Kind::Secret => self.secrets(filter)?,
+            Kind::ClusterClaim => self.claims(filter)?,
+            Kind::ClusterDeployment => self.clusters(filter)?,
+            Kind::Job | Kind::Event => Vec::new(),
+        })
+    }
+
+    fn documents<T: Document>(
+        &self,
+        filter: &Filter,
+        wrap: impl Fn(T) -> Object,
+    ) -> Result<Vec<Object>, Refusal> {
+        let found = match (&filter.namespace, &filter.name) {
+            (Some(namespace), Some(name)) => {
+                one(&self.conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
+            }
+            (namespace, _) => all(&self.conn, namespace.as_deref())?,
+        };
+        let named = |one: &T| filter.name.as_ref().is_none_or(|name| one.meta().name == *name);
+        Ok(found.into_iter().filter(named).map(wrap).collect())
+    }
+
+    fn secrets(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let mut found = self.documents(filter, Object::Secret)?;
+        for one in &mut found {
+            if let Object::Secret(secret) = one {
+                secret.values = load::secret_keys(&self.conn, secret.metadata.id)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let sql = format!(
+            "SELECT {CLAIM} FROM claim WHERE (?1 IS NULL OR namespace = ?1) \
+             AND (?2 IS NULL OR name = ?2) ORDER BY id"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![filter.namespace, filter.name])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut claim = rows::claim(row)?;
+            if filter.whole {
+                claim.body = load::body(&self.conn, "claim_body", claim.id)?;
+            }
+            found.push(Object::Claim(Box::new(claim)));
+        }
+        Ok(found)
+    }
+
+    /// A cluster is found by its own namespace and by that of its pool.
+    fn clusters(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let sql = format!(
+            "SELECT {CLUSTER} FROM cluster WHERE \
+             (?1 IS NULL OR namespace = ?1 OR pool_namespace = ?1) \
+             AND (?2 IS NULL OR name = ?2) ORDER BY id"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![filter.namespace, filter.name])?;
+        let (mut found, mut shared) = (Vec::new(), Shared::default());
+        while let Some(row) = rows.next()? {
+            let mut cluster = rows::cluster(row, &mut shared)?;
+            if filter.whole {
+                cluster.body = load::body(&self.conn, "cluster_body", cluster.id)?;
+            }
+            found.push(Object::Cluster(Box::new(cluster)));
+        }
+        Ok(found)
+    }
+
+    /// Names of objects of a kind, for "did you mean" and for looking elsewhere.
+    pub fn names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
+        let filter = Filter::default();
+        Ok(self.objects(kind, &filter)?.iter().map(Object::key).collect())
+    }
+
+    pub fn secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
+        load::secret_value(&self.conn, key, name)
+    }
+
+    /// The newest events first, of one object or of all.
+    pub fn events(&self, of: Option<(&str, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
+        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message FROM event \
+                   WHERE ?1 IS NULL OR (kind = ?1 AND namespace = ?2 AND name = ?3) \
+                   ORDER BY id DESC LIMIT ?4";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let (kind, key) = of.unzip();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let who = params![kind, key.map(|key| &key.namespace), key.map(|key| &key.name), limit];
+        let rows = statement.query_map(who, |row| {
+            let kind: String = row.get(3)?;
+            let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
+            Ok(Event {
+                time: Time(row.get(0)?),
+                warning: row.get(1)?,
+                reason: row.get(2)?,
+                kind: known.unwrap_or("Object"),
+                object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
+                actor: row.get(6)?,
+                message: row.get(7)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Jobs in the order they were started; of one object, or all, or only the live ones.
+    pub fn jobs(&self, object: Option<&str>, live: bool) -> Result<Vec<Job>, Refusal> {
+        let sql = format!(
+            "SELECT {JOB} FROM job WHERE (?1 IS NULL OR object = ?1) \
+             AND (NOT ?2 OR ended IS NULL) ORDER BY started, rowid"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let rows = statement.query_map(params![object, live], rows::job)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The annotations of a cluster: what its driver goes by.
+    pub fn annotations(&self, cluster: &str) -> Result<BTreeMap<String, String>, Refusal> {
+        let sql = "SELECT b.body ->> '$.metadata.annotations' FROM cluster_body b \
+                   JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let text: Option<Option<String>> =
+            statement.query_row([cluster], |row| row.get(0)).optional()?;
+        let text = text.flatten().unwrap_or_else(|| "{}".into());
+        Ok(serde_json::from_str(&text).unwrap_or_default())
+    }
+
+    /// The pool of a claim, or of a cluster.
+    pub fn pool_of(&self, kind: Kind, key: &Key) -> Result<Option<Key>, Refusal> {
+        let sql = match kind {
+            Kind::ClusterClaim => "SELECT namespace, pool FROM claim WHERE namespace = ?1 AND name = ?2",
+            _ => "SELECT pool_namespace, pool FROM cluster WHERE ?1 IS NOT NULL AND name = ?2",
+        };
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let found = statement
+            .query_row(params![key.namespace, key.name], |row| {
+                Ok(row.get::<_, Option<String>>(0)?.zip(row.get::<_, Option<String>>(1)?))
+            })
+            .optional()?;
+        Ok(found.flatten().map(|(namespace, name)| Key::new(namespace, name)))
+    }
+}
+
+/// The names in use, looked up as they are asked for.
+pub struct Names<'a> {
+    store: &'a Store,
+    failed: RefCell<Option<Refusal>>,
+}
+
+impl Store {
+    pub fn names_in_use(&self) -> Names<'_> {
+        Names { store: self, failed: RefCell::new(None) }
+    }
+}
+
+impl Names<'_> {
+    /// What went wrong while looking up, if anything: then the plan is not to be trusted.
+    pub fn check(self) -> Result<(), Refusal> {
+        self.failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn look(&self, sql: &str, who: impl rusqlite::Params) -> Option<String> {
+        let found = self.store.conn.prepare_cached(sql).and_then(|mut statement| {
+            statement.query_row(who, |row| row.get(0)).optional()
+        });
+        found.unwrap_or_else(|error| {
+            *self.failed.borrow_mut() = Some(error.into());
+            None
+        })
+    }
+}
+
+impl NameBook for Names<'_> {
+    fn cluster_exists(&self, name: &str) -> bool {
+        self.look("SELECT name FROM cluster WHERE name = ?1", [name]).is_some()
+    }
+
+    fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String> {
+        let sql = "SELECT name FROM cluster WHERE cluster_name = ?1 AND base_domain = ?2";
+        self.look(sql, [cluster_name, base_domain])
+    }
+}

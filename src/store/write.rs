@@ -1,0 +1,231 @@
+//! Writes a difference inside one transaction: a command's own changes all or none, each pool's
+//! changes under a savepoint of their own.
+
+use std::rc::Rc;
+
+use rusqlite::{Connection, params};
+
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
+use crate::model::customization::Customization;
+use crate::model::documents::{Secret, Stored};
+use crate::model::event::Event;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::State;
+use crate::model::table::{Change, Owner};
+use crate::model::time::Time;
+
+use super::documents;
+use super::open::Store;
+use super::rows::{put_claim, put_cluster, put_job};
+
+/// When a pass wrote last: as passes count time, by the wall, and since the machine started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    pub now: Time,
+    pub wall: Time,
+    /// Empty under a standing clock.
+    pub boot: String,
+    pub since_boot: i64,
+}
+
+/// Writes everything that changed and returns the pools that the database refused, with why.
+/// Needs an open write transaction; the caller commits.
+pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<Vec<(Rc<Key>, Refusal)>, Refusal> {
+    let conn = &store.conn;
+    let mut refused = Vec::new();
+    for owner in state.owners() {
+        let Some(pool) = &owner else {
+            group(conn, state, &owner)?;
+            continue;
+        };
+        conn.execute_batch("SAVEPOINT pool")?;
+        match group(conn, state, &owner) {
+            Ok(()) => conn.execute_batch("RELEASE pool")?,
+            Err(refusal) if refusal.exit == Exit::Conflict => {
+                conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
+                event(conn, &violated(pool, &refusal, mark.now))?;
+                refused.push((Rc::clone(pool), refusal));
+            }
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
+               wall = ?2, boot = ?3, since_boot = ?4";
+    let clocks = params![mark.now.0, mark.wall.0, mark.boot, mark.since_boot];
+    conn.prepare_cached(sql)?.execute(clocks)?;
+    Ok(refused)
+}
+
+fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
+    Event {
+        time,
+        warning: true,
+        reason: "InvariantViolated".into(),
+        kind: Kind::ClusterPool.name(),
+        object: pool.clone(),
+        actor: "poolctl".into(),
+        message: format!("The pass of this pool was undone: {refusal}"),
+    }
+}
+
+/// Removals come first, so that what they free can be taken; leases come after the clusters that
+/// they point to.
+fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal> {
+    fn of<'a, T: 'a>(
+        all: impl Iterator<Item = Change<'a, T>>,
+        owner: &'a Owner,
+    ) -> impl Iterator<Item = Change<'a, T>> {
+        all.filter(move |change| change.owner == owner)
+    }
+    let clusters: Vec<_> = of(state.clusters.difference(), owner).collect();
+    for gone in clusters.iter().filter(|change| change.after.is_none()) {
+        remove_cluster(conn, gone.before)?;
+    }
+    for change in of(state.claims.difference(), owner) {
+        claim(conn, &change)?;
+    }
+    for change in of(state.pools.difference(), owner) {
+        documents::write(conn, &change)?;
+    }
+    for change in &clusters {
+        cluster(conn, change)?;
+    }
+    for change in of(state.customizations.difference(), owner) {
+        customization(conn, &change)?;
+    }
+    for change in of(state.secrets.difference(), owner) {
+        secret(conn, &change)?;
+    }
+    for job in of(state.jobs.difference(), owner).filter_map(|change| change.after) {
+        put_job(conn, job)?;
+    }
+    if owner.is_none() {
+        for change in state.image_sets.difference() {
+            documents::write(conn, &change)?;
+        }
+        for change in state.namespaces.difference() {
+            documents::write(conn, &change)?;
+        }
+        for change in state.role_bindings.difference() {
+            documents::write(conn, &change)?;
+        }
+        for change in state.settings.difference() {
+            documents::write(conn, &change)?;
+        }
+    }
+    for (one, _) in state.events.iter().filter(|(_, by)| by == owner) {
+        event(conn, one)?;
+    }
+    Ok(())
+}
+
+/// A cluster goes with its namespace and the secrets in it.
+fn remove_cluster(conn: &Connection, gone: Option<&Cluster>) -> Result<(), Refusal> {
+    let Some(gone) = gone else { return Ok(()) };
+    conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
+    if gone.namespace == gone.name {
+        let sql = "DELETE FROM secret_object WHERE namespace = ?1";
+        conn.prepare_cached(sql)?.execute([&gone.namespace])?;
+    }
+    Ok(())
+}
+
+fn cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusal> {
+    let Some(after) = change.after else { return Ok(()) };
+    let id = put_cluster(conn, after)?;
+    let known = change.before.and_then(|before| before.body.as_ref());
+    body(conn, "cluster_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
+}
+
+fn claim(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
+    let Some(after) = change.after else {
+        let id = change.before.map(|before| before.id);
+        conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
+        return Ok(());
+    };
+    let id = put_claim(conn, after)?;
+    let known = change.before.and_then(|before| before.body.as_ref());
+    body(conn, "claim_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
+}
+
+fn body<T: serde::Serialize>(
+    conn: &Connection,
+    table: &str,
+    id: i64,
+    body: Option<&T>,
+) -> Result<(), Refusal> {
+    let Some(body) = body else { return Ok(()) };
+    let text = serde_json::to_string(body)
+        .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))?;
+    let sql = format!("INSERT OR REPLACE INTO {table} (id, body) VALUES (?1, ?2)");
+    conn.prepare_cached(&sql)?.execute(params![id, text])?;
+    Ok(())
+}
+
+fn customization(conn: &Connection, change: &Change<'_, Customization>) -> Result<(), Refusal> {
+    let (before, after) = (change.before, change.after);
+    let holder = |one: Option<&Customization>| one.and_then(|one| one.holder.clone());
+    let gone = after.is_none();
+    if let Some(before) = before.filter(|_| gone || holder(before) != holder(after)) {
+        let sql = "DELETE FROM lease WHERE customization = ?1";
+        conn.prepare_cached(sql)?.execute([before.metadata.id])?;
+    }
+    let id = documents::write(conn, change)?;
+    let Some(holder) = after.and_then(|after| after.holder.as_ref()) else { return Ok(()) };
+    if before.and_then(|before| before.holder.as_ref()) != Some(holder) {
+        let sql = "INSERT INTO lease SELECT ?1, id FROM cluster WHERE name = ?2";
+        let written = conn.prepare_cached(sql)?.execute(params![id, holder.cluster])?;
+        if written == 0 {
+            let what = format!("customization lease for `{}`, which is not there", holder.cluster);
+            return Err(Refusal::conflict(what));
+        }
+    }
+    Ok(())
+}
+
+fn secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal> {
+    let id = documents::write(conn, change)?;
+    let Some(after) = change.after else { return Ok(()) };
+    for key in change.before.into_iter().flat_map(|before| before.values.keys()) {
+        if !after.values.contains_key(key) {
+            let sql = "DELETE FROM secret WHERE object = ?1 AND key = ?2";
+            conn.prepare_cached(sql)?.execute(params![id, key])?;
+        }
+    }
+    for (key, value) in &after.values {
+        match value {
+            Stored::Kept | Stored::Loaded(_) => {}
+            Stored::New(value) => {
+                let sql = "INSERT OR REPLACE INTO secret (object, key, value) VALUES (?1, ?2, ?3)";
+                conn.prepare_cached(sql)?.execute(params![id, key, value.reveal().as_bytes()])?;
+            }
+            Stored::CopyOf(from) => {
+                let sql = "INSERT OR REPLACE INTO secret (object, key, value) \
+                           SELECT ?1, v.key, v.value FROM secret v \
+                           JOIN secret_object o ON o.id = v.object \
+                           WHERE o.namespace = ?2 AND o.name = ?3";
+                conn.prepare_cached(sql)?.execute(params![id, from.namespace, from.name])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn event(conn: &Connection, one: &Event) -> Result<(), Refusal> {
+    let sql = "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    conn.prepare_cached(sql)?.execute(params![
+        one.time.0,
+        one.warning,
+        one.reason,
+        one.kind,
+        one.object.namespace,
+        one.object.name,
+        one.actor,
+        one.message,
+    ])?;
+    Ok(())
+}

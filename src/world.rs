@@ -1,0 +1,165 @@
+//! Touches: clock, dice, environment. Read once per pass into a Tick; nothing else asks the world.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::model::refusal::Refusal;
+use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
+
+/// A clock that is off by more than this has been moved.
+const JUMP: Span = Span::minutes(5);
+
+/// Variables that poolctl reads; no other reaches it.
+const VARIABLES: [&str; 13] = [
+    "POOLCTL_STATE",
+    "POOLCTL_NAMESPACE",
+    "POOLCTL_NOW",
+    "POOLCTL_SEED",
+    "XDG_STATE_HOME",
+    "HOME",
+    "USER",
+    "SUDO_UID",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "TERM",
+    "COLUMNS",
+    "CI",
+];
+
+pub struct World {
+    environment: HashMap<&'static str, String>,
+    /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
+    standing: Cell<Option<Time>>,
+    seed: Option<u64>,
+}
+
+/// What the machine's clocks say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    pub wall: Time,
+    /// Which boot of the machine; empty under a standing clock.
+    pub boot: String,
+    /// Microseconds since then, sleep included.
+    pub since_boot: i64,
+}
+
+impl World {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    pub fn new() -> Result<Self, Refusal> {
+        let read = |name: &'static str| std::env::var(name).ok().map(|value| (name, value));
+        let environment: HashMap<_, _> = VARIABLES.into_iter().filter_map(read).collect();
+        let standing = match environment.get("POOLCTL_NOW") {
+            Some(text) => Some(text.parse().map_err(|why: String| {
+                Refusal::usage("POOLCTL_NOW is not usable").because(why)
+            })?),
+            None => None,
+        };
+        let seed = match environment.get("POOLCTL_SEED") {
+            Some(text) => Some(text.parse().map_err(|_| {
+                Refusal::usage(format!("POOLCTL_SEED is `{text}`, not a whole number"))
+            })?),
+            None => None,
+        };
+        Ok(Self { environment, standing: Cell::new(standing), seed })
+    }
+
+    /// A variable that is set and not empty.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether time is rehearsed.
+    pub fn stands(&self) -> bool {
+        self.standing.get().is_some()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+    pub fn now(&self) -> Time {
+        self.standing.get().unwrap_or_else(|| {
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            Time(since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
+        })
+    }
+
+    pub fn clocks(&self) -> Clocks {
+        let wall = self.now();
+        if self.stands() {
+            return Clocks { wall, ..Clocks::default() };
+        }
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let since = clock_gettime(ClockId::Boottime);
+        let since_boot = since.tv_sec * 1_000_000 + since.tv_nsec / 1_000;
+        Clocks { wall, boot: boot.trim().to_owned(), since_boot }
+    }
+
+    /// What a pass knows. `last` is when passes last wrote: time never goes back behind that.
+    /// A clock that was moved since then, as the machine's own clock shows, is not believed.
+    pub fn tick(&self, last: Time, then: &Clocks, now: &Clocks, revision: u64) -> Tick {
+        let same_boot = !now.boot.is_empty() && now.boot == then.boot;
+        let elapsed = now.since_boot - then.since_boot;
+        let off = (now.wall.0 - then.wall.0 - elapsed).abs();
+        let jumped = same_boot && off > JUMP.0;
+        let steady = if jumped { last.plus(Span(elapsed.max(0))) } else { now.wall };
+        Tick { now: steady.max(last), seed: self.seed(), revision, actor: self.actor(), jumped }
+    }
+
+    fn seed(&self) -> u128 {
+        if let Some(seed) = self.seed {
+            return u128::from(seed);
+        }
+        let mut bytes = [0; 16];
+        match getrandom(&mut bytes, GetRandomFlags::empty()) {
+            Ok(16) => u128::from_le_bytes(bytes),
+            // A kernel without random numbers still has a clock and processes.
+            _ => u128::from(std::process::id()) ^ (u128::from(self.now().0.unsigned_abs()) << 32),
+        }
+    }
+
+    /// Who asks: the user, or behind sudo the user who called it.
+    pub fn actor(&self) -> String {
+        let uid = rustix::process::getuid();
+        let behind = self.variable("SUDO_UID").and_then(|text| text.parse::<u32>().ok());
+        let uid = if uid.is_root() { behind.unwrap_or(0) } else { uid.as_raw() };
+        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let name = users.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next()?;
+            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+        });
+        name.unwrap_or_else(|| format!("uid:{uid}"))
+    }
+
+    /// Where the state is, unless `--state` says otherwise.
+    pub fn state_path(&self) -> Result<PathBuf, Refusal> {
+        if let Some(path) = self.variable("POOLCTL_STATE") {
+            return Ok(path.into());
+        }
+        let system = PathBuf::from("/var/lib/poolctl/state.db");
+        if rustix::process::geteuid().is_root() && system.exists() {
+            return Ok(system);
+        }
+        let home = || self.variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let folder = self.variable("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
+        folder.map(|folder| folder.join("poolctl/state.db")).ok_or_else(|| {
+            Refusal::usage("there is no place for the state: neither HOME nor XDG_STATE_HOME is set")
+                .next("poolctl --state FILE, or set POOLCTL_STATE")
+        })
+    }
+
+    /// Lets time pass until `due`, at most `longest`; a standing clock is moved.
+    #[expect(clippy::disallowed_methods, reason = "the one place that waits")]
+    pub fn wait(&self, due: Time, longest: Span) {
+        if self.stands() {
+            self.standing.set(Some(due.max(self.now())));
+            return;
+        }
+        let left = due.since(self.now()).min(longest);
+        std::thread::sleep(Duration::from_micros(left.0.unsigned_abs()));
+    }
+}
