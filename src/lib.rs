@@ -24,10 +24,10 @@
 //! covers them), conditions of clusters and claims follow from the facts and are not stored, and
 //! a cluster at its attempts limit is given up at once (upstream lets a back-off pass first).
 
-//pub mod commands;
+pub mod commands;
 pub mod drivers;
 pub mod model;
-//pub mod output;
+pub mod output;
 pub mod plan;
 pub mod reconcile;
 pub mod render;

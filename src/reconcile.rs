@@ -77,7 +77,13 @@ impl Door<'_> {
         }
         if state.is_unchanged() {
             self.store.rollback();
-            return Ok((value, Passed { state, refused: Vec::new() }));
+            return Ok((
+                value,
+                Passed {
+                    state,
+                    refused: Vec::new(),
+                },
+            ));
         }
         let refused = store::write(self.store, &state, &mark)?;
         self.store.commit()?;
@@ -88,10 +94,25 @@ impl Door<'_> {
     fn tick(&self) -> Result<(Tick, Mark, i64), Refusal> {
         let (revision, last) = self.store.mark()?;
         let now = self.world.clocks();
-        let then = Clocks { wall: last.wall, boot: last.boot, since_boot: last.since_boot };
-        let tick = self.world.tick(last.now, &then, &now, revision.unsigned_abs());
-        let Clocks { wall, boot, since_boot } = now;
-        let mark = Mark { now: tick.now, wall, boot, since_boot };
+        let then = Clocks {
+            wall: last.wall,
+            boot: last.boot,
+            since_boot: last.since_boot,
+        };
+        let tick = self
+            .world
+            .tick(last.now, &then, &now, revision.unsigned_abs());
+        let Clocks {
+            wall,
+            boot,
+            since_boot,
+        } = now;
+        let mark = Mark {
+            now: tick.now,
+            wall,
+            boot,
+            since_boot,
+        };
         Ok((tick, mark, revision))
     }
 
@@ -113,7 +134,12 @@ impl Door<'_> {
 
     fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
         let mut reports = Vec::new();
-        let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
+        let jobs: Vec<Job> = state
+            .jobs
+            .rows()
+            .filter(|job| job.ended.is_none())
+            .cloned()
+            .collect();
         for job in jobs {
             let report = self.with_work(state, &job, |work| drivers::collect(work, tick.now))?;
             if let Some(report) = report.flatten() {
@@ -131,11 +157,19 @@ impl Door<'_> {
         ask: impl FnOnce(&Work<'_>) -> T,
     ) -> Result<Option<T>, Refusal> {
         let annotations = self.store.annotations(&job.object)?;
-        let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
+        let Some(cluster) = state
+            .cluster(&job.object)
+            .and_then(|at| state.clusters.get(at))
+        else {
             return Ok(None);
         };
         let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
-        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations })))
+        Ok(Some(ask(&Work {
+            job,
+            cluster_name,
+            base_domain,
+            annotations,
+        })))
     }
 
     /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
@@ -145,11 +179,17 @@ impl Door<'_> {
             let (planned, revision, mark) = self.plan_only(scope)?;
             if planned.is_unchanged() {
                 self.act(&planned)?;
-                return Ok(Passed { state: planned, refused: Vec::new() });
+                return Ok(Passed {
+                    state: planned,
+                    refused: Vec::new(),
+                });
             }
             if let Some(refused) = self.commit_if(&planned, revision, &mark)? {
                 self.act(&planned)?;
-                return Ok(Passed { state: planned, refused });
+                return Ok(Passed {
+                    state: planned,
+                    refused,
+                });
             }
         }
         self.pool_by_pool(scope)
@@ -204,14 +244,21 @@ impl Door<'_> {
             let (_, passed) = self.change(&Scope::pool(key), &[], |_, _| Ok(()))?;
             refused.extend(passed.refused);
         }
-        Ok(Passed { state: self.preview(scope)?, refused })
+        Ok(Passed {
+            state: self.preview(scope)?,
+            refused,
+        })
     }
 
     /// After the commit: what drivers will read is put where they read it, and copies of what is
     /// gone go.
     fn act(&self, state: &State) -> Result<(), Refusal> {
         let path = self.store.path();
-        for change in state.clusters.difference().filter(|change| change.after.is_none()) {
+        for change in state
+            .clusters
+            .difference()
+            .filter(|change| change.after.is_none())
+        {
             if let Some(gone) = change.before {
                 copies::forget(path, &gone.name);
             }
@@ -239,7 +286,12 @@ impl Door<'_> {
             }
             let annotations = self.store.annotations(&job.object)?;
             let (cluster_name, base_domain) = ("", "");
-            let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });
+            let due = drivers::due(&Work {
+                job: &job,
+                cluster_name,
+                base_domain,
+                annotations,
+            });
             found.due = [found.due, due].into_iter().flatten().min();
             found.jobs.push(job);
         }
@@ -262,13 +314,18 @@ fn clock_jumped(tick: &Tick) -> Event {
 impl Passed {
     /// Refused pools make the command fail, after the others were committed.
     pub fn check(&self) -> Result<(), Refusal> {
-        let Some((pool, refusal)) = self.refused.first() else { return Ok(()) };
+        let Some((pool, refusal)) = self.refused.first() else {
+            return Ok(());
+        };
         let mut all: BTreeMap<String, String> = BTreeMap::new();
         for (pool, refusal) in &self.refused {
             all.insert(pool.to_string(), refusal.what.clone());
         }
         let names: Vec<String> = all.into_keys().collect();
-        let what = format!("changes of pool `{}` were undone (InvariantViolated)", names.join("`, `"));
+        let what = format!(
+            "changes of pool `{}` were undone (InvariantViolated)",
+            names.join("`, `")
+        );
         let mut found = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
         found.causes.extend(refusal.causes.clone());
         Err(found.next(format!("poolctl events clusterpool/{}", pool.name)))

@@ -46,20 +46,38 @@ impl fmt::Display for Wrong {
 
 /// Every document of a text, empty ones left out.
 pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
-    let wrong = |message: String| Wrong { message, line: 0, column: 0 };
+    let wrong = |message: String| Wrong {
+        message,
+        line: 0,
+        column: 0,
+    };
     if text.len() > LARGEST {
-        return Err(wrong(format!("{} bytes are more than the {LARGEST} that are read", text.len())));
+        return Err(wrong(format!(
+            "{} bytes are more than the {LARGEST} that are read",
+            text.len()
+        )));
     }
     // No snippets: what stands around a mistake may be a secret.
     let options = serde_saphyr::options! { with_snippet: false };
-    let read: Result<Vec<Spanned<Raw>>, _> = serde_saphyr::from_multiple_with_options(text, options);
+    let read: Result<Vec<Spanned<Raw>>, _> =
+        serde_saphyr::from_multiple_with_options(text, options);
     match read {
-        Ok(documents) => Ok(documents.into_iter().map(node).filter(|one| !one.is_null()).collect()),
+        Ok(documents) => Ok(documents
+            .into_iter()
+            .map(node)
+            .filter(|one| !one.is_null())
+            .collect()),
         Err(error) => {
-            let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+            let (line, column) = error
+                .location()
+                .map_or((0, 0), |at| (at.line(), at.column()));
             let message = error.to_string();
             let end = message.find(" at line ").unwrap_or(message.len());
-            Err(Wrong { message: plain(&message[..end]), line, column })
+            Err(Wrong {
+                message: plain(&message[..end]),
+                line,
+                column,
+            })
         }
     }
 }
@@ -86,15 +104,22 @@ pub fn value(text: &str) -> Result<Value, Wrong> {
         (None, _) => Ok(Value::Null),
         (Some(second), _) => {
             let (line, column) = (second.line, second.column);
-            Err(Wrong { message: "more than one document".into(), line, column })
+            Err(Wrong {
+                message: "more than one document".into(),
+                line,
+                column,
+            })
         }
     }
 }
 
 /// A document as text.
 pub fn text(document: &Value) -> Result<String, Wrong> {
-    serde_saphyr::to_string(document)
-        .map_err(|error| Wrong { message: error.to_string(), line: 0, column: 0 })
+    serde_saphyr::to_string(document).map_err(|error| Wrong {
+        message: error.to_string(),
+        line: 0,
+        column: 0,
+    })
 }
 
 impl Node {
@@ -107,7 +132,9 @@ impl Node {
             Tree::Scalar(value) => value.clone(),
             Tree::List(items) => items.iter().map(Self::value).collect(),
             Tree::Map(entries) => {
-                let pairs = entries.iter().map(|(key, value)| (key.name(), value.value()));
+                let pairs = entries
+                    .iter()
+                    .map(|(key, value)| (key.name(), value.value()));
                 Value::Object(pairs.collect::<Map<String, Value>>())
             }
         }
@@ -123,8 +150,13 @@ impl Node {
 
     /// The value below a key.
     pub fn get(&self, name: &str) -> Option<&Self> {
-        let Tree::Map(entries) = &self.tree else { return None };
-        entries.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
+        let Tree::Map(entries) = &self.tree else {
+            return None;
+        };
+        entries
+            .iter()
+            .find(|(key, _)| key.name() == name)
+            .map(|(_, value)| value)
     }
 
     pub fn text(&self) -> Option<&str> {
@@ -150,9 +182,18 @@ fn node(raw: Spanned<Raw>) -> Node {
         Raw::Map(entries) => {
             let key = |key: Spanned<String>| {
                 let (line, column) = (key.referenced.line(), key.referenced.column());
-                Node { tree: Tree::Scalar(key.value.into()), line, column }
+                Node {
+                    tree: Tree::Scalar(key.value.into()),
+                    line,
+                    column,
+                }
             };
-            Tree::Map(entries.into_iter().map(|(name, value)| (key(name), node(value))).collect())
+            Tree::Map(
+                entries
+                    .into_iter()
+                    .map(|(name, value)| (key(name), node(value)))
+                    .collect(),
+            )
         }
     };
     Node { tree, line, column }
@@ -230,7 +271,10 @@ mod tests {
     fn what_stands_where_is_known() {
         let read = documents("---\na: 1\n---\nb: [x]\n").unwrap();
         let item = read[1].get("b").unwrap();
-        assert_eq!((item.line, item.column, item.value()), (4, 4, serde_json::json!(["x"])));
+        assert_eq!(
+            (item.line, item.column, item.value()),
+            (4, 4, serde_json::json!(["x"]))
+        );
     }
 
     #[test]
@@ -254,7 +298,19 @@ mod tests {
 
     #[test]
     fn strings_that_go_would_misread_are_quoted() {
-        for text in ["no", "yes", "on", "y", "1_000", "012", "4.10", "2020-01-02", "~", "null", "="] {
+        for text in [
+            "no",
+            "yes",
+            "on",
+            "y",
+            "1_000",
+            "012",
+            "4.10",
+            "2020-01-02",
+            "~",
+            "null",
+            "=",
+        ] {
             let written = super::text(&serde_json::json!({ "a": text })).unwrap();
             assert_eq!(written, format!("a: \"{text}\"\n"));
         }

@@ -58,7 +58,9 @@ pub enum Outcome {
     Installed(Installation),
     /// Deprovisioned, started or stopped.
     Done,
-    Failed { message: String },
+    Failed {
+        message: String,
+    },
 }
 
 /// What an installation leaves behind.

@@ -33,7 +33,13 @@ pub struct Change<'a, T> {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let (rows, index, before) = (Vec::new(), HashMap::new(), BTreeMap::new());
-        Self { rows, index, before, owner: None, changes: 0 }
+        Self {
+            rows,
+            index,
+            before,
+            owner: None,
+            changes: 0,
+        }
     }
 }
 
@@ -65,7 +71,10 @@ impl<T: Row> Table<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)))
+        self.rows
+            .iter()
+            .enumerate()
+            .filter_map(|(at, row)| Some((at, row.as_ref()?)))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &T> {
@@ -90,7 +99,9 @@ impl<T: Row> Table<T> {
 
     /// Edits a row. The key must stay. Says whether anything changed.
     pub fn update(&mut self, at: usize, edit: impl FnOnce(&mut T)) -> bool {
-        let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) else { return false };
+        let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) else {
+            return false;
+        };
         let old = row.clone();
         edit(row);
         let changed = *row != old;
@@ -101,7 +112,9 @@ impl<T: Row> Table<T> {
     }
 
     pub fn remove(&mut self, at: usize) {
-        let Some(old) = self.rows.get_mut(at).and_then(Option::take) else { return };
+        let Some(old) = self.rows.get_mut(at).and_then(Option::take) else {
+            return;
+        };
         self.index.remove(&old.key());
         self.remember(at, Some(old));
     }
@@ -117,13 +130,20 @@ impl<T: Row> Table<T> {
     pub fn was_removed(&self, key: &Key) -> bool {
         let gone = |at: &usize, old: &T| self.rows[*at].is_none() && old.key() == *key;
         self.find(key).is_none()
-            && self.before.iter().any(|(at, (old, _))| old.as_ref().is_some_and(|old| gone(at, old)))
+            && self
+                .before
+                .iter()
+                .any(|(at, (old, _))| old.as_ref().is_some_and(|old| gone(at, old)))
     }
 
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
         self.before.iter().filter_map(|(at, (before, owner))| {
             let (before, after) = (before.as_ref(), self.rows[*at].as_ref());
-            (before != after).then_some(Change { owner, before, after })
+            (before != after).then_some(Change {
+                owner,
+                before,
+                after,
+            })
         })
     }
 }
@@ -149,7 +169,10 @@ mod tests {
         let passing = table.insert((4, 0));
         table.remove(passing);
         table.insert((5, 0));
-        let found: Vec<_> = table.difference().map(|one| (one.before, one.after)).collect();
+        let found: Vec<_> = table
+            .difference()
+            .map(|one| (one.before, one.after))
+            .collect();
         let expected = [
             (Some(&(2, 0)), Some(&(2, 7))),
             (Some(&(3, 0)), None),

@@ -12,11 +12,17 @@ use super::{CLUSTER, say};
 
 pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
     let gives = |pool: &&ClusterPool| pool.metadata.deletion_timestamp.is_none();
-    let Some(found) = state.pools.by_key(pool).filter(gives) else { return };
+    let Some(found) = state.pools.by_key(pool).filter(gives) else {
+        return;
+    };
     let sorted = sort_pool(state, found, tick.now);
     for (claim, cluster) in sorted.waiting.into_iter().zip(sorted.ready) {
-        let Some(name) = state.claims.get(claim).map(|claim| claim.name.clone()) else { continue };
-        let Some(key) = state.clusters.get(cluster).map(|cluster| cluster.key()) else { continue };
+        let Some(name) = state.claims.get(claim).map(|claim| claim.name.clone()) else {
+            continue;
+        };
+        let Some(key) = state.clusters.get(cluster).map(|cluster| cluster.key()) else {
+            continue;
+        };
         state.claims.update(claim, |claim| {
             claim.cluster = Some(key.name.clone());
             claim.pending = Pending::Assigned;
@@ -27,6 +33,12 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
             cluster.claimed_at.get_or_insert(tick.now);
             cluster.power_wanted = Power::Running;
         });
-        say(state, tick, "ClusterAssigned", (CLUSTER, key), format!("Assigned to claim {name}"));
+        say(
+            state,
+            tick,
+            "ClusterAssigned",
+            (CLUSTER, key),
+            format!("Assigned to claim {name}"),
+        );
     }
 }

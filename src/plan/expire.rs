@@ -20,14 +20,22 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
 
 /// Writes down the lifetime in force, and ends the claims whose time is over.
 pub fn lifetimes(state: &mut State, pool: usize, tick: &Tick) {
-    let Some(key) = state.pools.get(pool).map(ClusterPool::key) else { return };
+    let Some(key) = state.pools.get(pool).map(ClusterPool::key) else {
+        return;
+    };
     for at in state.members(&key).claims {
-        let Some(claim) = state.claims.get(at) else { continue };
+        let Some(claim) = state.claims.get(at) else {
+            continue;
+        };
         let effective = effective_lifetime(claim, state.pools.get(pool));
         if claim.effective != effective {
             state.claims.update(at, |claim| claim.effective = effective);
         }
-        let Some(claim) = state.claims.get(at).filter(|claim| claim.deleting.is_none()) else {
+        let Some(claim) = state
+            .claims
+            .get(at)
+            .filter(|claim| claim.deleting.is_none())
+        else {
             continue;
         };
         if tick.jumped || claim.expires().is_none_or(|end| tick.now < end) {
@@ -35,7 +43,15 @@ pub fn lifetimes(state: &mut State, pool: usize, tick: &Tick) {
         }
         let lifetime = effective.unwrap_or_default();
         let key = claim.key();
-        state.claims.update(at, |claim| claim.deleting = Some(tick.now));
-        say(state, tick, "ClaimExpired", (CLAIM, key), format!("Its lifetime of {lifetime} is over"));
+        state
+            .claims
+            .update(at, |claim| claim.deleting = Some(tick.now));
+        say(
+            state,
+            tick,
+            "ClaimExpired",
+            (CLAIM, key),
+            format!("Its lifetime of {lifetime} is over"),
+        );
     }
 }

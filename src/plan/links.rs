@@ -12,7 +12,9 @@ use super::{CLAIM, CLUSTER, say, warn};
 pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
     let members = state.members(pool);
     for at in members.claims {
-        let Some(claim) = state.claims.get(at) else { continue };
+        let Some(claim) = state.claims.get(at) else {
+            continue;
+        };
         if claim.deleting.is_some() {
             release(state, at, tick);
         } else if claim.cluster.is_some() {
@@ -20,7 +22,9 @@ pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
         }
     }
     for at in members.clusters {
-        let Some(cluster) = state.clusters.get(at) else { continue };
+        let Some(cluster) = state.clusters.get(at) else {
+            continue;
+        };
         let Some(claim) = cluster.claim_key().and_then(|key| state.claims.find(&key)) else {
             continue;
         };
@@ -38,33 +42,58 @@ pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
 
 /// A claim that is being deleted marks its cluster, and goes when the cluster is gone.
 fn release(state: &mut State, at: usize, tick: &Tick) {
-    let Some(claim) = state.claims.get(at) else { return };
+    let Some(claim) = state.claims.get(at) else {
+        return;
+    };
     let key = claim.key();
-    let cluster = claim.cluster.as_deref().and_then(|name| state.cluster(name));
+    let cluster = claim
+        .cluster
+        .as_deref()
+        .and_then(|name| state.cluster(name));
     let mine = |cluster: &Cluster| cluster.claim_key().as_ref() == Some(&key);
     match cluster.and_then(|at| state.clusters.get(at).map(|one| (at, one))) {
         Some((at, cluster)) if mine(cluster) => {
             if !cluster.marked && cluster.deleting.is_none() {
                 let object = (CLUSTER, cluster.key());
                 state.clusters.update(at, |cluster| cluster.marked = true);
-                say(state, tick, "ClusterReleased", object, format!("Released by claim {}", key.name));
+                say(
+                    state,
+                    tick,
+                    "ClusterReleased",
+                    object,
+                    format!("Released by claim {}", key.name),
+                );
             }
         }
         _ => {
             state.claims.remove(at);
-            say(state, tick, "ClaimDeleted", (CLAIM, key), "Claim is gone".into());
+            say(
+                state,
+                tick,
+                "ClaimDeleted",
+                (CLAIM, key),
+                "Claim is gone".into(),
+            );
         }
     }
 }
 
 /// A claim names a cluster that does not name it back.
 fn check(state: &mut State, at: usize, tick: &Tick) {
-    let Some(claim) = state.claims.get(at) else { return };
-    let key = claim.key();
-    let Some(cluster) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
+    let Some(claim) = state.claims.get(at) else {
         return;
     };
-    let Some(found) = state.clusters.get(cluster) else { return };
+    let key = claim.key();
+    let Some(cluster) = claim
+        .cluster
+        .as_deref()
+        .and_then(|name| state.cluster(name))
+    else {
+        return;
+    };
+    let Some(found) = state.clusters.get(cluster) else {
+        return;
+    };
     let same_pool = found.pool.as_deref() == Some(&claim.pool_key());
     match found.claim.as_deref() {
         Some(name) if name == key.name && same_pool => {}
@@ -76,7 +105,10 @@ fn check(state: &mut State, at: usize, tick: &Tick) {
             });
         }
         _ => {
-            let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);
+            let message = format!(
+                "Cluster {} was claimed by a different ClusterClaim",
+                found.name
+            );
             state.claims.update(at, |claim| {
                 claim.cluster = None;
                 claim.pending = Pending::NoClusters;
@@ -91,7 +123,9 @@ fn check(state: &mut State, at: usize, tick: &Tick) {
 /// How each claim stands, in Hive's conditions.
 pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
     for at in state.members(pool).claims {
-        let Some(claim) = state.claims.get(at) else { continue };
+        let Some(claim) = state.claims.get(at) else {
+            continue;
+        };
         let (pending, running) = stand(state, claim);
         let key = claim.key();
         let cluster = claim.cluster.clone().unwrap_or_default();
@@ -110,7 +144,13 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
             (claim.pending, claim.running) = (pending, running);
         });
         if handed_over {
-            say(state, tick, "ClusterClaimed", (CLAIM, key), format!("Has cluster {cluster}"));
+            say(
+                state,
+                tick,
+                "ClusterClaimed",
+                (CLAIM, key),
+                format!("Has cluster {cluster}"),
+            );
         }
     }
 }
@@ -134,7 +174,10 @@ fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
         return (claim.pending, claim.running);
     }
     // Assigned is said in the round that assigns, Claimed in the next one.
-    let running =
-        if cluster.power == Power::Running { ClusterRunning::Running } else { ClusterRunning::Resuming };
+    let running = if cluster.power == Power::Running {
+        ClusterRunning::Running
+    } else {
+        ClusterRunning::Resuming
+    };
     (Pending::Claimed, running)
 }

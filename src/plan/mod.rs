@@ -53,7 +53,9 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn NameBook) -> Result<()
 pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
     let pools: Vec<usize> = state.pools.iter().map(|(at, _)| at).collect();
     for at in pools {
-        let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else { continue };
+        let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else {
+            continue;
+        };
         state.act_for(Some(Rc::clone(&key)));
         expire::lifetimes(state, at, tick);
         links::sync(state, &key, tick);
@@ -75,8 +77,12 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
 
 /// Clusters that were applied by hand, and claims whose pool is not there.
 fn without_pool(state: &mut State, tick: &Tick) {
-    let loose: Vec<usize> =
-        state.clusters.iter().filter(|(_, one)| one.pool.is_none()).map(|(at, _)| at).collect();
+    let loose: Vec<usize> = state
+        .clusters
+        .iter()
+        .filter(|(_, one)| one.pool.is_none())
+        .map(|(at, _)| at)
+        .collect();
     for at in loose {
         life::advance(state, at, tick);
     }
@@ -99,7 +105,10 @@ pub fn due(state: &State) -> Option<Time> {
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.filter_map(crate::model::claim::Claim::expires);
     let retries = state.clusters.rows().filter_map(life::retry_at);
-    let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
+    let timeouts = state
+        .pools
+        .rows()
+        .flat_map(|pool| buckets::timeouts(state, pool));
     expiries.chain(retries).chain(timeouts).min()
 }
 
@@ -108,7 +117,13 @@ fn say(state: &mut State, tick: &Tick, reason: &str, object: (&'static str, Key)
     event(state, tick, false, reason, object, message);
 }
 
-fn warn(state: &mut State, tick: &Tick, reason: &str, object: (&'static str, Key), message: String) {
+fn warn(
+    state: &mut State,
+    tick: &Tick,
+    reason: &str,
+    object: (&'static str, Key),
+    message: String,
+) {
     event(state, tick, true, reason, object, message);
 }
 
@@ -121,7 +136,15 @@ fn event(
     message: String,
 ) {
     let (time, reason, actor) = (tick.now, reason.to_owned(), tick.actor.clone());
-    state.event(Event { time, warning, reason, kind, object, actor, message });
+    state.event(Event {
+        time,
+        warning,
+        reason,
+        kind,
+        object,
+        actor,
+        message,
+    });
 }
 
 const POOL: &str = "ClusterPool";

@@ -16,7 +16,10 @@ use super::{CLUSTER, life, say, warn};
 /// Each job ends, and its cluster becomes what the job made of it.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
-        let found = state.jobs.iter().find(|(_, job)| job.id == report.job && job.ended.is_none());
+        let found = state
+            .jobs
+            .iter()
+            .find(|(_, job)| job.id == report.job && job.ended.is_none());
         let Some((at, job)) = found else { continue };
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
@@ -33,7 +36,9 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
 }
 
 fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick) {
-    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else { return };
+    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else {
+        return;
+    };
     match (verb, outcome) {
         (_, Outcome::Failed { message }) => {
             if verb == Verb::Provision {
@@ -43,12 +48,24 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
                     cluster.failure = Some(message.clone());
                 });
             }
-            warn(state, tick, "JobFailed", (CLUSTER, key), format!("{} failed: {message}", verb.name()));
+            warn(
+                state,
+                tick,
+                "JobFailed",
+                (CLUSTER, key),
+                format!("{} failed: {message}", verb.name()),
+            );
         }
         (Verb::Deprovision, _) => life::remove(state, at, tick, "Deprovisioned"),
         (Verb::Provision, Outcome::Installed(installation)) => {
             installed(state, at, installation, tick.now);
-            say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
+            say(
+                state,
+                tick,
+                "Installed",
+                (CLUSTER, key),
+                "Cluster is installed and runs".into(),
+            );
         }
         (Verb::Provision, Outcome::Done) => {}
         (Verb::Start, _) => power(state, at, Power::Running, tick),
@@ -61,12 +78,22 @@ fn power(state: &mut State, at: usize, power: Power, tick: &Tick) {
         cluster.power = power;
         cluster.power_since = Some(tick.now);
     });
-    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else { return };
-    say(state, tick, power.wire(), (CLUSTER, key), format!("Cluster is {}", power.wire().to_lowercase()));
+    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else {
+        return;
+    };
+    say(
+        state,
+        tick,
+        power.wire(),
+        (CLUSTER, key),
+        format!("Cluster is {}", power.wire().to_lowercase()),
+    );
 }
 
 fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
-    let Some(cluster) = state.clusters.get(at) else { return };
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
     let (name, namespace) = (cluster.name.clone(), cluster.namespace.clone());
     let named = |what: &str| LocalRef::to(format!("{name}-{what}"));
     let metadata = ClusterMetadata {
@@ -80,10 +107,15 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
     let user = SecretValue::new("kubeadmin");
     for (what, values) in [
         ("admin-kubeconfig", vec![("kubeconfig", made.kubeconfig)]),
-        ("admin-password", vec![("username", user), ("password", made.password)]),
+        (
+            "admin-password",
+            vec![("username", user), ("password", made.password)],
+        ),
         ("metadata-json", vec![("metadata.json", made.metadata)]),
     ] {
-        let values = values.into_iter().map(|(key, value)| (key.into(), Stored::New(value)));
+        let values = values
+            .into_iter()
+            .map(|(key, value)| (key.into(), Stored::New(value)));
         let values: BTreeMap<String, Stored> = values.collect();
         let metadata = Meta {
             name: format!("{name}-{what}"),
@@ -92,7 +124,11 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
             generation: 1,
             ..Meta::default()
         };
-        state.secrets.insert(Secret { metadata, values, ..Secret::default() });
+        state.secrets.insert(Secret {
+            metadata,
+            values,
+            ..Secret::default()
+        });
     }
     state.clusters.update(at, |cluster| {
         cluster.installed_at = Some(now);

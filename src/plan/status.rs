@@ -20,7 +20,9 @@ const CONDITIONS: [&str; 5] = [
 ];
 
 pub fn write(state: &mut State, at: usize, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else { return };
+    let Some(pool) = state.pools.get(at) else {
+        return;
+    };
     let sorted = sort_pool(state, pool, tick.now);
     let mut status = pool.status.clone();
     count(state, pool, &sorted, &mut status);
@@ -48,13 +50,29 @@ pub fn write(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// One event for a condition that became worse or better, none for one that is fine at first.
-fn tell(state: &mut State, tick: &Tick, key: &crate::model::meta::Key, old: Option<&str>, new: &Condition) {
-    let bad = if new.kind == "MissingDependencies" { "True" } else { "False" };
+fn tell(
+    state: &mut State,
+    tick: &Tick,
+    key: &crate::model::meta::Key,
+    old: Option<&str>,
+    new: &Condition,
+) {
+    let bad = if new.kind == "MissingDependencies" {
+        "True"
+    } else {
+        "False"
+    };
     let object = (POOL, key.clone());
     if new.status == bad && new.kind != "DeletionPossible" {
         warn(state, tick, &new.kind, object, new.message.clone());
     } else if old == Some(bad) && new.status != bad {
-        say(state, tick, &new.kind, object, format!("{} is {}", new.kind, new.status));
+        say(
+            state,
+            tick,
+            &new.kind,
+            object,
+            format!("{} is {}", new.kind, new.status),
+        );
     }
 }
 
@@ -71,7 +89,12 @@ fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolS
     status.free_customizations = number(free(pool).count());
     let runs = |cluster: &&Cluster| cluster.installed() && cluster.power == Power::Running;
     let members = state.members(&pool.key()).clusters.into_iter();
-    status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
+    status.running = number(
+        members
+            .filter_map(|at| state.clusters.get(at))
+            .filter(runs)
+            .count(),
+    );
 }
 
 fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
@@ -80,7 +103,12 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     }
     let lacks = missing(state, pool);
     let dependencies = if lacks.is_empty() {
-        Condition::new("MissingDependencies", "False", "Verified", "Dependencies verified")
+        Condition::new(
+            "MissingDependencies",
+            "False",
+            "Verified",
+            "Dependencies verified",
+        )
     } else {
         Condition::new("MissingDependencies", "True", "Missing", joined(&lacks))
     };
@@ -91,14 +119,24 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
 
 /// A pool that lost its inventory has nothing to say of it any more.
 fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
-    let known = pool.condition("InventoryValid").is_some_and(|old| old.reason != "Initialized");
-    known.then(|| Condition::new("InventoryValid", "Unknown", "Initialized", "Condition Initialized"))
+    let known = pool
+        .condition("InventoryValid")
+        .is_some_and(|old| old.reason != "Initialized");
+    known.then(|| {
+        Condition::new(
+            "InventoryValid",
+            "Unknown",
+            "Initialized",
+            "Condition Initialized",
+        )
+    })
 }
 
 fn capacity(pool: &ClusterPool, sorted: &Buckets) -> Condition {
     match pool.spec.max_size {
         Some(most) if sorted.total >= usize::try_from(most).unwrap_or(usize::MAX) => {
-            let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
+            let full =
+                format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
             Condition::new("CapacityAvailable", "False", "MaxCapacity", full)
         }
         _ => {
@@ -118,7 +156,8 @@ fn current(state: &State, sorted: &Buckets) -> Condition {
         Condition::new(all, "False", "SomeClusterDeploymentsStale", message)
     } else if !sorted.unknown.is_empty() {
         let names = names(state, sorted.unknown.iter().copied());
-        let message = format!("Some {unassigned} are missing their pool spec hash annotation: {names}");
+        let message =
+            format!("Some {unassigned} are missing their pool spec hash annotation: {names}");
         Condition::new(all, "Unknown", "SomeClusterDeploymentsUnknown", message)
     } else {
         let message = format!("All {unassigned} match the pool configuration");
@@ -134,12 +173,18 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
         return Condition::new("DeletionPossible", "True", "DeletionPossible", message);
     }
     let message = format!("The following ClusterDeployments are pending cleanup: {left}");
-    Condition::new("DeletionPossible", "False", "ClusterDeploymentsPendingCleanup", message)
+    Condition::new(
+        "DeletionPossible",
+        "False",
+        "ClusterDeploymentsPendingCleanup",
+        message,
+    )
 }
 
 fn names(state: &State, clusters: impl Iterator<Item = usize>) -> String {
-    let mut names: Vec<&str> =
-        clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
+    let mut names: Vec<&str> = clusters
+        .filter_map(|at| Some(state.clusters.get(at)?.name.as_str()))
+        .collect();
     names.sort_unstable();
     names.join(", ")
 }

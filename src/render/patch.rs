@@ -35,7 +35,8 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
     let from = one.from.as_deref().map(rooted);
     let value = value(one)?;
     let mut op = one.op;
-    if op == Op::Replace && !strict && document.pointer(&path).is_none() && parent(document, &path) {
+    if op == Op::Replace && !strict && document.pointer(&path).is_none() && parent(document, &path)
+    {
         op = Op::Add;
     }
     let operation = json!({"op": name(op), "path": path, "from": from, "value": value});
@@ -46,7 +47,10 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
     };
     let source = from.filter(|from| document.pointer(from).is_none());
     let needs_leaf = matches!(op, Op::Remove | Op::Replace | Op::Test);
-    match source.or(Some(path)).and_then(|path| missing(document, &path, needs_leaf)) {
+    match source
+        .or(Some(path))
+        .and_then(|path| missing(document, &path, needs_leaf))
+    {
         Some(explained) => Err(explained),
         None if op == Op::Test => Err("the value there is another one".into()),
         None => Err(error.to_string()),
@@ -55,7 +59,11 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
 
 /// The seeds write pointers without their leading slash.
 pub fn rooted(path: &str) -> Cow<'_, str> {
-    if path.is_empty() || path.starts_with('/') { path.into() } else { format!("/{path}").into() }
+    if path.is_empty() || path.starts_with('/') {
+        path.into()
+    } else {
+        format!("/{path}").into()
+    }
 }
 
 /// `valueJSON` wins; neither means the empty string, as in Hive.
@@ -69,7 +77,9 @@ fn value(one: &Patch) -> Result<Value, String> {
 /// Whether the parent of the last segment is a mapping.
 fn parent(document: &Value, path: &str) -> bool {
     let above = path.rsplit_once('/').map(|(above, _)| above);
-    above.and_then(|above| document.pointer(above)).is_some_and(Value::is_object)
+    above
+        .and_then(|above| document.pointer(above))
+        .is_some_and(Value::is_object)
 }
 
 /// The first segment that is not there, and what is there instead.
@@ -117,26 +127,50 @@ mod tests {
 
     #[test]
     fn the_seeds_form_of_a_path_works() {
-        let patched = check(json!({"op": "replace", "path": "metadata/name", "value": "foo"}), true);
+        let patched = check(
+            json!({"op": "replace", "path": "metadata/name", "value": "foo"}),
+            true,
+        );
         assert_eq!(patched.unwrap()["metadata"]["name"], "foo");
     }
 
     #[test]
     fn replacing_a_missing_leaf_adds_it_unless_strict() {
         let patch = json!({"op": "replace", "path": "/metadata/zone", "value": "a"});
-        assert_eq!(check(patch.clone(), false).unwrap()["metadata"]["zone"], "a");
-        assert!(check(patch, true).unwrap_err().contains("`zone` is not there; there are name"));
+        assert_eq!(
+            check(patch.clone(), false).unwrap()["metadata"]["zone"],
+            "a"
+        );
+        assert!(
+            check(patch, true)
+                .unwrap_err()
+                .contains("`zone` is not there; there are name")
+        );
     }
 
     #[test]
     fn a_failure_names_the_first_missing_segment_and_what_is_there() {
         for (patch, says) in [
-            (json!({"op": "add", "path": "/metadat/name", "value": "a"}),
-             "`metadat` is not there; there are compute, metadata"),
-            (json!({"op": "remove", "path": "/compute/1"}), "the list has 1 entries"),
-            (json!({"op": "test", "path": "/metadata/name", "value": "y"}), "another one"),
-            (json!({"op": "move", "from": "/nope", "path": "/metadata/name"}), "`nope` is not there"),
-            (json!({"op": "add", "path": "/a", "valueJSON": "{"}), "valueJSON: "),
+            (
+                json!({"op": "add", "path": "/metadat/name", "value": "a"}),
+                "`metadat` is not there; there are compute, metadata",
+            ),
+            (
+                json!({"op": "remove", "path": "/compute/1"}),
+                "the list has 1 entries",
+            ),
+            (
+                json!({"op": "test", "path": "/metadata/name", "value": "y"}),
+                "another one",
+            ),
+            (
+                json!({"op": "move", "from": "/nope", "path": "/metadata/name"}),
+                "`nope` is not there",
+            ),
+            (
+                json!({"op": "add", "path": "/a", "valueJSON": "{"}),
+                "valueJSON: ",
+            ),
         ] {
             let error = check(patch, false).unwrap_err();
             assert!(error.contains(says), "{error}");
@@ -145,7 +179,8 @@ mod tests {
 
     #[test]
     fn values_keep_their_type_and_value_json_wins() {
-        let patch = json!({"op": "replace", "path": "/compute/0/replicas", "value": "2", "valueJSON": "0"});
+        let patch =
+            json!({"op": "replace", "path": "/compute/0/replicas", "value": "2", "valueJSON": "0"});
         assert_eq!(check(patch, false).unwrap()["compute"][0]["replicas"], 0);
     }
 }

@@ -24,9 +24,10 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             Err(refuse(kind, &key.name, "spec.clusterPoolName is missing"))
         }
         Object::Cluster(cluster) => {
-            for (field, value) in
-                [("clusterName", &cluster.cluster_name), ("baseDomain", &cluster.base_domain)]
-            {
+            for (field, value) in [
+                ("clusterName", &cluster.cluster_name),
+                ("baseDomain", &cluster.base_domain),
+            ] {
                 if value.is_empty() {
                     return Err(refuse(kind, &key.name, &format!("spec.{field} is missing")));
                 }
@@ -34,9 +35,11 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             Ok(())
         }
         Object::Customization(one) => check_customization(one),
-        Object::Settings(one) if one.metadata.name != "default" => {
-            Err(refuse(kind, &key.name, "the one Settings object is named `default`"))
-        }
+        Object::Settings(one) if one.metadata.name != "default" => Err(refuse(
+            kind,
+            &key.name,
+            "the one Settings object is named `default`",
+        )),
         Object::ImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
         }
@@ -52,24 +55,40 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     let wrong = |why: &str| Err(refuse(Kind::ClusterPool, &pool.metadata.name, why));
     let platforms = pool.spec.platform.names();
     if platforms.len() != 1 {
-        let found = if platforms.is_empty() { "none".into() } else { platforms.join(", ") };
-        return wrong(&format!("spec.platform needs exactly one platform; it has {found}"));
+        let found = if platforms.is_empty() {
+            "none".into()
+        } else {
+            platforms.join(", ")
+        };
+        return wrong(&format!(
+            "spec.platform needs exactly one platform; it has {found}"
+        ));
     }
-    if let Some(Some(cloud)) = [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp]
-        .into_iter()
-        .find(|cloud| cloud.as_ref().is_some_and(|cloud| cloud.region.is_empty()))
+    if let Some(Some(cloud)) = [
+        &pool.spec.platform.aws,
+        &pool.spec.platform.azure,
+        &pool.spec.platform.gcp,
+    ]
+    .into_iter()
+    .find(|cloud| cloud.as_ref().is_some_and(|cloud| cloud.region.is_empty()))
     {
         debug_assert!(cloud.region.is_empty());
         return wrong(&format!("spec.platform.{}.region is missing", platforms[0]));
     }
     let domain = &pool.spec.base_domain;
-    if domain.is_empty() || domain.split('.').any(|part| label("a domain", part).is_err()) {
+    if domain.is_empty()
+        || domain
+            .split('.')
+            .any(|part| label("a domain", part).is_err())
+    {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
     }
     if pool.spec.image_set_ref.name.is_empty() {
         return wrong("spec.imageSetRef.name is missing");
     }
-    let Some(inventory) = &pool.spec.inventory else { return Ok(()) };
+    let Some(inventory) = &pool.spec.inventory else {
+        return Ok(());
+    };
     if inventory.is_empty() {
         return wrong("spec.inventory is empty; leave it out for a pool without customizations");
     }
@@ -77,7 +96,9 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     for entry in inventory {
         if !matches!(entry.kind.as_str(), "" | "ClusterDeploymentCustomization") {
             let kind = &entry.kind;
-            return wrong(&format!("spec.inventory has an entry of kind `{kind}`, not ClusterDeploymentCustomization"));
+            return wrong(&format!(
+                "spec.inventory has an entry of kind `{kind}`, not ClusterDeploymentCustomization"
+            ));
         }
         label("the name of an inventory entry", &entry.name)?;
         if !seen.insert(&entry.name) {
@@ -88,8 +109,18 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
 }
 
 fn check_customization(one: &Customization) -> Result<(), Refusal> {
-    let manifests = one.spec.installer_manifest_patches.iter().flat_map(|one| &one.patches);
-    for (number, patch) in one.spec.install_config_patches.iter().chain(manifests).enumerate() {
+    let manifests = one
+        .spec
+        .installer_manifest_patches
+        .iter()
+        .flat_map(|one| &one.patches);
+    for (number, patch) in one
+        .spec
+        .install_config_patches
+        .iter()
+        .chain(manifests)
+        .enumerate()
+    {
         if let Err(why) = check_patch(patch) {
             let why = format!("patch {number}: {why}");
             return Err(refuse(Kind::Customization, &one.metadata.name, &why));
@@ -101,28 +132,39 @@ fn check_customization(one: &Customization) -> Result<(), Refusal> {
 fn check_patch(patch: &Patch) -> Result<(), String> {
     for pointer in std::iter::once(patch.path.as_str()).chain(patch.from.as_deref()) {
         let escapes = pointer.split('~').skip(1);
-        if escapes.into_iter().any(|rest| !rest.starts_with(['0', '1'])) {
-            return Err(format!("`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"));
+        if escapes
+            .into_iter()
+            .any(|rest| !rest.starts_with(['0', '1']))
+        {
+            return Err(format!(
+                "`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"
+            ));
         }
     }
     if matches!(patch.op, Op::Move | Op::Copy) && patch.from.is_none() {
         return Err("move and copy need `from`".into());
     }
     if let Some(text) = patch.value_json.as_deref().filter(|text| !text.is_empty()) {
-        serde_json::from_str::<serde_json::Value>(text).map_err(|why| format!("valueJSON: {why}"))?;
+        serde_json::from_str::<serde_json::Value>(text)
+            .map_err(|why| format!("valueJSON: {why}"))?;
     }
     Ok(())
 }
 
 /// What is accepted but worth a word.
 pub fn warnings(object: &Object) -> Vec<String> {
-    let Object::Customization(one) = object else { return Vec::new() };
+    let Object::Customization(one) = object else {
+        return Vec::new();
+    };
     let rootless = |patch: &&Patch| !patch.path.is_empty() && !patch.path.starts_with('/');
     let patches = one.spec.install_config_patches.iter().filter(rootless);
     patches
         .map(|patch| {
             let Meta { name, .. } = &one.metadata;
-            format!("customization `{name}`: path `{0}` is read as `/{0}`", patch.path)
+            format!(
+                "customization `{name}`: path `{0}` is read as `/{0}`",
+                patch.path
+            )
         })
         .collect()
 }

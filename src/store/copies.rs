@@ -14,7 +14,12 @@ pub fn cluster_folder(state: &Path, cluster: &str) -> PathBuf {
 }
 
 /// Writes a copy and returns where it is. A copy that is there already is written again.
-pub fn write(state: &Path, cluster: &str, file: &str, value: &SecretValue) -> Result<PathBuf, Refusal> {
+pub fn write(
+    state: &Path,
+    cluster: &str,
+    file: &str,
+    value: &SecretValue,
+) -> Result<PathBuf, Refusal> {
     let folder = cluster_folder(state, cluster);
     let path = folder.join(file);
     let written = fs::create_dir_all(&folder).and_then(|()| {
@@ -25,8 +30,11 @@ pub fn write(state: &Path, cluster: &str, file: &str, value: &SecretValue) -> Re
         Ok(())
     });
     written.map(|()| path.clone()).map_err(|error| {
-        Refusal::new(Exit::Failed, format!("`{}` cannot be written", path.display()))
-            .because(error.to_string())
+        Refusal::new(
+            Exit::Failed,
+            format!("`{}` cannot be written", path.display()),
+        )
+        .because(error.to_string())
     })
 }
 

@@ -45,15 +45,21 @@ documents! {
 pub fn decode<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let mut document: T = serde_json::from_str(body).map_err(|error| {
-        Refusal::new(Exit::State, format!("a row of table {} cannot be read", T::TABLE))
-            .because(error.to_string())
+        Refusal::new(
+            Exit::State,
+            format!("a row of table {} cannot be read", T::TABLE),
+        )
+        .because(error.to_string())
     })?;
     document.meta_mut().id = row.get(0)?;
     Ok(document)
 }
 
 pub fn one<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
-    let sql = format!("SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2", T::TABLE);
+    let sql = format!(
+        "SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2",
+        T::TABLE
+    );
     let mut statement = conn.prepare_cached(&sql)?;
     let found = statement
         .query_row(params![key.namespace, key.name], |row| Ok(decode(row)))
@@ -77,7 +83,11 @@ pub fn all<T: Document>(conn: &Connection, namespace: Option<&str>) -> Result<Ve
 }
 
 /// Loads a document unless it is there already.
-pub fn need<T: Document>(conn: &Connection, table: &mut Table<T>, key: &Key) -> Result<(), Refusal> {
+pub fn need<T: Document>(
+    conn: &Connection,
+    table: &mut Table<T>,
+    key: &Key,
+) -> Result<(), Refusal> {
     if table.find(key).is_none() {
         if let Some(found) = one(conn, key)? {
             table.load(found);
@@ -90,14 +100,16 @@ pub fn need<T: Document>(conn: &Connection, table: &mut Table<T>, key: &Key) -> 
 pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i64, Refusal> {
     let table = T::TABLE;
     let body = |document: &T| {
-        serde_json::to_string(document)
-            .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))
+        serde_json::to_string(document).map_err(|error| {
+            Refusal::invalid("an object cannot be written").because(error.to_string())
+        })
     };
     match (change.before, change.after) {
         (None, None) => Ok(0),
         (Some(before), None) => {
             let id = before.meta().id;
-            conn.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?.execute([id])?;
+            conn.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?
+                .execute([id])?;
             Ok(id)
         }
         (None, Some(after)) => {
@@ -108,7 +120,8 @@ pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i
         (Some(before), Some(after)) => {
             let sql = format!("UPDATE {table} SET body = ?2 WHERE id = ?1");
             let id = before.meta().id;
-            conn.prepare_cached(&sql)?.execute(params![id, body(after)?])?;
+            conn.prepare_cached(&sql)?
+                .execute(params![id, body(after)?])?;
             Ok(id)
         }
     }

@@ -53,12 +53,22 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let at = state.customizations.find(&Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
-        let pool = row.get::<_, Option<String>>(3)?.zip(row.get::<_, Option<String>>(4)?);
+        let at = state.customizations.find(&Key::new(
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?,
+        ));
+        let pool = row
+            .get::<_, Option<String>>(3)?
+            .zip(row.get::<_, Option<String>>(4)?);
         let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-        let holder = Holder { cluster: row.get(2)?, pool };
+        let holder = Holder {
+            cluster: row.get(2)?,
+            pool,
+        };
         if let Some(at) = at {
-            state.customizations.fill(at, |one| one.holder = Some(holder));
+            state
+                .customizations
+                .fill(at, |one| one.holder = Some(holder));
         }
     }
     let sql = format!("SELECT {JOB} FROM job WHERE ended IS NULL ORDER BY started, id");
@@ -73,12 +83,27 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
 fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     need(conn, &mut state.pools, key)?;
     let who = params![key.namespace, key.name];
-    clusters(conn, "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
-    claims(conn, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
+    clusters(
+        conn,
+        "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id",
+        who,
+        state,
+    )?;
+    claims(
+        conn,
+        "WHERE namespace = ?1 AND pool = ?2 ORDER BY id",
+        who,
+        state,
+    )?;
     let members = state.members(key).clusters;
-    let listed = state.pools.by_key(key).and_then(|pool| pool.spec.inventory.clone());
+    let listed = state
+        .pools
+        .by_key(key)
+        .and_then(|pool| pool.spec.inventory.clone());
     let listed = listed.into_iter().flatten().map(|entry| entry.name);
-    let held = members.iter().filter_map(|at| state.clusters.get(*at)?.customization.clone());
+    let held = members
+        .iter()
+        .filter_map(|at| state.clusters.get(*at)?.customization.clone());
     let names: HashSet<String> = listed.chain(held).collect();
     let mut names: Vec<String> = names.into_iter().collect();
     names.sort_unstable();
@@ -95,7 +120,10 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
 
 fn live_job(conn: &Connection, state: &mut State, cluster: &str) -> Result<(), Refusal> {
     let sql = format!("SELECT {JOB} FROM job WHERE object = ?1 AND ended IS NULL");
-    let found = conn.prepare_cached(&sql)?.query_row([cluster], rows::job).optional()?;
+    let found = conn
+        .prepare_cached(&sql)?
+        .query_row([cluster], rows::job)
+        .optional()?;
     if let Some(job) = found {
         state.jobs.load(job);
     }
@@ -140,10 +168,17 @@ fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
     };
     let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l JOIN cluster c ON c.id = l.cluster \
                WHERE l.customization = ?1";
-    let holder = conn.prepare_cached(sql)?.query_row([found.metadata.id], |row| {
-        let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
-        Ok(Holder { cluster: row.get(0)?, pool: pool.map(|(namespace, name)| Key::new(namespace, name)) })
-    });
+    let holder = conn
+        .prepare_cached(sql)?
+        .query_row([found.metadata.id], |row| {
+            let pool = row
+                .get::<_, Option<String>>(1)?
+                .zip(row.get::<_, Option<String>>(2)?);
+            Ok(Holder {
+                cluster: row.get(0)?,
+                pool: pool.map(|(namespace, name)| Key::new(namespace, name)),
+            })
+        });
     found.holder = holder.optional()?;
     state.customizations.load(found);
     Ok(())
@@ -154,10 +189,17 @@ fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let pools: Vec<ClusterPool> = state.pools.rows().cloned().collect();
     for pool in pools {
         let (spec, namespace) = (&pool.spec, &pool.metadata.namespace);
-        need(conn, &mut state.image_sets, &Key::new("", &*spec.image_set_ref.name))?;
+        need(
+            conn,
+            &mut state.image_sets,
+            &Key::new("", &*spec.image_set_ref.name),
+        )?;
         let name = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
         let template = name(&spec.install_config_secret_template_ref);
-        let secrets = [name(&spec.pull_secret_ref), pool.credentials().map(str::to_owned)];
+        let secrets = [
+            name(&spec.pull_secret_ref),
+            pool.credentials().map(str::to_owned),
+        ];
         for name in secrets.into_iter().flatten().chain(template.clone()) {
             secret(conn, state, &Key::new(&**namespace, name))?;
         }
@@ -179,7 +221,9 @@ fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal
     if state.secrets.find(key).is_some() {
         return Ok(());
     }
-    let Some(mut found) = one::<Secret>(conn, key)? else { return Ok(()) };
+    let Some(mut found) = one::<Secret>(conn, key)? else {
+        return Ok(());
+    };
     found.values = secret_keys(conn, found.metadata.id)?;
     state.secrets.load(found);
     Ok(())
@@ -188,9 +232,14 @@ fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal
 /// For a Secret that is edited: what is new shows only beside what was.
 fn secret_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     secret(conn, state, key)?;
-    let Some(at) = state.secrets.find(key) else { return Ok(()) };
-    let keys: Vec<String> =
-        state.secrets.get(at).map(|one| one.values.keys().cloned().collect()).unwrap_or_default();
+    let Some(at) = state.secrets.find(key) else {
+        return Ok(());
+    };
+    let keys: Vec<String> = state
+        .secrets
+        .get(at)
+        .map(|one| one.values.keys().cloned().collect())
+        .unwrap_or_default();
     for name in keys {
         if let Some(value) = secret_value(conn, key, &name)? {
             state.secrets.fill(at, |one| {
@@ -211,12 +260,17 @@ pub fn secret_keys(
 }
 
 /// The value of a key of a Secret.
-pub fn secret_value(conn: &Connection, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
+pub fn secret_value(
+    conn: &Connection,
+    key: &Key,
+    name: &str,
+) -> Result<Option<SecretValue>, Refusal> {
     let sql = "SELECT v.value FROM secret v JOIN secret_object o ON o.id = v.object \
                WHERE o.namespace = ?1 AND o.name = ?2 AND v.key = ?3";
     let mut statement = conn.prepare_cached(sql)?;
-    let found: Option<Vec<u8>> =
-        statement.query_row(params![key.namespace, key.name, name], |row| row.get(0)).optional()?;
+    let found: Option<Vec<u8>> = statement
+        .query_row(params![key.namespace, key.name, name], |row| row.get(0))
+        .optional()?;
     Ok(found.map(|bytes| SecretValue::new(String::from_utf8_lossy(&bytes))))
 }
 
@@ -241,7 +295,9 @@ fn claim_body(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Ref
         let who = params![key.namespace, key.name];
         claims(conn, "WHERE namespace = ?1 AND name = ?2", who, state)?;
     }
-    let Some(at) = state.claims.find(key) else { return Ok(()) };
+    let Some(at) = state.claims.find(key) else {
+        return Ok(());
+    };
     let id = state.claims.get(at).map_or(0, |claim| claim.id);
     let body = body(conn, "claim_body", id)?;
     state.claims.fill(at, |claim| claim.body = body);
@@ -253,7 +309,9 @@ pub fn cluster_body(conn: &Connection, state: &mut State, name: &str) -> Result<
         clusters(conn, "WHERE name = ?1", [name], state)?;
         live_job(conn, state, name)?;
     }
-    let Some(at) = state.cluster(name) else { return Ok(()) };
+    let Some(at) = state.cluster(name) else {
+        return Ok(());
+    };
     let id = state.clusters.get(at).map_or(0, |cluster| cluster.id);
     let body = body(conn, "cluster_body", id)?;
     state.clusters.fill(at, |cluster| cluster.body = body);
@@ -268,8 +326,13 @@ pub fn body<T: serde::de::DeserializeOwned>(
 ) -> Result<Option<Box<T>>, Refusal> {
     let mut statement = conn.prepare_cached(&format!("SELECT body FROM {table} WHERE id = ?1"))?;
     let text: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
-    text.map(|text| serde_json::from_str(&text).map(Box::new)).transpose().map_err(|error| {
-        Refusal::new(crate::model::refusal::Exit::State, format!("a row of {table} cannot be read"))
+    text.map(|text| serde_json::from_str(&text).map(Box::new))
+        .transpose()
+        .map_err(|error| {
+            Refusal::new(
+                crate::model::refusal::Exit::State,
+                format!("a row of {table} cannot be read"),
+            )
             .because(error.to_string())
-    })
+        })
 }

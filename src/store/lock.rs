@@ -9,10 +9,15 @@ use crate::model::refusal::{Exit, Refusal};
 pub struct Lock(#[expect(dead_code, reason = "held for its lock, never read")] File);
 
 fn open(path: &Path) -> Result<File, Refusal> {
-    File::options().create(true).truncate(false).write(true).open(path).map_err(|error| {
-        let what = format!("the lock file `{}` cannot be opened", path.display());
-        Refusal::new(Exit::State, what).because(error.to_string())
-    })
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|error| {
+            let what = format!("the lock file `{}` cannot be opened", path.display());
+            Refusal::new(Exit::State, what).because(error.to_string())
+        })
 }
 
 impl Lock {
@@ -32,7 +37,8 @@ pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(Refusal::new(Exit::State, "the pass cannot be locked")
-            .because(error.to_string())),
+        Err(TryLockError::Error(error)) => {
+            Err(Refusal::new(Exit::State, "the pass cannot be locked").because(error.to_string()))
+        }
     }
 }

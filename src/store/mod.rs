@@ -32,8 +32,10 @@ impl From<rusqlite::Error> for Refusal {
             ErrorCode::ConstraintViolation => {
                 Self::conflict("the state file refuses the change").because(error.to_string())
             }
-            ErrorCode::DiskFull => unusable("the disk with the state file is full; nothing was changed")
-                .next("make room, then run the command again"),
+            ErrorCode::DiskFull => {
+                unusable("the disk with the state file is full; nothing was changed")
+                    .next("make room, then run the command again")
+            }
             ErrorCode::SystemIoFailure => {
                 unusable("the state file cannot be read or written; nothing was changed")
                     .next("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\"")

@@ -58,7 +58,11 @@ fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Time>> {
 fn nth<T: Copy>(row: &Row<'_>, at: usize, all: &[T]) -> rusqlite::Result<T> {
     let number: i64 = row.get(at)?;
     let beyond = || rusqlite::Error::IntegralValueOutOfRange(at, number);
-    usize::try_from(number).ok().and_then(|at| all.get(at)).copied().ok_or_else(beyond)
+    usize::try_from(number)
+        .ok()
+        .and_then(|at| all.get(at))
+        .copied()
+        .ok_or_else(beyond)
 }
 
 const DRIVERS: [Driver; 2] = [Driver::Missing, Driver::Fake];
@@ -134,14 +138,24 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
 
 /// The number that stands for a name in its column.
 fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
-    all.iter().position(|other| other == one).and_then(|at| i64::try_from(at).ok())
+    all.iter()
+        .position(|other| other == one)
+        .and_then(|at| i64::try_from(at).ok())
 }
 
 /// Every column of `columns` gets its parameter: an upsert by id.
-fn put(conn: &Connection, table: &str, columns: &str, values: &[&dyn ToSql]) -> rusqlite::Result<()> {
+fn put(
+    conn: &Connection,
+    table: &str,
+    columns: &str,
+    values: &[&dyn ToSql],
+) -> rusqlite::Result<()> {
     let names: Vec<&str> = columns.split(',').map(str::trim).collect();
     let marks: Vec<String> = (1..=names.len()).map(|at| format!("?{at}")).collect();
-    let sets: Vec<String> = names[1..].iter().map(|name| format!("{name} = excluded.{name}")).collect();
+    let sets: Vec<String> = names[1..]
+        .iter()
+        .map(|name| format!("{name} = excluded.{name}"))
+        .collect();
     let sql = format!(
         "INSERT INTO {table} ({columns}) VALUES ({}) ON CONFLICT (id) DO UPDATE SET {}",
         marks.join(", "),

@@ -1,0 +1,84 @@
+//! `apply`: makes objects what the manifests say.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+
+use super::edit::{self, Verdict};
+use super::{Context, Verb, manifest};
+
+#[derive(Args)]
+pub struct Apply {
+    /// File, folder, or - for stdin; YAML or JSON, several documents each
+    #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
+    filename: Vec<PathBuf>,
+    /// Warn about unknown fields instead of refusing
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl Verb for Apply {
+    const NAME: &'static str = "apply";
+    const ABOUT: &'static str = "Make objects what manifests say";
+    const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let namespace = context.namespace()?;
+        let mut read = manifest::read(&self.filename, &namespace, self.lenient)?;
+        skip_settings(&mut read);
+        for warning in &read.warnings {
+            context.warn(warning);
+        }
+        if read.objects.is_empty() {
+            return Err(Refusal::invalid("there is nothing to apply"));
+        }
+        let pool = |object: &Object| match object {
+            Object::Claim(claim) => Some(claim.pool.clone()),
+            _ => None,
+        };
+        let what: Vec<(Kind, Key, Option<String>)> = read
+            .objects
+            .iter()
+            .map(|one| (one.kind(), one.key(), pool(one)))
+            .collect();
+        let store = context.open()?;
+        let scope = edit::scope_of(&store, &what)?;
+        let (verdicts, passed) =
+            context
+                .door(&store)
+                .change(&scope, &edit::needs_of(&what), |state, tick| {
+                    let objects = read.objects.into_iter();
+                    objects
+                        .map(|object| edit::put(state, object, true, tick))
+                        .collect::<Result<Vec<_>, _>>()
+                })?;
+        for ((kind, key, _), verdict) in what.iter().zip(verdicts) {
+            let said = match verdict {
+                Verdict::Created => "created".into(),
+                Verdict::Configured(what) if what.is_empty() => "configured".into(),
+                Verdict::Configured(what) => format!("configured ({what})"),
+                Verdict::Unchanged => "unchanged".into(),
+            };
+            context.changed(*kind, &key.name, &said)?;
+        }
+        passed.check()
+    }
+}
+
+/// Settings choose what runs: they are applied alone, not carried along by a folder.
+fn skip_settings(read: &mut manifest::Manifests) {
+    if read.objects.len() < 2 {
+        return;
+    }
+    let before = read.objects.len();
+    read.objects.retain(|one| one.kind() != Kind::Settings);
+    if read.objects.len() < before {
+        read.warnings
+            .push("Settings are applied only when they are the only object; skipped".into());
+    }
+}

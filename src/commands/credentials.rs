@@ -1,0 +1,151 @@
+//! `kubeconfig` and `credentials`: how to get into a cluster.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::model::cluster::Cluster;
+use crate::model::documents::SecretValue;
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, LocalRef};
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::output::{self, Format};
+use crate::store::{Filter, Store, copies};
+
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct Kubeconfig {
+    #[arg(value_name = "CLAIM|CLUSTER")]
+    name: String,
+}
+
+impl Verb for Kubeconfig {
+    const NAME: &'static str = "kubeconfig";
+    const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path";
+    const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        let cluster = cluster(context, &store, &self.name)?;
+        context.print(&format!("{}\n", kubeconfig(&store, &cluster)?))
+    }
+}
+
+#[derive(Args)]
+pub struct Credentials {
+    #[arg(value_name = "CLAIM|CLUSTER")]
+    name: String,
+}
+
+impl Verb for Credentials {
+    const NAME: &'static str = "credentials";
+    const ABOUT: &'static str = "Print how to log in to a cluster";
+    const EXAMPLE: &'static str = "poolctl credentials ci-17";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        let cluster = cluster(context, &store, &self.name)?;
+        let metadata = cluster
+            .body
+            .as_ref()
+            .and_then(|body| body.spec.cluster_metadata.clone());
+        let password = metadata.and_then(|metadata| metadata.admin_password_secret_ref);
+        let username = value(&store, &cluster, password.as_ref(), "username")?;
+        let password = value(&store, &cluster, password.as_ref(), "password")?;
+        let path = kubeconfig(&store, &cluster)?;
+        let document = json!({
+            "api": cluster.api_url(),
+            "console": cluster.console_url(),
+            "username": username.reveal(),
+            "password": password.reveal(),
+            "kubeconfig": path,
+        });
+        let format = &context.globals.output;
+        if format.whole() {
+            return context.print(&output::document_text(format, &document)?);
+        }
+        if *format == Format::Name {
+            return context.print(&format!("cluster/{}\n", cluster.name));
+        }
+        let line = |name: &str| {
+            format!(
+                "{:<12}{}\n",
+                format!("{name}:"),
+                document[name].as_str().unwrap_or_default()
+            )
+        };
+        let lines = ["api", "console", "username", "password", "kubeconfig"].map(line);
+        context.print(&lines.concat())
+    }
+}
+
+/// The cluster of a claim, or the one of that name; installed.
+fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
+    let namespace = Some(context.namespace()?);
+    context.key(Kind::ClusterClaim, name)?;
+    let filter = Filter {
+        namespace,
+        name: Some(name.to_owned()),
+        whole: false,
+    };
+    let claim = store
+        .objects(Kind::ClusterClaim, &filter)?
+        .into_iter()
+        .next();
+    let cluster = match claim {
+        Some(Object::Claim(claim)) => match &claim.cluster {
+            Some(cluster) => cluster.clone(),
+            None => {
+                return Err(
+                    Refusal::conflict(format!("claim `{name}` has no cluster yet"))
+                        .next(format!("poolctl describe claim {name}")),
+                );
+            }
+        },
+        _ => name.to_owned(),
+    };
+    let filter = Filter {
+        namespace: None,
+        name: Some(cluster.clone()),
+        whole: true,
+    };
+    let found = store
+        .objects(Kind::ClusterDeployment, &filter)?
+        .into_iter()
+        .next();
+    let Some(Object::Cluster(found)) = found else {
+        let what = format!("there is no claim and no cluster `{name}`");
+        return Err(Refusal::not_found(what).next("poolctl get claim,cluster"));
+    };
+    if !found.installed() {
+        return Err(
+            Refusal::conflict(format!("cluster `{cluster}` is not installed yet"))
+                .next(format!("poolctl describe cluster {cluster}")),
+        );
+    }
+    Ok(*found)
+}
+
+fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
+    let metadata = cluster
+        .body
+        .as_ref()
+        .and_then(|body| body.spec.cluster_metadata.as_ref());
+    let reference = metadata.map(|metadata| &metadata.admin_kubeconfig_secret_ref);
+    let value = value(store, cluster, reference, "kubeconfig")?;
+    let path = copies::write(store.path(), &cluster.name, "kubeconfig", &value)?;
+    let path = std::path::absolute(&path).unwrap_or(path);
+    Ok(path.display().to_string())
+}
+
+fn value(
+    store: &Store,
+    cluster: &Cluster,
+    secret: Option<&LocalRef>,
+    key: &str,
+) -> Result<SecretValue, Refusal> {
+    let missing = || Refusal::not_found(format!("cluster `{}` has no {key}", cluster.name));
+    let secret = Key::new(&*cluster.namespace, &*secret.ok_or_else(missing)?.name);
+    store.secret_value(&secret, key)?.ok_or_else(missing)
+}

@@ -1,0 +1,168 @@
+//! `describe`: one object with its conditions, its events, and what to do next.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::model::condition::Condition;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::output::{self, clean};
+
+use super::events::{self, kind_of};
+use super::{Context, Verb};
+
+/// Events shown.
+const RECENT: usize = 10;
+
+#[derive(Args)]
+pub struct Describe {
+    /// Kind, or KIND/NAME
+    kind: String,
+    name: Option<String>,
+}
+
+impl Verb for Describe {
+    const NAME: &'static str = "describe";
+    const ABOUT: &'static str = "Show an object with its conditions, events and what to do next";
+    const EXAMPLE: &'static str = "poolctl describe pool lab";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
+            (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
+            (None, Some(name)) => (self.kind.clone(), name.clone()),
+            _ => return Err(Refusal::usage("describe needs a kind and a name").next(Self::EXAMPLE)),
+        };
+        let kind = kind_of(&kind)?;
+        let store = context.look()?;
+        let object = context.find(&store, kind, &name)?;
+        let mut out = String::new();
+        let mut wire = object.to_wire();
+        let conditions = conditions(&object);
+        if let Some(fields) = wire.as_object_mut() {
+            fields.remove("apiVersion");
+            if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
+                status.remove("conditions");
+            }
+        }
+        fields(&mut out, &wire, 0);
+        if let Object::Secret(secret) = &object {
+            let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
+            let _ = writeln!(out, "keys: {} (values are never shown)", keys.join(", "));
+        }
+        if !conditions.is_empty() {
+            out += "\nconditions:\n";
+            out += &table(&conditions);
+        }
+        let mut recent = store.events(Some((kind.name(), &object.key())), RECENT)?;
+        recent.reverse();
+        if !recent.is_empty() {
+            let now = context.world.now().max(store.mark()?.1.now);
+            out += "\nevents:\n";
+            out += &output::render(
+                &recent
+                    .iter()
+                    .map(|one| events::row(one, now))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let _ = writeln!(out, "\nNext: {}", next(&object));
+        context.print(&out)
+    }
+}
+
+fn conditions(object: &Object) -> Vec<Condition> {
+    match object {
+        Object::Pool(one) => one.status.conditions.clone(),
+        Object::Claim(one) => one.conditions(),
+        Object::Cluster(one) => one.conditions(),
+        Object::Customization(one) => one.status.conditions.clone(),
+        _ => Vec::new(),
+    }
+}
+
+fn table(conditions: &[Condition]) -> String {
+    let row = |one: &Condition| {
+        vec![
+            one.kind.clone(),
+            one.status.clone(),
+            one.reason.clone(),
+            one.message.clone(),
+        ]
+    };
+    let rows: Vec<_> = conditions.iter().map(row).collect();
+    output::table(&["type", "status", "reason", "message"], &rows)
+}
+
+/// Fields, indented, in the order of the document.
+fn fields(out: &mut String, value: &Value, depth: usize) {
+    let indent = "  ".repeat(depth);
+    let Value::Object(map) = value else { return };
+    for (name, value) in map {
+        match value {
+            Value::Object(_) => {
+                let _ = writeln!(out, "{indent}{name}:");
+                fields(out, value, depth + 1);
+            }
+            Value::Array(items) => {
+                let _ = writeln!(out, "{indent}{name}:");
+                for item in items {
+                    let _ = writeln!(out, "{indent}  - {}", clean(&plain(item)));
+                }
+            }
+            scalar => {
+                let _ = writeln!(out, "{indent}{name}: {}", clean(&plain(scalar)));
+            }
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => {
+            let pair = |(name, value): (&String, &Value)| format!("{name}: {}", plain(value));
+            map.iter().map(pair).collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The command that helps from here.
+fn next(object: &Object) -> String {
+    let key = object.key();
+    let at = if key.namespace == "default" || key.namespace == key.name {
+        String::new()
+    } else {
+        format!(" -n {}", key.namespace)
+    };
+    let name = &key.name;
+    match object {
+        Object::Pool(one) => {
+            let lacks = one
+                .condition("MissingDependencies")
+                .is_some_and(|one| one.status == "True");
+            let inventory = one
+                .condition("InventoryValid")
+                .is_some_and(|one| one.status == "False");
+            if lacks {
+                "apply what MissingDependencies names, then poolctl reconcile".into()
+            } else if inventory {
+                format!("poolctl get customization{at}")
+            } else if one.status.broken > 0 {
+                format!("poolctl get cluster{at}")
+            } else if one.status.ready > 0 {
+                format!("poolctl claim {name}{at}")
+            } else {
+                "poolctl reconcile --wait".into()
+            }
+        }
+        Object::Claim(one) if one.cluster.is_some() => format!("poolctl kubeconfig {name}{at}"),
+        Object::Claim(one) => format!("poolctl describe pool {}{at}", one.pool),
+        Object::Cluster(one) if one.installed() => format!("poolctl credentials {name}{at}"),
+        Object::Cluster(_) => format!("poolctl job show {name}"),
+        Object::Customization(_) => format!("poolctl get pool{at}"),
+        other => format!("poolctl get {} {name} -o yaml{at}", other.kind().word()),
+    }
+}

@@ -1,0 +1,229 @@
+//! `get`: objects of one kind or several, in columns or whole.
+
+use std::collections::HashMap;
+
+use clap::Args;
+
+use crate::model::claim::Claim;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::output::{self, Format, View};
+use crate::store::{Filter, Store};
+
+use super::events::kind_of;
+use super::{Context, Verb, events, job};
+
+#[derive(Args)]
+pub struct Get {
+    /// Kinds, separated by commas, or KIND/NAME
+    #[arg(value_name = "KIND[,KIND]")]
+    kinds: String,
+    /// Names; all without any
+    names: Vec<String>,
+    /// Only with these labels: a=b, a!=b, a, !a, separated by commas
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+}
+
+impl Verb for Get {
+    const NAME: &'static str = "get";
+    const ABOUT: &'static str = "List objects, or show them whole";
+    const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let (kinds, mut names) = match self.kinds.split_once('/') {
+            Some((kind, name)) => (kind.to_owned(), vec![name.to_owned()]),
+            None => (self.kinds.clone(), Vec::new()),
+        };
+        names.extend(self.names);
+        let kinds = kinds
+            .split(',')
+            .map(kind_of)
+            .collect::<Result<Vec<_>, _>>()?;
+        let store = context.look()?;
+        let single = names.len() == 1 && kinds.len() == 1;
+        let format = context.globals.output.clone();
+        let selector = self.selector.as_deref().map(parse_selector).transpose()?;
+        if let [Kind::Job] = kinds[..] {
+            return job::show(context, &store.jobs(None, false)?, false);
+        }
+        if let [Kind::Event] = kinds[..] {
+            let mut all = store.events(None, 1000)?;
+            all.reverse();
+            return events::show(context, &all);
+        }
+        let mut documents = Vec::new();
+        for (at, kind) in kinds.iter().enumerate() {
+            let whole = format.whole() || selector.is_some();
+            let mut found = list(context, &store, *kind, &names, whole)?;
+            if let Some(selector) = &selector {
+                found.retain(|one| matches(selector, one));
+            }
+            if format.whole() {
+                documents.extend(found.iter().map(Object::to_wire));
+                continue;
+            }
+            let gap = if at > 0 && format != Format::Name {
+                "\n"
+            } else {
+                ""
+            };
+            context.print(&format!("{gap}{}", text(context, &store, *kind, &found)?))?;
+        }
+        if format.whole() {
+            context.print(&output::documents(&format, documents, single)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn list(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    names: &[String],
+    whole: bool,
+) -> Result<Vec<Object>, Refusal> {
+    if names.is_empty() || (context.globals.all_namespaces && kind.namespaced()) {
+        let namespace = if kind.namespaced() {
+            context.namespaces()?
+        } else {
+            None
+        };
+        let mut found = store.objects(
+            kind,
+            &Filter {
+                namespace,
+                name: None,
+                whole,
+            },
+        )?;
+        found.retain(|one| names.is_empty() || names.contains(&one.key().name));
+        return Ok(found);
+    }
+    names
+        .iter()
+        .map(|name| context.find(store, kind, name))
+        .collect()
+}
+
+fn text(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<String, Refusal> {
+    if context.globals.output == Format::Name {
+        let prefix = if context.globals.quiet {
+            String::new()
+        } else {
+            format!("{}/", kind.word())
+        };
+        return Ok(found
+            .iter()
+            .map(|one| format!("{prefix}{}\n", one.key().name))
+            .collect());
+    }
+    if found.is_empty() {
+        let place = if kind.namespaced() {
+            context.namespaces()?
+        } else {
+            None
+        };
+        let place = place
+            .map(|name| format!(" in namespace {name}"))
+            .unwrap_or_default();
+        context.hint(&format!("no {} found{place}", kind.name()));
+        return Ok(String::new());
+    }
+    let view = view(context, store, kind, found)?;
+    let rows: Vec<_> = found.iter().map(|one| output::row(one, &view)).collect();
+    Ok(output::render(&rows))
+}
+
+/// What the rows of a kind need to know of others.
+fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<View, Refusal> {
+    let mut view = View {
+        now: context.world.now().max(store.mark()?.1.now),
+        wide: context.globals.output == Format::Wide,
+        namespaces: context.globals.all_namespaces && kind.namespaced(),
+        ..View::default()
+    };
+    let waits = |one: &Object| matches!(one, Object::Claim(claim) if claim.waits());
+    if found.iter().any(waits) {
+        view.queue = queue(store)?;
+    }
+    if kind == Kind::Customization {
+        for one in store.objects(Kind::ClusterPool, &Filter::default())? {
+            if let Object::Pool(pool) = one {
+                view.pools.push(*pool);
+            }
+        }
+    }
+    Ok(view)
+}
+
+/// Place of every waiting claim in the queue of its pool, from 1.
+pub fn queue(store: &Store) -> Result<HashMap<Key, usize>, Refusal> {
+    let all = store.objects(Kind::ClusterClaim, &Filter::default())?;
+    let claims = all.into_iter().filter_map(|one| match one {
+        Object::Claim(claim) if claim.waits() => Some(*claim),
+        _ => None,
+    });
+    let mut waiting: Vec<Claim> = claims.collect();
+    waiting.sort_by_key(|claim| claim.created);
+    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut queue = HashMap::new();
+    for claim in waiting {
+        let place = places.entry(claim.pool_key()).or_default();
+        *place += 1;
+        queue.insert(claim.key(), *place);
+    }
+    Ok(queue)
+}
+
+/// A requirement on a label: name, value, and whether it must hold or must not.
+struct Requirement {
+    name: String,
+    value: Option<String>,
+    holds: bool,
+}
+
+fn parse_selector(text: &str) -> Result<Vec<Requirement>, Refusal> {
+    let part = |text: &str| {
+        let text = text.trim();
+        let pair = |separator: &str| {
+            text.split_once(separator)
+                .map(|(a, b)| (a.trim(), b.trim()))
+        };
+        let requirement = |name: &str, value: Option<&str>, holds| {
+            let usable = !name.is_empty() && !name.contains([' ', '(', ')']);
+            let (name, value) = (name.to_owned(), value.map(str::to_owned));
+            usable.then_some(Requirement { name, value, holds })
+        };
+        let parsed = match (
+            pair("!="),
+            pair("==").or_else(|| pair("=")),
+            text.strip_prefix('!'),
+        ) {
+            (Some((name, value)), _, _) => requirement(name, Some(value), false),
+            (None, Some((name, value)), _) => requirement(name, Some(value), true),
+            (None, None, Some(name)) => requirement(name, None, false),
+            (None, None, None) => requirement(text, None, true),
+        };
+        parsed.ok_or_else(|| {
+            Refusal::usage(format!("`{text}` is not a label selector"))
+                .next("poolctl get pool -l owner=ci,cloud!=aws")
+        })
+    };
+    text.split(',').map(part).collect()
+}
+
+fn matches(selector: &[Requirement], object: &Object) -> bool {
+    let labels = object.labels();
+    selector.iter().all(|one| {
+        let found = labels.get(&one.name);
+        let fits = match &one.value {
+            Some(value) => found == Some(value),
+            None => found.is_some(),
+        };
+        fits == one.holds
+    })
+}

@@ -1,0 +1,99 @@
+//! `job list` and `job show`.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::model::job::Job;
+use crate::model::kind::Kind;
+use crate::model::refusal::Refusal;
+use crate::output::{self, Format, job_row};
+
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct List {
+    /// Finished ones too
+    #[arg(long)]
+    all: bool,
+}
+
+impl Verb for List {
+    const NAME: &'static str = "list";
+    const ABOUT: &'static str = "List running jobs";
+    const EXAMPLE: &'static str = "poolctl job list --all";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        show(context, &store.jobs(None, !self.all)?, false)
+    }
+}
+
+/// Jobs in the format that was asked for.
+pub fn show(context: &Context, jobs: &[Job], single: bool) -> Result<(), Refusal> {
+    let format = &context.globals.output;
+    let now = context.world.now();
+    if format.whole() {
+        let documents = jobs.iter().map(document).collect();
+        return context.print(&output::documents(format, documents, single)?);
+    }
+    if *format == Format::Name {
+        return context.print(
+            &jobs
+                .iter()
+                .map(|job| format!("job/{}\n", job.id))
+                .collect::<String>(),
+        );
+    }
+    if jobs.is_empty() {
+        context.hint("no jobs");
+    }
+    let rows: Vec<_> = jobs.iter().map(|job| job_row(job, now)).collect();
+    context.print(&output::render(&rows))
+}
+
+fn document(job: &Job) -> Value {
+    json!({
+        "apiVersion": Kind::Job.api_version(),
+        "kind": Kind::Job.name(),
+        "metadata": {"name": job.id.to_string()},
+        "spec": {"verb": job.verb.name(), "cluster": job.object, "attempt": job.attempt},
+        "status": {
+            "started": job.started,
+            "ended": job.ended,
+            "outcome": job.outcome,
+        },
+    })
+}
+
+#[derive(Args)]
+pub struct Show {
+    /// Job id, or a cluster for its jobs
+    name: String,
+}
+
+impl Verb for Show {
+    const NAME: &'static str = "show";
+    const ABOUT: &'static str = "Show a job, or the jobs of a cluster";
+    const EXAMPLE: &'static str = "poolctl job show CLUSTER";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        let of_cluster = store.jobs(Some(&self.name), false)?;
+        let jobs = if of_cluster.is_empty() {
+            let all = store.jobs(None, false)?;
+            all.into_iter()
+                .filter(|job| job.id.to_string() == self.name)
+                .collect()
+        } else {
+            of_cluster
+        };
+        if jobs.is_empty() {
+            let what = format!(
+                "there is no job `{}`, nor a cluster that had one",
+                self.name
+            );
+            return Err(Refusal::not_found(what).next("poolctl job list --all"));
+        }
+        show(context, &jobs, jobs.len() == 1)
+    }
+}

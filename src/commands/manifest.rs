@@ -1,0 +1,295 @@
+//! Reads manifests: files, folders, stdin; what was said, checked and normalised, as objects.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+use crate::rules;
+use crate::yaml::{self, Node, Tree};
+
+use super::schema;
+
+/// Fields of metadata that servers write.
+const SERVERS: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "status",
+];
+
+/// What was read, and what is worth a word.
+#[derive(Default)]
+pub struct Manifests {
+    pub objects: Vec<Object>,
+    pub warnings: Vec<String>,
+}
+
+/// Reads every document of every path; `-` is stdin, a folder its yaml, yml and json files.
+pub fn read(paths: &[PathBuf], namespace: &str, lenient: bool) -> Result<Manifests, Refusal> {
+    let mut found = Manifests::default();
+    for path in paths {
+        for (name, text) in texts(path)? {
+            let documents = yaml::documents(&text)
+                .map_err(|wrong| at(&name, wrong.line, wrong.column, &wrong.message))?;
+            for document in documents {
+                take(&mut found, &name, document, namespace, lenient)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn at(name: &str, line: u64, column: u64, message: &str) -> Refusal {
+    let place = if line > 0 {
+        format!(":{line}:{column}")
+    } else {
+        String::new()
+    };
+    Refusal::invalid(format!("{name}{place}: {message}"))
+}
+
+fn texts(path: &Path) -> Result<Vec<(String, String)>, Refusal> {
+    let name = path.display().to_string();
+    if name == "-" {
+        let mut text = Vec::new();
+        let limit = yaml::LARGEST as u64 + 1;
+        std::io::stdin()
+            .lock()
+            .take(limit)
+            .read_to_end(&mut text)
+            .map_err(|error| io("stdin", &error))?;
+        return Ok(vec![("stdin".into(), decode("stdin", text)?)]);
+    }
+    let meta = std::fs::metadata(path).map_err(|error| io(&name, &error))?;
+    if !meta.is_dir() {
+        return Ok(vec![(name.clone(), file(path, &name)?)]);
+    }
+    let entries = std::fs::read_dir(path).map_err(|error| io(&name, &error))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| io(&name, &error))?.path();
+        let manifest = path
+            .extension()
+            .is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
+        if manifest && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Refusal::invalid(format!(
+            "`{name}` has no yaml, yml or json files"
+        )));
+    }
+    files.sort();
+    files
+        .iter()
+        .map(|path| {
+            Ok((
+                path.display().to_string(),
+                file(path, &path.display().to_string())?,
+            ))
+        })
+        .collect()
+}
+
+fn file(path: &Path, name: &str) -> Result<String, Refusal> {
+    let open = std::fs::File::open(path).map_err(|error| io(name, &error))?;
+    let mut text = Vec::new();
+    // One byte more than is read shows that there is more.
+    open.take(yaml::LARGEST as u64 + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| io(name, &error))?;
+    decode(name, text)
+}
+
+fn decode(name: &str, text: Vec<u8>) -> Result<String, Refusal> {
+    if text.len() > yaml::LARGEST {
+        return Err(
+            Refusal::invalid(format!("{name}: more than {} bytes", yaml::LARGEST))
+                .next("split it into several files"),
+        );
+    }
+    String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
+}
+
+fn io(name: &str, error: &std::io::Error) -> Refusal {
+    use std::io::ErrorKind;
+    let exit = match error.kind() {
+        ErrorKind::NotFound => Exit::NotFound,
+        ErrorKind::PermissionDenied => Exit::Denied,
+        _ => Exit::Failed,
+    };
+    Refusal::new(exit, format!("`{name}` cannot be read")).because(error.to_string())
+}
+
+/// One document: an object, a List of them, or something of a kind that is not modelled.
+fn take(
+    found: &mut Manifests,
+    name: &str,
+    mut document: Node,
+    namespace: &str,
+    lenient: bool,
+) -> Result<(), Refusal> {
+    let text = |field: &str| {
+        document
+            .get(field)
+            .and_then(Node::text)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (version, kind_name) = (text("apiVersion"), text("kind"));
+    if !matches!(document.tree, Tree::Map(_)) {
+        return Err(at(
+            name,
+            document.line,
+            document.column,
+            "the document is not an object",
+        ));
+    }
+    if kind_name.is_empty() || version.is_empty() {
+        let message = "the object needs `apiVersion` and `kind`";
+        return Err(at(name, document.line, document.column, message));
+    }
+    if kind_name == "List" {
+        if let Tree::Map(entries) = document.tree {
+            let items = entries.into_iter().find(|(key, _)| key.name() == "items");
+            if let Some((
+                _,
+                Node {
+                    tree: Tree::List(items),
+                    ..
+                },
+            )) = items
+            {
+                return items
+                    .into_iter()
+                    .try_for_each(|one| take(found, name, one, namespace, lenient));
+            }
+        }
+        return Ok(());
+    }
+    let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
+        found.warnings.push(format!(
+            "{name}: {kind_name} ({version}) is not modelled; skipped"
+        ));
+        return Ok(());
+    };
+    normalise(kind, &mut document, namespace);
+    for problem in schema::check(kind, &mut document) {
+        let refusal = at(name, problem.line, problem.column, &problem.message);
+        if !(lenient && problem.unknown) {
+            return Err(refusal);
+        }
+        found.warnings.push(format!("{}; left out", refusal.what));
+    }
+    let object = Object::from_wire(kind, document.value())
+        .map_err(|error| at(name, document.line, document.column, &error.to_string()))?;
+    rules::check(&object).map_err(|refusal| Refusal {
+        what: format!("{name}: {}", refusal.what),
+        ..refusal
+    })?;
+    found.warnings.extend(
+        rules::warnings(&object)
+            .into_iter()
+            .map(|text| format!("{name}: {text}")),
+    );
+    found.objects.push(object);
+    Ok(())
+}
+
+/// Takes out what servers write and writes the seeds' older spellings in today's.
+fn normalise(kind: Kind, document: &mut Node, namespace: &str) {
+    remove(document, &["status", "apiVersion", "kind"]);
+    if let Some(metadata) = field(document, "metadata") {
+        remove(metadata, &SERVERS);
+        let nowhere = metadata.get("namespace").is_none_or(Node::is_null);
+        if nowhere && kind.namespaced() {
+            insert(metadata, "namespace", namespace);
+        } else if !kind.namespaced() {
+            remove(metadata, &["namespace"]);
+        }
+    }
+    if kind == Kind::ClusterPool {
+        if let Some(inventory) = field(document, "spec").and_then(|spec| field(spec, "inventory")) {
+            if let Some(listed) = inventory.get("ClusterDeploymentCustomizations") {
+                *inventory = listed.clone();
+            }
+        }
+    }
+}
+
+fn field<'a>(node: &'a mut Node, name: &str) -> Option<&'a mut Node> {
+    let Tree::Map(entries) = &mut node.tree else {
+        return None;
+    };
+    entries
+        .iter_mut()
+        .find(|(key, _)| key.name() == name)
+        .map(|(_, value)| value)
+}
+
+fn remove(node: &mut Node, names: &[&str]) {
+    if let Tree::Map(entries) = &mut node.tree {
+        entries.retain(|(key, _)| !names.contains(&key.name().as_str()));
+    }
+}
+
+fn insert(node: &mut Node, name: &str, value: &str) {
+    let (line, column) = (node.line, node.column);
+    let scalar = |text: &str| Node {
+        tree: Tree::Scalar(text.into()),
+        line,
+        column,
+    };
+    if let Tree::Map(entries) = &mut node.tree {
+        entries.retain(|(key, _)| key.name() != name);
+        entries.push((scalar(name), scalar(value)));
+    }
+}
+
+/// A document that was edited as JSON, checked like one that was read.
+pub fn recheck(kind: Kind, document: &Value) -> Result<Object, Refusal> {
+    let mut node = plain(document);
+    remove(&mut node, &["apiVersion", "kind"]);
+    if let Some(problem) = schema::check(kind, &mut node).into_iter().next() {
+        return Err(Refusal::invalid(problem.message));
+    }
+    let object = Object::from_wire(kind, node.value())
+        .map_err(|error| Refusal::invalid(error.to_string()))?;
+    rules::check(&object)?;
+    Ok(object)
+}
+
+fn plain(value: &Value) -> Node {
+    let tree = match value {
+        Value::Array(items) => Tree::List(items.iter().map(plain).collect()),
+        Value::Object(fields) => {
+            let key = |name: &String| Node {
+                tree: Tree::Scalar(name.clone().into()),
+                line: 0,
+                column: 0,
+            };
+            Tree::Map(
+                fields
+                    .iter()
+                    .map(|(name, value)| (key(name), plain(value)))
+                    .collect(),
+            )
+        }
+        scalar => Tree::Scalar(scalar.clone()),
+    };
+    Node {
+        tree,
+        line: 0,
+        column: 0,
+    }
+}

@@ -1,0 +1,139 @@
+//! `patch`: changes fields of an object.
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::store::Store;
+use crate::yaml;
+
+use super::edit::{self, Verdict};
+use super::events::kind_of;
+use super::{Context, Verb, manifest};
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Type {
+    /// RFC 7386: fields given replace, null removes
+    Merge,
+    /// RFC 6902: a list of operations
+    Json,
+}
+
+#[derive(Args)]
+pub struct Patch {
+    /// Kind, or KIND/NAME
+    kind: String,
+    name: Option<String>,
+    #[arg(long = "type", value_enum, default_value = "merge")]
+    patch_type: Type,
+    /// The patch, as JSON or YAML
+    #[arg(short, long)]
+    patch: String,
+}
+
+impl Verb for Patch {
+    const NAME: &'static str = "patch";
+    const ABOUT: &'static str = "Change fields of an object";
+    const EXAMPLE: &'static str =
+        "poolctl patch pool lab --type merge -p '{\"spec\": {\"maxSize\": 5}}'";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
+            (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
+            (None, Some(name)) => (self.kind.clone(), name.clone()),
+            _ => return Err(Refusal::usage("patch needs a kind and a name").next(Self::EXAMPLE)),
+        };
+        let kind = kind_of(&kind)?;
+        let patch = yaml::value(&self.patch).map_err(|wrong| {
+            Refusal::usage("the patch cannot be read").because(wrong.to_string())
+        })?;
+        let apply = |document: &mut Value| match self.patch_type {
+            Type::Merge if patch.is_object() => {
+                json_patch::merge(document, &patch);
+                Ok(())
+            }
+            Type::Merge => Err(Refusal::usage("a merge patch is a mapping")),
+            Type::Json => {
+                let operations: json_patch::Patch =
+                    serde_json::from_value(patch.clone()).map_err(|error| {
+                        Refusal::usage("the patch is not a list of operations")
+                            .because(error.to_string())
+                    })?;
+                json_patch::patch(document, &operations).map_err(|error| {
+                    Refusal::invalid("the patch does not apply").because(error.to_string())
+                })
+            }
+        };
+        let store = context.look()?;
+        change(context, &store, kind, &name, "patched", apply)
+    }
+}
+
+/// Edits an object as a document, checks it like one that is applied, and puts it back.
+pub fn change(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    name: &str,
+    done: &str,
+    apply: impl Fn(&mut Value) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let object = context.find(store, kind, name)?;
+    let what = [(kind, object.key(), None)];
+    let scope = edit::scope_of(store, &what)?;
+    let edit = |state: &mut State, tick: &Tick| {
+        let Some(found) = object_in(state, &object) else {
+            return Err(Refusal::not_found(format!(
+                "there is no {} `{name}` any more",
+                kind.word()
+            )));
+        };
+        let mut document = found.to_wire();
+        let status = document.get("status").cloned();
+        apply(&mut document)?;
+        if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
+            // Only the spec and the metadata are the user's.
+            fields.insert("status".into(), status);
+        }
+        let changed = manifest::recheck(kind, &document)?;
+        if changed.key() != found.key() {
+            return Err(Refusal::conflict(
+                "name and namespace of an object cannot be changed",
+            ));
+        }
+        edit::put(state, changed, false, tick)
+    };
+    let (verdict, passed) = context
+        .door(store)
+        .change(&scope, &edit::needs_of(&what), edit)?;
+    let said = match verdict {
+        Verdict::Unchanged => format!("{done} (no change)"),
+        _ => done.to_owned(),
+    };
+    context.changed(kind, name, &said)?;
+    passed.check()
+}
+
+/// The object as the transaction sees it.
+fn object_in(state: &State, like: &Object) -> Option<Object> {
+    let key = like.key();
+    Some(match like {
+        Object::Pool(_) => Object::Pool(Box::new(state.pools.by_key(&key)?.clone())),
+        Object::Claim(_) => Object::Claim(Box::new(state.claims.by_key(&key)?.clone())),
+        Object::Cluster(_) => Object::Cluster(Box::new(
+            state.clusters.get(state.cluster(&key.name)?)?.clone(),
+        )),
+        Object::Customization(_) => {
+            Object::Customization(Box::new(state.customizations.by_key(&key)?.clone()))
+        }
+        Object::ImageSet(_) => Object::ImageSet(state.image_sets.by_key(&key)?.clone()),
+        Object::Secret(_) => Object::Secret(state.secrets.by_key(&key)?.clone()),
+        Object::Namespace(_) => Object::Namespace(state.namespaces.by_key(&key)?.clone()),
+        Object::RoleBinding(_) => Object::RoleBinding(state.role_bindings.by_key(&key)?.clone()),
+        Object::Settings(_) => Object::Settings(state.settings.by_key(&key)?.clone()),
+    })
+}

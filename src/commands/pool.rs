@@ -1,0 +1,69 @@
+//! `pool scale`.
+
+use clap::Args;
+
+use crate::model::kind::Kind;
+use crate::model::refusal::Refusal;
+use crate::model::state::Scope;
+
+use super::edit::say;
+use super::{Context, Verb};
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub struct Scale {
+    name: String,
+    /// Unclaimed clusters to keep
+    #[arg(long, group = "what")]
+    size: Option<u32>,
+    /// How many of them run; the rest hibernate
+    #[arg(long, group = "what")]
+    running_count: Option<u32>,
+}
+
+impl Verb for Scale {
+    const NAME: &'static str = "scale";
+    const ABOUT: &'static str = "Set how many clusters a pool keeps, and how many of them run";
+    const EXAMPLE: &'static str = "poolctl pool scale lab --size 3 --running-count 1";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        scale(context, &self.name, self.size, self.running_count)
+    }
+}
+
+pub fn scale(
+    context: &Context,
+    name: &str,
+    size: Option<u32>,
+    running: Option<u32>,
+) -> Result<(), Refusal> {
+    let store = context.look()?;
+    let key = context.find(&store, Kind::ClusterPool, name)?.key();
+    let gone = || Refusal::not_found(format!("there is no pool `{name}` any more"));
+    let ((), passed) =
+        context
+            .door(&store)
+            .change(&Scope::pool(key.clone()), &[], |state, tick| {
+                let at = state.pools.find(&key).ok_or_else(gone)?;
+                let old = state.pools.get(at).ok_or_else(gone)?;
+                if old.metadata.deletion_timestamp.is_some() {
+                    return Err(Refusal::conflict(format!("pool `{name}` is being deleted")));
+                }
+                let was = (old.spec.size, old.spec.running_count);
+                let now = (size.unwrap_or(was.0), running.unwrap_or(was.1));
+                if was != now {
+                    state.pools.update(at, |pool| {
+                        (pool.spec.size, pool.spec.running_count) = now;
+                        pool.metadata.generation += 1;
+                    });
+                    let text = format!(
+                        "size {} -> {}, runningCount {} -> {}",
+                        was.0, now.0, was.1, now.1
+                    );
+                    say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &text);
+                }
+                Ok(())
+            })?;
+    context.changed(Kind::ClusterPool, name, "scaled")?;
+    passed.check()
+}

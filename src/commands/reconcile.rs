@@ -1,0 +1,70 @@
+//! `reconcile`: one pass over everything, for cron.
+
+use clap::Args;
+
+use crate::model::kind::Kind;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::Scope;
+use crate::model::time::Span;
+use crate::output;
+use crate::reconcile::Door;
+use crate::store::try_pass_lock;
+
+use super::{Context, Verb, wait};
+
+#[derive(Args)]
+pub struct Reconcile {
+    /// Repeat passes until nothing is in flight, at most this long
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
+    wait: Option<Span>,
+    /// Only this pool
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Print what a pass would change, and change nothing
+    #[arg(long, conflicts_with = "wait")]
+    dry_run: bool,
+    /// Exit 7 when another pass is running
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Verb for Reconcile {
+    const NAME: &'static str = "reconcile";
+    const ABOUT: &'static str = "One pass: collect finished jobs, decide, start what is due";
+    const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        let door = Door {
+            store: &store,
+            world: &context.world,
+            pass: true,
+        };
+        let pool = match &self.pool {
+            Some(name) => Some(context.find(&store, Kind::ClusterPool, name)?.key()),
+            None => None,
+        };
+        let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
+        if self.dry_run {
+            let state = door.preview(&scope)?;
+            let lines = output::lines(&state);
+            return context.print(
+                &lines
+                    .into_iter()
+                    .map(|line| line + "\n")
+                    .collect::<String>(),
+            );
+        }
+        let Some(_lock) = try_pass_lock(store.path())? else {
+            if self.strict {
+                return Err(Refusal::new(Exit::Busy, "another pass is running"));
+            }
+            context.hint("another pass is running; this one left it to that");
+            return Ok(());
+        };
+        match self.wait {
+            Some(limit) => wait::until_idle(context, &door, pool.as_ref(), limit),
+            None => door.pass(&scope)?.check(),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Holds a document against the fields its kind has: names, types and required ones, each
+//! mistake with its line and column.
+
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::model::object::schema;
+use crate::model::refusal::nearest;
+use crate::yaml::{Node, Tree};
+
+/// A mistake and where it is.
+#[derive(Debug)]
+pub struct Problem {
+    pub line: u64,
+    pub column: u64,
+    pub message: String,
+    /// A field that is not known; `--lenient` drops it.
+    pub unknown: bool,
+}
+
+/// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
+pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
+    let mut found = Vec::new();
+    walk(document, &schema(kind), "", &mut found);
+    found
+}
+
+fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
+    let schema = not_null(schema);
+    let problem = |node: &Node, message: String| Problem {
+        line: node.line,
+        column: node.column,
+        message,
+        unknown: false,
+    };
+    let wanted = types(schema);
+    let given = type_of(&node.tree);
+    let fits = |wanted: &str| wanted == given || (wanted == "number" && given == "integer");
+    if !wanted.is_empty() && !wanted.iter().any(|wanted| fits(wanted)) {
+        let message = mismatch(path, &wanted, given, &node.value());
+        found.push(problem(node, message));
+        return;
+    }
+    if let Some(why) = scalar(&node.tree, schema) {
+        found.push(problem(node, format!("`{path}`: {why}")));
+        return;
+    }
+    match &mut node.tree {
+        Tree::Scalar(_) => {}
+        Tree::List(items) => {
+            let Some(item) = schema.get("items") else {
+                return;
+            };
+            for (at, one) in items.iter_mut().enumerate() {
+                walk(one, item, &format!("{path}[{at}]"), found);
+            }
+        }
+        Tree::Map(_) => walk_map(node, schema, path, found),
+    }
+}
+
+fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
+    let (line, column) = (node.line, node.column);
+    let Tree::Map(entries) = &mut node.tree else {
+        return;
+    };
+    let fields = schema.get("properties").and_then(Value::as_object);
+    let others = schema.get("additionalProperties");
+    if fields.is_none() && others.is_none_or(Value::is_boolean) {
+        return;
+    }
+    entries.retain(|(_, value)| !value.is_null());
+    entries.retain_mut(|(key, value)| {
+        let name = key.name();
+        let below = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        if let Some(field) = fields.and_then(|fields| fields.get(&name)) {
+            walk(value, field, &below, found);
+            return true;
+        }
+        if let Some(any) = others.filter(|others| others.is_object()) {
+            walk(value, any, &below, found);
+            return true;
+        }
+        let known = fields
+            .into_iter()
+            .flat_map(|fields| fields.keys().map(String::as_str));
+        let hint = nearest(&name, known).map(|near| format!(", did you mean `{near}`?"));
+        let message = format!("unknown field `{below}`{}", hint.unwrap_or_default());
+        found.push(Problem {
+            line: key.line,
+            column: key.column,
+            message,
+            unknown: true,
+        });
+        false
+    });
+    let given: Vec<String> = entries.iter().map(|(key, _)| key.name()).collect();
+    let required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    for name in required.filter_map(Value::as_str) {
+        if !given.iter().any(|one| one == name) {
+            let below = if path.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{path}.{name}")
+            };
+            let message = format!("`{below}` is missing");
+            found.push(Problem {
+                line,
+                column,
+                message,
+                unknown: false,
+            });
+        }
+    }
+}
+
+/// An optional field's schema is "this or null"; null was taken out before.
+fn not_null(schema: &Value) -> &Value {
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    let real = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
+    real.unwrap_or(schema)
+}
+
+fn types(schema: &Value) -> Vec<&str> {
+    let named = match schema.get("type") {
+        Some(Value::String(one)) => vec![one.as_str()],
+        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    named.into_iter().filter(|name| *name != "null").collect()
+}
+
+fn type_of(tree: &Tree) -> &'static str {
+    match tree {
+        Tree::List(_) => "array",
+        Tree::Map(_) => "object",
+        Tree::Scalar(Value::String(_)) => "string",
+        Tree::Scalar(Value::Bool(_)) => "boolean",
+        Tree::Scalar(Value::Number(number)) if number.is_f64() => "number",
+        Tree::Scalar(Value::Number(_)) => "integer",
+        Tree::Scalar(_) => "null",
+    }
+}
+
+fn mismatch(path: &str, wanted: &[&str], given: &str, value: &Value) -> String {
+    let words = |name: &str| match name {
+        "array" => "a list",
+        "object" => "a mapping",
+        "string" => "a string",
+        "boolean" => "true or false",
+        "integer" => "a whole number",
+        "number" => "a number",
+        _ => "nothing",
+    };
+    let path = if path.is_empty() {
+        "the document"
+    } else {
+        path
+    };
+    let shown = match value {
+        Value::Object(_) | Value::Array(_) => String::new(),
+        scalar => format!(" {scalar}"),
+    };
+    let quote = if wanted == ["string"] {
+        "; write it in quotes"
+    } else {
+        ""
+    };
+    format!(
+        "`{path}` is {}{shown}, not {}{quote}",
+        words(given),
+        words(wanted[0])
+    )
+}
+
+/// Ranges, durations, times, and lists of allowed words.
+fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
+    let Tree::Scalar(value) = tree else {
+        return None;
+    };
+    if let Some(number) = value.as_i64() {
+        let below = schema
+            .get("minimum")
+            .and_then(Value::as_f64)
+            .is_some_and(|least| i64::try_from(number).is_ok_and(|number| (number as f64) < least));
+        if below {
+            return Some(format!("{number} is less than {}", schema["minimum"]));
+        }
+        if schema.get("type").is_some() && number > i64::from(u32::MAX) {
+            return Some(format!("{number} is more than {}", u32::MAX));
+        }
+    }
+    let text = value.as_str()?;
+    match schema.get("format").and_then(Value::as_str) {
+        Some("duration") => return text.parse::<crate::model::time::Span>().err(),
+        Some("date-time") => return text.parse::<crate::model::time::Time>().err(),
+        _ => {}
+    }
+    let words: Vec<&str> = choices(schema);
+    if words.is_empty() || words.contains(&text) {
+        return None;
+    }
+    let hint = nearest(text, words.iter().copied()).map(|near| format!(", did you mean `{near}`?"));
+    Some(format!(
+        "`{text}` is none of {}{}",
+        words.join(", "),
+        hint.unwrap_or_default()
+    ))
+}
+
+fn choices(schema: &Value) -> Vec<&str> {
+    let single = schema
+        .get("enum")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let several = schema
+        .get("oneOf")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    single
+        .chain(several.filter_map(|one| one.get("const")))
+        .filter_map(Value::as_str)
+        .collect()
+}

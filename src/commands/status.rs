@@ -1,0 +1,122 @@
+//! `status`: the pools at a glance.
+
+use std::fmt::Write;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::model::kind::Kind;
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
+use crate::model::refusal::Refusal;
+use crate::output::{self, clean};
+use crate::store::Filter;
+
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct Status {}
+
+impl Verb for Status {
+    const NAME: &'static str = "status";
+    const ABOUT: &'static str = "Show all pools at a glance, and what is wrong";
+    const EXAMPLE: &'static str = "poolctl status";
+
+    fn run(self, context: &Context) -> Result<(), Refusal> {
+        let store = context.look()?;
+        let namespace = context.globals.namespace.clone();
+        let found = store.objects(
+            Kind::ClusterPool,
+            &Filter {
+                namespace,
+                ..Filter::default()
+            },
+        )?;
+        let pools: Vec<ClusterPool> = found
+            .into_iter()
+            .filter_map(|one| {
+                if let Object::Pool(pool) = one {
+                    Some(*pool)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        if context.globals.output.whole() {
+            let documents = pools.iter().map(|pool| {
+                json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,
+                       "size": pool.spec.size, "status": pool.status})
+            });
+            return context.print(&output::documents(
+                &context.globals.output,
+                documents.collect(),
+                false,
+            )?);
+        }
+        if pools.is_empty() {
+            context.hint("no pools; next: poolctl pool create demo --fake");
+        }
+        let mut out = String::new();
+        for pool in &pools {
+            let _ = writeln!(out, "{}", line(pool));
+            for problem in problems(pool) {
+                let _ = writeln!(out, "  ! {}", clean(&problem));
+            }
+        }
+        let jobs = store.jobs(None, true)?.len();
+        let _ = writeln!(out, "{} pools, {jobs} jobs running", pools.len());
+        context.print(&out)
+    }
+}
+
+/// A bar of the pool's size, and its counts.
+fn line(pool: &ClusterPool) -> String {
+    let (status, size) = (&pool.status, pool.spec.size);
+    let width = size.clamp(1, 20);
+    let part = |count: u32| (count.min(size) * width).div_ceil(size.max(1)).min(width);
+    let full = part(status.ready + status.standby);
+    let bar: String = (0..width)
+        .map(|at| if at < full { '▮' } else { '▯' })
+        .collect();
+    let counts = [
+        (status.ready, "ready"),
+        (status.standby, "standby"),
+        (status.installing, "installing"),
+        (status.broken, "broken"),
+        (status.claimed, "claimed"),
+        (status.pending, "waiting"),
+        (status.deleting, "deprovisioning"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let counts = if counts.is_empty() {
+        "empty".into()
+    } else {
+        counts.join(", ")
+    };
+    format!(
+        "{}/{} {bar} {counts}",
+        pool.metadata.namespace, pool.metadata.name
+    )
+}
+
+fn problems(pool: &ClusterPool) -> Vec<String> {
+    let bad = [
+        ("MissingDependencies", "True"),
+        ("InventoryValid", "False"),
+        ("CapacityAvailable", "False"),
+        ("AllClustersCurrent", "False"),
+    ];
+    let found = bad
+        .iter()
+        .filter_map(|(kind, status)| pool.condition(kind).filter(|one| one.status == *status));
+    let mut all: Vec<String> = found
+        .map(|one| format!("{}: {}", one.kind, one.message))
+        .collect();
+    if pool.metadata.deletion_timestamp.is_some() {
+        all.push("being deleted".into());
+    }
+    all
+}

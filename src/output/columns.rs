@@ -1,0 +1,263 @@
+//! The columns of each kind.
+
+use std::collections::HashMap;
+
+use crate::model::claim::{Claim, ClusterRunning, Pending};
+use crate::model::cluster::{Cluster, Phase, Power};
+use crate::model::customization::Customization;
+use crate::model::event::Event;
+use crate::model::job::Job;
+use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
+use crate::model::time::Time;
+
+/// Columns by name.
+pub type Row = Vec<(&'static str, String)>;
+
+/// What the rows are seen against.
+#[derive(Debug, Default)]
+pub struct View {
+    pub now: Time,
+    pub wide: bool,
+    pub namespaces: bool,
+    /// Place of each waiting claim in its queue, from 1.
+    pub queue: HashMap<Key, usize>,
+    /// Pools that list customizations.
+    pub pools: Vec<ClusterPool>,
+}
+
+pub fn row(object: &Object, view: &View) -> Row {
+    let key = object.key();
+    let mut row = Row::new();
+    if view.namespaces {
+        row.push(("namespace", key.namespace));
+    }
+    row.push(("name", key.name));
+    row.extend(match object {
+        Object::Pool(one) => pool(one, view),
+        Object::Claim(one) => claim(one, view),
+        Object::Cluster(one) => cluster(one, view),
+        Object::Customization(one) => customization(one, view),
+        Object::ImageSet(one) => vec![("release", one.spec.release_image.clone())],
+        Object::Secret(one) => {
+            vec![
+                ("type", one.kind.clone()),
+                ("data", one.values.len().to_string()),
+            ]
+        }
+        Object::RoleBinding(one) => {
+            vec![(
+                "role",
+                format!("{}/{}", one.role_ref.kind, one.role_ref.name),
+            )]
+        }
+        Object::Namespace(_) | Object::Settings(_) => Row::new(),
+    });
+    let created = match object {
+        Object::Claim(one) => Some(one.created),
+        Object::Cluster(one) => Some(one.created),
+        _ => object
+            .meta()
+            .and_then(|meta: &Meta| meta.creation_timestamp),
+    };
+    row.push((
+        "age",
+        created
+            .map(|time| view.now.since(time).short())
+            .unwrap_or_default(),
+    ));
+    if view.wide {
+        row.extend(wide(object));
+    }
+    row
+}
+
+fn pool(one: &ClusterPool, _: &View) -> Row {
+    let (spec, status) = (&one.spec, &one.status);
+    let free = match &spec.inventory {
+        None => String::new(),
+        Some(listed) => format!("{}/{}", status.free_customizations, listed.len()),
+    };
+    vec![
+        ("size", spec.size.to_string()),
+        ("ready", status.ready.to_string()),
+        ("standby", status.standby.to_string()),
+        ("installing", status.installing.to_string()),
+        ("claimed", status.claimed.to_string()),
+        ("pending", status.pending.to_string()),
+        ("running", status.running.to_string()),
+        ("free-cdc", free),
+    ]
+}
+
+fn claim(one: &Claim, view: &View) -> Row {
+    let place = view.queue.get(&one.key());
+    let state = match (one.deleting, one.pending, one.running) {
+        (Some(_), _, _) => "Releasing".into(),
+        (None, Pending::PoolMissing, _) => "Pending (no such pool)".into(),
+        (None, Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
+        (None, Pending::Claimed, ClusterRunning::Running) => "Running".into(),
+        (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
+        _ => place.map_or("Pending".into(), |place| format!("Pending (#{place})")),
+    };
+    let expires = one.expires().map(|end| {
+        view.now
+            .since(end)
+            .0
+            .max(0)
+            .eq(&0)
+            .then(|| end.since(view.now))
+    });
+    vec![
+        ("pool", one.pool.clone()),
+        ("state", state),
+        ("cluster", one.cluster.clone().unwrap_or_default()),
+        ("owner", one.owner.clone()),
+        (
+            "expires",
+            expires
+                .map(|left| left.map_or("now".into(), |left| left.short()))
+                .unwrap_or_default(),
+        ),
+    ]
+}
+
+fn cluster(one: &Cluster, _: &View) -> Row {
+    let power = match one.power {
+        Power::Unset => String::new(),
+        power => power.wire().to_owned(),
+    };
+    let attempt = if one.phase() == Phase::Broken {
+        one.restarts
+    } else {
+        one.restarts + 1
+    };
+    vec![
+        (
+            "pool",
+            one.pool
+                .as_ref()
+                .map(|pool| pool.name.clone())
+                .unwrap_or_default(),
+        ),
+        ("phase", one.phase().name().to_owned()),
+        ("power", power),
+        ("claim", one.claim.clone().unwrap_or_default()),
+        (
+            "customization",
+            one.customization.clone().unwrap_or_default(),
+        ),
+        ("attempt", attempt.to_string()),
+    ]
+}
+
+fn customization(one: &Customization, view: &View) -> Row {
+    let name = &one.metadata.name;
+    let entries = view
+        .pools
+        .iter()
+        .filter(|pool| pool.metadata.namespace == one.metadata.namespace);
+    let entries: Vec<_> = entries
+        .filter_map(|pool| pool.status.inventory.get(name))
+        .filter(|entry| entry.status != "Unavailable")
+        .collect();
+    let reserved = one.holder.is_some();
+    let listed = entries
+        .iter()
+        .find(|entry| !reserved || entry.status == "Reserved");
+    let state = match (reserved, listed) {
+        (true, _) => "Reserved".into(),
+        (false, Some(entry)) => entry.status.clone(),
+        (false, None) => "Available".into(),
+    };
+    let holder = one.holder.as_ref();
+    let pool = holder
+        .and_then(|holder| holder.pool.as_ref())
+        .map(|pool| pool.name.clone());
+    let failed = one
+        .condition("ApplySucceeded")
+        .filter(|one| one.reason.starts_with("Broken"));
+    let error = failed.map(|one| one.message.clone()).unwrap_or_default();
+    vec![
+        ("state", state),
+        ("pool", pool.unwrap_or_default()),
+        (
+            "cluster",
+            holder
+                .map(|holder| holder.cluster.clone())
+                .unwrap_or_default(),
+        ),
+        (
+            "attempts-left",
+            listed
+                .map(|entry| entry.attempts.to_string())
+                .unwrap_or_default(),
+        ),
+        ("last-error", error),
+    ]
+}
+
+fn wide(object: &Object) -> Row {
+    match object {
+        Object::Pool(one) => vec![
+            ("broken", one.status.broken.to_string()),
+            ("deleting", one.status.deleting.to_string()),
+            ("basedomain", one.spec.base_domain.clone()),
+            ("imageset", one.spec.image_set_ref.name.clone()),
+            ("platform", one.spec.platform.name().to_owned()),
+        ],
+        Object::Claim(one) => {
+            vec![(
+                "lifetime",
+                one.effective
+                    .map(|span| span.to_string())
+                    .unwrap_or_default(),
+            )]
+        }
+        Object::Cluster(one) => vec![
+            ("api", one.api_url()),
+            (
+                "version",
+                one.version.as_deref().unwrap_or_default().to_owned(),
+            ),
+            ("last-error", one.failure.clone().unwrap_or_default()),
+        ],
+        _ => Row::new(),
+    }
+}
+
+pub fn event_row(one: &Event, now: Time, object: &str) -> Row {
+    vec![
+        ("age", now.since(one.time).short()),
+        (
+            "type",
+            if one.warning { "Warning" } else { "Normal" }.to_owned(),
+        ),
+        ("reason", one.reason.clone()),
+        ("object", format!("{object}/{}", one.object.name)),
+        ("actor", one.actor.clone()),
+        ("message", one.message.clone()),
+    ]
+}
+
+pub fn job_row(one: &Job, now: Time) -> Row {
+    let state = if one.ended.is_some() {
+        "Finished"
+    } else {
+        "Running"
+    };
+    vec![
+        ("id", one.id.to_string()),
+        ("object", format!("cluster/{}", one.object)),
+        ("verb", one.verb.name().to_owned()),
+        ("state", state.to_owned()),
+        ("try", one.attempt.to_string()),
+        ("exit", one.outcome.clone().unwrap_or_default()),
+        ("started", one.started.to_string()),
+        (
+            "duration",
+            one.ended.unwrap_or(now).since(one.started).short(),
+        ),
+    ]
+}

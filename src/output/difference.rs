@@ -1,0 +1,132 @@
+//! The difference of a pass, in lines: what would be made, changed and removed.
+
+use serde_json::Value;
+
+use crate::model::job::Job;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::state::State;
+use crate::model::table::{Change, Row};
+
+/// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field.
+pub fn lines(state: &State) -> Vec<String> {
+    let mut all = Vec::new();
+    each(&mut all, state.pools.difference(), |one| {
+        Object::Pool(Box::new(one.clone()))
+    });
+    each(&mut all, state.clusters.difference(), |one| {
+        Object::Cluster(Box::new(one.clone()))
+    });
+    each(&mut all, state.claims.difference(), |one| {
+        Object::Claim(Box::new(one.clone()))
+    });
+    each(&mut all, state.customizations.difference(), |one| {
+        Object::Customization(Box::new(one.clone()))
+    });
+    for change in state.jobs.difference() {
+        all.extend(job(&change));
+    }
+    all
+}
+
+fn each<'a, T: Row + 'a>(
+    all: &mut Vec<String>,
+    changes: impl Iterator<Item = Change<'a, T>>,
+    wrap: impl Fn(&T) -> Object,
+) {
+    for change in changes {
+        let (before, after) = (change.before.map(&wrap), change.after.map(&wrap));
+        let Some(one) = after.as_ref().or(before.as_ref()) else {
+            continue;
+        };
+        let name = name(one.kind(), &one.key());
+        match (&before, &after) {
+            (Some(before), Some(after)) => {
+                all.push(format!("~ {name}"));
+                let mut fields = Vec::new();
+                fields_of("", &before.to_wire(), &after.to_wire(), &mut fields);
+                all.extend(fields.into_iter().map(|field| format!("    {field}")));
+            }
+            (None, _) => all.push(format!("+ {name}{}", about(one))),
+            (_, None) => all.push(format!("- {name}")),
+        }
+    }
+}
+
+fn name(kind: Kind, key: &Key) -> String {
+    format!("{}/{}", kind.word(), key.name)
+}
+
+fn about(object: &Object) -> String {
+    let Object::Cluster(cluster) = object else {
+        return String::new();
+    };
+    let with = cluster
+        .customization
+        .as_ref()
+        .map(|one| format!(" with customization {one}"));
+    let dns = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
+    dns + &with.unwrap_or_default()
+}
+
+fn job(change: &Change<'_, Job>) -> Option<String> {
+    let after = change.after?;
+    let what = format!("{} of cluster/{}", after.verb.name(), after.object);
+    Some(match &after.outcome {
+        None => format!("+ job: {what}"),
+        Some(outcome) => format!("~ job: {what} {outcome}"),
+    })
+}
+
+fn fields_of(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
+    if before == after || path.ends_with("Time") || path.ends_with("rdinal") {
+        return;
+    }
+    if let (Value::Object(before), Value::Object(after)) = (before, after) {
+        let names: std::collections::BTreeSet<&String> =
+            before.keys().chain(after.keys()).collect();
+        for name in names {
+            let value =
+                |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            fields_of(&path, &value(before), &value(after), found);
+        }
+        return;
+    }
+    if let (true, Value::Array(before), Value::Array(after)) =
+        (path.ends_with("conditions"), before, after)
+    {
+        for new in after {
+            let same = before.iter().find(|old| old["type"] == new["type"]);
+            let kind = new["type"].as_str().unwrap_or_default();
+            fields_of(
+                &format!("{path}.{kind}"),
+                same.unwrap_or(&Value::Null),
+                new,
+                found,
+            );
+        }
+        return;
+    }
+    found.push(format!("{path}: {} -> {}", short(before), short(after)));
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::String(text) => super::clean(text).into_owned(),
+        Value::Object(fields) if fields.contains_key("reason") => {
+            format!(
+                "{} ({})",
+                short(&fields["status"]),
+                short(&fields["reason"])
+            )
+        }
+        other => super::clean(&other.to_string()).into_owned(),
+    }
+}
