@@ -27,11 +27,14 @@ pub struct Door<'a> {
     pub pass: bool,
 }
 
+/// Pools whose changes were undone, and why.
+type Refused = Vec<(Rc<Key>, Refusal)>;
+
 /// What a pass did or would do, and the pools whose changes were refused.
 #[derive(Debug)]
 pub struct Passed {
     pub state: State,
-    pub refused: Vec<(Rc<Key>, Refusal)>,
+    pub refused: Refused,
 }
 
 /// What still works, and when it will be over as far as drivers know.
@@ -77,13 +80,7 @@ impl Door<'_> {
         }
         if state.is_unchanged() {
             self.store.rollback();
-            return Ok((
-                value,
-                Passed {
-                    state,
-                    refused: Vec::new(),
-                },
-            ));
+            return Ok((value, Passed { state, refused: Vec::new() }));
         }
         let refused = store::write(self.store, &state, &mark)?;
         self.store.commit()?;
@@ -94,25 +91,10 @@ impl Door<'_> {
     fn tick(&self) -> Result<(Tick, Mark, i64), Refusal> {
         let (revision, last) = self.store.mark()?;
         let now = self.world.clocks();
-        let then = Clocks {
-            wall: last.wall,
-            boot: last.boot,
-            since_boot: last.since_boot,
-        };
-        let tick = self
-            .world
-            .tick(last.now, &then, &now, revision.unsigned_abs());
-        let Clocks {
-            wall,
-            boot,
-            since_boot,
-        } = now;
-        let mark = Mark {
-            now: tick.now,
-            wall,
-            boot,
-            since_boot,
-        };
+        let then = Clocks { wall: last.wall, boot: last.boot, since_boot: last.since_boot };
+        let tick = self.world.tick(last.now, &then, &now, revision.unsigned_abs());
+        let Clocks { wall, boot, since_boot } = now;
+        let mark = Mark { now: tick.now, wall, boot, since_boot };
         Ok((tick, mark, revision))
     }
 
@@ -134,12 +116,7 @@ impl Door<'_> {
 
     fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
         let mut reports = Vec::new();
-        let jobs: Vec<Job> = state
-            .jobs
-            .rows()
-            .filter(|job| job.ended.is_none())
-            .cloned()
-            .collect();
+        let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
         for job in jobs {
             let report = self.with_work(state, &job, |work| drivers::collect(work, tick.now))?;
             if let Some(report) = report.flatten() {
@@ -157,19 +134,11 @@ impl Door<'_> {
         ask: impl FnOnce(&Work<'_>) -> T,
     ) -> Result<Option<T>, Refusal> {
         let annotations = self.store.annotations(&job.object)?;
-        let Some(cluster) = state
-            .cluster(&job.object)
-            .and_then(|at| state.clusters.get(at))
-        else {
+        let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
             return Ok(None);
         };
         let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
-        Ok(Some(ask(&Work {
-            job,
-            cluster_name,
-            base_domain,
-            annotations,
-        })))
+        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations })))
     }
 
     /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
@@ -179,17 +148,11 @@ impl Door<'_> {
             let (planned, revision, mark) = self.plan_only(scope)?;
             if planned.is_unchanged() {
                 self.act(&planned)?;
-                return Ok(Passed {
-                    state: planned,
-                    refused: Vec::new(),
-                });
+                return Ok(Passed { state: planned, refused: Vec::new() });
             }
             if let Some(refused) = self.commit_if(&planned, revision, &mark)? {
                 self.act(&planned)?;
-                return Ok(Passed {
-                    state: planned,
-                    refused,
-                });
+                return Ok(Passed { state: planned, refused });
             }
         }
         self.pool_by_pool(scope)
@@ -216,7 +179,7 @@ impl Door<'_> {
         state: &State,
         revision: i64,
         mark: &Mark,
-    ) -> Result<Option<Vec<(Rc<Key>, Refusal)>>, Refusal> {
+    ) -> Result<Option<Refused>, Refusal> {
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
         let written = self.store.mark().and_then(|(found, _)| {
@@ -241,24 +204,17 @@ impl Door<'_> {
         };
         let mut refused = Vec::new();
         for key in keys {
-            let (_, passed) = self.change(&Scope::pool(key), &[], |_, _| Ok(()))?;
+            let ((), passed) = self.change(&Scope::pool(key), &[], |_, _| Ok(()))?;
             refused.extend(passed.refused);
         }
-        Ok(Passed {
-            state: self.preview(scope)?,
-            refused,
-        })
+        Ok(Passed { state: self.preview(scope)?, refused })
     }
 
     /// After the commit: what drivers will read is put where they read it, and copies of what is
     /// gone go.
     fn act(&self, state: &State) -> Result<(), Refusal> {
         let path = self.store.path();
-        for change in state
-            .clusters
-            .difference()
-            .filter(|change| change.after.is_none())
-        {
+        for change in state.clusters.difference().filter(|change| change.after.is_none()) {
             if let Some(gone) = change.before {
                 copies::forget(path, &gone.name);
             }
@@ -286,12 +242,7 @@ impl Door<'_> {
             }
             let annotations = self.store.annotations(&job.object)?;
             let (cluster_name, base_domain) = ("", "");
-            let due = drivers::due(&Work {
-                job: &job,
-                cluster_name,
-                base_domain,
-                annotations,
-            });
+            let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });
             found.due = [found.due, due].into_iter().flatten().min();
             found.jobs.push(job);
         }
@@ -322,10 +273,8 @@ impl Passed {
             all.insert(pool.to_string(), refusal.what.clone());
         }
         let names: Vec<String> = all.into_keys().collect();
-        let what = format!(
-            "changes of pool `{}` were undone (InvariantViolated)",
-            names.join("`, `")
-        );
+        let what =
+            format!("changes of pool `{}` were undone (InvariantViolated)", names.join("`, `"));
         let mut found = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
         found.causes.extend(refusal.causes.clone());
         Err(found.next(format!("poolctl events clusterpool/{}", pool.name)))

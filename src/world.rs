@@ -50,10 +50,7 @@ pub struct Clocks {
 }
 
 impl World {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the environment"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn new() -> Result<Self, Refusal> {
         let read = |name: &'static str| std::env::var(name).ok().map(|value| (name, value));
         let environment: HashMap<_, _> = VARIABLES.into_iter().filter_map(read).collect();
@@ -70,19 +67,12 @@ impl World {
             })?),
             None => None,
         };
-        Ok(Self {
-            environment,
-            standing: Cell::new(standing),
-            seed,
-        })
+        Ok(Self { environment, standing: Cell::new(standing), seed })
     }
 
     /// A variable that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// Whether time is rehearsed.
@@ -90,35 +80,23 @@ impl World {
         self.standing.get().is_some()
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn now(&self) -> Time {
         self.standing.get().unwrap_or_else(|| {
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            Time(since.map_or(0, |since| {
-                i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-            }))
+            Time(since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
         })
     }
 
     pub fn clocks(&self) -> Clocks {
         let wall = self.now();
         if self.stands() {
-            return Clocks {
-                wall,
-                ..Clocks::default()
-            };
+            return Clocks { wall, ..Clocks::default() };
         }
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let since = clock_gettime(ClockId::Boottime);
         let since_boot = since.tv_sec * 1_000_000 + since.tv_nsec / 1_000;
-        Clocks {
-            wall,
-            boot: boot.trim().to_owned(),
-            since_boot,
-        }
+        Clocks { wall, boot: boot.trim().to_owned(), since_boot }
     }
 
     /// What a pass knows. `last` is when passes last wrote: time never goes back behind that.
@@ -128,18 +106,8 @@ impl World {
         let elapsed = now.since_boot - then.since_boot;
         let off = (now.wall.0 - then.wall.0 - elapsed).abs();
         let jumped = same_boot && off > JUMP.0;
-        let steady = if jumped {
-            last.plus(Span(elapsed.max(0)))
-        } else {
-            now.wall
-        };
-        Tick {
-            now: steady.max(last),
-            seed: self.seed(),
-            revision,
-            actor: self.actor(),
-            jumped,
-        }
+        let steady = if jumped { last.plus(Span(elapsed.max(0))) } else { now.wall };
+        Tick { now: steady.max(last), seed: self.seed(), revision, actor: self.actor(), jumped }
     }
 
     fn seed(&self) -> u128 {
@@ -157,14 +125,8 @@ impl World {
     /// Who asks: the user, or behind sudo the user who called it.
     pub fn actor(&self) -> String {
         let uid = rustix::process::getuid();
-        let behind = self
-            .variable("SUDO_UID")
-            .and_then(|text| text.parse::<u32>().ok());
-        let uid = if uid.is_root() {
-            behind.unwrap_or(0)
-        } else {
-            uid.as_raw()
-        };
+        let behind = self.variable("SUDO_UID").and_then(|text| text.parse::<u32>().ok());
+        let uid = if uid.is_root() { behind.unwrap_or(0) } else { uid.as_raw() };
         let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         let name = users.lines().find_map(|line| {
             let mut fields = line.split(':');
@@ -183,22 +145,14 @@ impl World {
         if rustix::process::geteuid().is_root() && system.exists() {
             return Ok(system);
         }
-        let home = || {
-            self.variable("HOME")
-                .map(|home| PathBuf::from(home).join(".local/state"))
-        };
-        let folder = self
-            .variable("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .or_else(home);
-        folder
-            .map(|folder| folder.join("poolctl/state.db"))
-            .ok_or_else(|| {
-                Refusal::usage(
-                    "there is no place for the state: neither HOME nor XDG_STATE_HOME is set",
-                )
-                .next("poolctl --state FILE, or set POOLCTL_STATE")
-            })
+        let home = || self.variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let folder = self.variable("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
+        folder.map(|folder| folder.join("poolctl/state.db")).ok_or_else(|| {
+            Refusal::usage(
+                "there is no place for the state: neither HOME nor XDG_STATE_HOME is set",
+            )
+            .next("poolctl --state FILE, or set POOLCTL_STATE")
+        })
     }
 
     /// Lets time pass until `due`, at most `longest`; a standing clock is moved.

@@ -46,11 +46,7 @@ impl fmt::Display for Wrong {
 
 /// Every document of a text, empty ones left out.
 pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
-    let wrong = |message: String| Wrong {
-        message,
-        line: 0,
-        column: 0,
-    };
+    let wrong = |message: String| Wrong { message, line: 0, column: 0 };
     if text.len() > LARGEST {
         return Err(wrong(format!(
             "{} bytes are more than the {LARGEST} that are read",
@@ -62,22 +58,12 @@ pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
     let read: Result<Vec<Spanned<Raw>>, _> =
         serde_saphyr::from_multiple_with_options(text, options);
     match read {
-        Ok(documents) => Ok(documents
-            .into_iter()
-            .map(node)
-            .filter(|one| !one.is_null())
-            .collect()),
+        Ok(documents) => Ok(documents.into_iter().map(node).filter(|one| !one.is_null()).collect()),
         Err(error) => {
-            let (line, column) = error
-                .location()
-                .map_or((0, 0), |at| (at.line(), at.column()));
+            let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
             let message = error.to_string();
             let end = message.find(" at line ").unwrap_or(message.len());
-            Err(Wrong {
-                message: plain(&message[..end]),
-                line,
-                column,
-            })
+            Err(Wrong { message: plain(&message[..end]), line, column })
         }
     }
 }
@@ -104,11 +90,7 @@ pub fn value(text: &str) -> Result<Value, Wrong> {
         (None, _) => Ok(Value::Null),
         (Some(second), _) => {
             let (line, column) = (second.line, second.column);
-            Err(Wrong {
-                message: "more than one document".into(),
-                line,
-                column,
-            })
+            Err(Wrong { message: "more than one document".into(), line, column })
         }
     }
 }
@@ -132,9 +114,7 @@ impl Node {
             Tree::Scalar(value) => value.clone(),
             Tree::List(items) => items.iter().map(Self::value).collect(),
             Tree::Map(entries) => {
-                let pairs = entries
-                    .iter()
-                    .map(|(key, value)| (key.name(), value.value()));
+                let pairs = entries.iter().map(|(key, value)| (key.name(), value.value()));
                 Value::Object(pairs.collect::<Map<String, Value>>())
             }
         }
@@ -153,10 +133,7 @@ impl Node {
         let Tree::Map(entries) = &self.tree else {
             return None;
         };
-        entries
-            .iter()
-            .find(|(key, _)| key.name() == name)
-            .map(|(_, value)| value)
+        entries.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
     }
 
     pub fn text(&self) -> Option<&str> {
@@ -182,18 +159,9 @@ fn node(raw: Spanned<Raw>) -> Node {
         Raw::Map(entries) => {
             let key = |key: Spanned<String>| {
                 let (line, column) = (key.referenced.line(), key.referenced.column());
-                Node {
-                    tree: Tree::Scalar(key.value.into()),
-                    line,
-                    column,
-                }
+                Node { tree: Tree::Scalar(key.value.into()), line, column }
             };
-            Tree::Map(
-                entries
-                    .into_iter()
-                    .map(|(name, value)| (key(name), node(value)))
-                    .collect(),
-            )
+            Tree::Map(entries.into_iter().map(|(name, value)| (key(name), node(value))).collect())
         }
     };
     Node { tree, line, column }
@@ -271,10 +239,7 @@ mod tests {
     fn what_stands_where_is_known() {
         let read = documents("---\na: 1\n---\nb: [x]\n").unwrap();
         let item = read[1].get("b").unwrap();
-        assert_eq!(
-            (item.line, item.column, item.value()),
-            (4, 4, serde_json::json!(["x"]))
-        );
+        assert_eq!((item.line, item.column, item.value()), (4, 4, serde_json::json!(["x"])));
     }
 
     #[test]
@@ -282,7 +247,7 @@ mod tests {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
         for at in 1..9 {
             let aliases = vec![format!("*a{}", at - 1); 9].join(",");
-            bomb += &format!("a{at}: &a{at} [{aliases}]\n");
+            bomb = format!("{bomb}a{at}: &a{at} [{aliases}]\n");
         }
         for (text, says) in [
             ("[".repeat(100_000), "nested too deeply"),
@@ -298,19 +263,8 @@ mod tests {
 
     #[test]
     fn strings_that_go_would_misread_are_quoted() {
-        for text in [
-            "no",
-            "yes",
-            "on",
-            "y",
-            "1_000",
-            "012",
-            "4.10",
-            "2020-01-02",
-            "~",
-            "null",
-            "=",
-        ] {
+        for text in ["no", "yes", "on", "y", "1_000", "012", "4.10", "2020-01-02", "~", "null", "="]
+        {
             let written = super::text(&serde_json::json!({ "a": text })).unwrap();
             assert_eq!(written, format!("a: \"{text}\"\n"));
         }

@@ -9,7 +9,8 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 
-use super::edit::{self, Verdict};
+use super::edit;
+use super::put::{Verdict, put};
 use super::{Context, Verb, manifest};
 
 #[derive(Args)]
@@ -41,22 +42,15 @@ impl Verb for Apply {
             Object::Claim(claim) => Some(claim.pool.clone()),
             _ => None,
         };
-        let what: Vec<(Kind, Key, Option<String>)> = read
-            .objects
-            .iter()
-            .map(|one| (one.kind(), one.key(), pool(one)))
-            .collect();
+        let what: Vec<(Kind, Key, Option<String>)> =
+            read.objects.iter().map(|one| (one.kind(), one.key(), pool(one))).collect();
         let store = context.open()?;
         let scope = edit::scope_of(&store, &what)?;
         let (verdicts, passed) =
-            context
-                .door(&store)
-                .change(&scope, &edit::needs_of(&what), |state, tick| {
-                    let objects = read.objects.into_iter();
-                    objects
-                        .map(|object| edit::put(state, object, true, tick))
-                        .collect::<Result<Vec<_>, _>>()
-                })?;
+            context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
+                let objects = read.objects.into_iter();
+                objects.map(|object| put(state, object, true, tick)).collect::<Result<Vec<_>, _>>()
+            })?;
         for ((kind, key, _), verdict) in what.iter().zip(verdicts) {
             let said = match verdict {
                 Verdict::Created => "created".into(),

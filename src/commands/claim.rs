@@ -13,7 +13,8 @@ use crate::model::time::Span;
 use crate::output::{self, Format};
 use crate::store::{Filter, Need};
 
-use super::{Context, Verb, edit, get};
+use super::put::put;
+use super::{Context, Verb, get};
 
 #[derive(Args)]
 pub struct Claim {
@@ -66,57 +67,35 @@ impl Claim {
         let at = state.pools.find(pool).ok_or_else(missing)?;
         let found = state.pools.get(at).ok_or_else(missing)?;
         if found.metadata.deletion_timestamp.is_some() {
-            return Err(
-                Refusal::conflict(format!("pool `{}` is being deleted", pool.name))
-                    .next("poolctl get pool"),
-            );
+            return Err(Refusal::conflict(format!("pool `{}` is being deleted", pool.name))
+                .next("poolctl get pool"));
         }
-        let name = match &self.name {
-            Some(name) => name.clone(),
-            None => {
-                let uid = found.metadata.uid.clone();
-                let ordinal = found.status.ordinal + 1;
-                state.pools.update(at, |pool| pool.status.ordinal = ordinal);
-                let most = pool.name.len().min(57);
-                format!(
-                    "{}-{}",
-                    &pool.name[..most],
-                    tick.suffix("claim", &uid, ordinal)
-                )
-            }
+        let name = if let Some(name) = &self.name {
+            name.clone()
+        } else {
+            let uid = found.metadata.uid.clone();
+            let ordinal = found.status.ordinal + 1;
+            state.pools.update(at, |pool| pool.status.ordinal = ordinal);
+            let most = pool.name.len().min(57);
+            format!("{}-{}", &pool.name[..most], tick.suffix("claim", &uid, ordinal))
         };
-        if state
-            .claims
-            .find(&Key::new(&*pool.namespace, &*name))
-            .is_some()
-        {
-            return Err(
-                Refusal::conflict(format!("there is a claim `{name}` already"))
-                    .next(format!("poolctl get claim {name}")),
-            );
+        if state.claims.find(&Key::new(&*pool.namespace, &*name)).is_some() {
+            return Err(Refusal::conflict(format!("there is a claim `{name}` already"))
+                .next(format!("poolctl get claim {name}")));
         }
-        let mut metadata = Meta {
-            name: name.clone(),
-            namespace: pool.namespace.clone(),
-            ..Meta::default()
-        };
+        let mut metadata =
+            Meta { name: name.clone(), namespace: pool.namespace.clone(), ..Meta::default() };
         if let Some(reason) = &self.reason {
-            metadata
-                .annotations
-                .insert("poolctl.dev/reason".into(), reason.clone());
+            metadata.annotations.insert("poolctl.dev/reason".into(), reason.clone());
         }
         let spec = ClaimSpec {
             cluster_pool_name: pool.name.clone(),
             lifetime: self.lifetime,
             ..ClaimSpec::default()
         };
-        let wire = ClusterClaim {
-            metadata,
-            spec,
-            ..ClusterClaim::default()
-        };
+        let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
         let claim = crate::model::claim::Claim::from_wire(wire);
-        edit::put(state, Object::Claim(Box::new(claim)), true, tick)?;
+        put(state, Object::Claim(Box::new(claim)), true, tick)?;
         Ok(name)
     }
 }
@@ -124,15 +103,9 @@ impl Claim {
 /// Says what came of it: a cluster, or a place in the queue and why.
 fn report(context: &Context, store: &crate::store::Store, key: &Key) -> Result<(), Refusal> {
     let whole = context.globals.output.whole();
-    let filter = Filter {
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        whole,
-    };
-    let found = store
-        .objects(Kind::ClusterClaim, &filter)?
-        .into_iter()
-        .next();
+    let filter =
+        Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
+    let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
     let Some(Object::Claim(claim)) = found else {
         return context.changed(Kind::ClusterClaim, &key.name, "created");
     };
@@ -147,10 +120,7 @@ fn report(context: &Context, store: &crate::store::Store, key: &Key) -> Result<(
             &format!("bound to cluster/{cluster} (running)"),
         )?;
         if context.globals.output == Format::Table {
-            context.hint(&format!(
-                "next: export KUBECONFIG=$(poolctl kubeconfig {})",
-                key.name
-            ));
+            context.hint(&format!("next: export KUBECONFIG=$(poolctl kubeconfig {})", key.name));
         }
         return Ok(());
     }
@@ -158,10 +128,7 @@ fn report(context: &Context, store: &crate::store::Store, key: &Key) -> Result<(
     context.changed(
         Kind::ClusterClaim,
         &key.name,
-        &format!(
-            "waits for a cluster of pool {} (#{place} in the queue)",
-            claim.pool
-        ),
+        &format!("waits for a cluster of pool {} (#{place} in the queue)", claim.pool),
     )?;
     let pool = Filter {
         namespace: Some(key.namespace.clone()),

@@ -16,13 +16,14 @@ use crate::store::{Filter, Store};
 use crate::world::World;
 
 /// Options of every command.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
     /// State file
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace; $`POOLCTL_NAMESPACE`, else default
+    /// Namespace; $POOLCTL_NAMESPACE, else default
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// All namespaces
@@ -56,17 +57,11 @@ pub struct Context {
 
 impl Context {
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
-        Ok(Self {
-            globals,
-            world: World::new()?,
-        })
+        Ok(Self { globals, world: World::new()? })
     }
 
     pub fn path(&self) -> Result<PathBuf, Refusal> {
-        self.globals
-            .state
-            .clone()
-            .map_or_else(|| self.world.state_path(), Ok)
+        self.globals.state.clone().map_or_else(|| self.world.state_path(), Ok)
     }
 
     /// The state, for looking. There must be one.
@@ -80,45 +75,26 @@ impl Context {
     }
 
     pub fn door<'a>(&'a self, store: &'a Store) -> Door<'a> {
-        Door {
-            store,
-            world: &self.world,
-            pass: !self.globals.no_reconcile,
-        }
+        Door { store, world: &self.world, pass: !self.globals.no_reconcile }
     }
 
     pub fn namespace(&self) -> Result<String, Refusal> {
         let given = self.globals.namespace.as_deref();
-        let name = given
-            .or_else(|| self.world.variable("POOLCTL_NAMESPACE"))
-            .unwrap_or("default");
-        rules::label("a namespace", name).map_err(|refusal| Refusal {
-            exit: Exit::Usage,
-            ..refusal
-        })?;
+        let name = given.or_else(|| self.world.variable("POOLCTL_NAMESPACE")).unwrap_or("default");
+        rules::label("a namespace", name)
+            .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         Ok(name.to_owned())
     }
 
     /// The namespace to look in, none for all of them.
     pub fn namespaces(&self) -> Result<Option<String>, Refusal> {
-        if self.globals.all_namespaces {
-            Ok(None)
-        } else {
-            self.namespace().map(Some)
-        }
+        if self.globals.all_namespaces { Ok(None) } else { self.namespace().map(Some) }
     }
 
     /// A name from the command line, as a key of its kind.
     pub fn key(&self, kind: Kind, name: &str) -> Result<Key, Refusal> {
-        rules::name_of(kind, name).map_err(|refusal| Refusal {
-            exit: Exit::Usage,
-            ..refusal
-        })?;
-        let namespace = if kind.namespaced() {
-            self.namespace()?
-        } else {
-            String::new()
-        };
+        rules::name_of(kind, name).map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
+        let namespace = if kind.namespaced() { self.namespace()? } else { String::new() };
         Ok(Key::new(namespace, name))
     }
 
@@ -126,15 +102,13 @@ impl Context {
     pub fn find(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         let key = self.key(kind, name)?;
         let namespace = Some(key.namespace).filter(|_| kind.namespaced());
-        let filter = Filter {
-            namespace: namespace.clone(),
-            name: Some(name.to_owned()),
-            whole: true,
-        };
+        let filter =
+            Filter { namespace: namespace.clone(), name: Some(name.to_owned()), whole: true };
         let found = store.objects(kind, &filter)?.into_iter().next();
         found.map_or_else(|| Err(absent(store, kind, name, namespace.as_deref())), Ok)
     }
 
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
     /// Text for stdout. A reader that went away is no error.
     pub fn print(&self, text: &str) -> Result<(), Refusal> {
         let written = std::io::stdout().lock().write_all(text.as_bytes());
@@ -150,11 +124,8 @@ impl Context {
     /// The one line that a change prints: `clusterpool/lab scaled`, with -q the bare name.
     pub fn changed(&self, kind: Kind, name: &str, what: &str) -> Result<(), Refusal> {
         if self.globals.quiet || self.globals.output == Format::Name {
-            let prefix = if self.globals.quiet {
-                String::new()
-            } else {
-                format!("{}/", kind.word())
-            };
+            let prefix =
+                if self.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
             return self.print(&format!("{prefix}{name}\n"));
         }
         self.print(&format!("{}/{name} {}\n", kind.word(), clean(what)))
@@ -167,16 +138,14 @@ impl Context {
         }
     }
 
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn warn(&self, text: &str) {
         drop(writeln!(std::io::stderr(), "warning: {}", clean(text)));
     }
 
     /// Whether stderr is a terminal that can redraw a line.
     pub fn draws(&self) -> bool {
-        let dumb = self
-            .world
-            .variable("TERM")
-            .is_none_or(|term| term == "dumb");
+        let dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
         std::io::stderr().is_terminal() && !dumb && self.world.variable("CI").is_none()
     }
 
@@ -186,10 +155,8 @@ impl Context {
             return Ok(());
         }
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-            return Err(
-                Refusal::usage(format!("{loss}, and there is no terminal to ask at"))
-                    .next(format!("{command} -y")),
-            );
+            return Err(Refusal::usage(format!("{loss}, and there is no terminal to ask at"))
+                .next(format!("{command} -y")));
         }
         drop(write!(std::io::stderr(), "{}. Go on? [y/N] ", clean(loss)));
         let mut answer = String::new();
@@ -203,9 +170,8 @@ impl Context {
 
 /// Not here: elsewhere, or called otherwise.
 fn absent(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Refusal {
-    let place = namespace
-        .map(|namespace| format!(" in namespace `{namespace}`"))
-        .unwrap_or_default();
+    let place =
+        namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
     let refusal = Refusal::not_found(format!("there is no {} `{name}`{place}", kind.word()));
     let Ok(all) = store.names(kind) else {
         return refusal;
@@ -216,14 +182,11 @@ fn absent(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Ref
             .because(format!("it is in namespace `{}`", other.namespace))
             .next(format!("poolctl get {word} {name} -n {}", other.namespace));
     }
-    let here = all
-        .iter()
-        .filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
+    let here =
+        all.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
     match nearest(name, here.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
-        None => refusal.next(format!(
-            "poolctl get {word}{}",
-            if namespace.is_some() { " -A" } else { "" }
-        )),
+        None => refusal
+            .next(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),
     }
 }

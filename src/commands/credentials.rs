@@ -46,10 +46,7 @@ impl Verb for Credentials {
     fn run(self, context: &Context) -> Result<(), Refusal> {
         let store = context.look()?;
         let cluster = cluster(context, &store, &self.name)?;
-        let metadata = cluster
-            .body
-            .as_ref()
-            .and_then(|body| body.spec.cluster_metadata.clone());
+        let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.clone());
         let password = metadata.and_then(|metadata| metadata.admin_password_secret_ref);
         let username = value(&store, &cluster, password.as_ref(), "username")?;
         let password = value(&store, &cluster, password.as_ref(), "password")?;
@@ -69,11 +66,7 @@ impl Verb for Credentials {
             return context.print(&format!("cluster/{}\n", cluster.name));
         }
         let line = |name: &str| {
-            format!(
-                "{:<12}{}\n",
-                format!("{name}:"),
-                document[name].as_str().unwrap_or_default()
-            )
+            format!("{:<12}{}\n", format!("{name}:"), document[name].as_str().unwrap_or_default())
         };
         let lines = ["api", "console", "username", "password", "kubeconfig"].map(line);
         context.print(&lines.concat())
@@ -84,54 +77,33 @@ impl Verb for Credentials {
 fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
     let namespace = Some(context.namespace()?);
     context.key(Kind::ClusterClaim, name)?;
-    let filter = Filter {
-        namespace,
-        name: Some(name.to_owned()),
-        whole: false,
-    };
-    let claim = store
-        .objects(Kind::ClusterClaim, &filter)?
-        .into_iter()
-        .next();
+    let filter = Filter { namespace, name: Some(name.to_owned()), whole: false };
+    let claim = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
     let cluster = match claim {
         Some(Object::Claim(claim)) => match &claim.cluster {
             Some(cluster) => cluster.clone(),
             None => {
-                return Err(
-                    Refusal::conflict(format!("claim `{name}` has no cluster yet"))
-                        .next(format!("poolctl describe claim {name}")),
-                );
+                return Err(Refusal::conflict(format!("claim `{name}` has no cluster yet"))
+                    .next(format!("poolctl describe claim {name}")));
             }
         },
         _ => name.to_owned(),
     };
-    let filter = Filter {
-        namespace: None,
-        name: Some(cluster.clone()),
-        whole: true,
-    };
-    let found = store
-        .objects(Kind::ClusterDeployment, &filter)?
-        .into_iter()
-        .next();
+    let filter = Filter { namespace: None, name: Some(cluster.clone()), whole: true };
+    let found = store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
     let Some(Object::Cluster(found)) = found else {
         let what = format!("there is no claim and no cluster `{name}`");
         return Err(Refusal::not_found(what).next("poolctl get claim,cluster"));
     };
     if !found.installed() {
-        return Err(
-            Refusal::conflict(format!("cluster `{cluster}` is not installed yet"))
-                .next(format!("poolctl describe cluster {cluster}")),
-        );
+        return Err(Refusal::conflict(format!("cluster `{cluster}` is not installed yet"))
+            .next(format!("poolctl describe cluster {cluster}")));
     }
     Ok(*found)
 }
 
 fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
-    let metadata = cluster
-        .body
-        .as_ref()
-        .and_then(|body| body.spec.cluster_metadata.as_ref());
+    let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.as_ref());
     let reference = metadata.map(|metadata| &metadata.admin_kubeconfig_secret_ref);
     let value = value(store, cluster, reference, "kubeconfig")?;
     let path = copies::write(store.path(), &cluster.name, "kubeconfig", &value)?;

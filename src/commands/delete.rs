@@ -35,24 +35,10 @@ impl Verb for Delete {
         names.extend(self.names.clone());
         let store = context.look()?;
         let objects = if self.all {
-            let namespace = if kind.namespaced() {
-                context.namespaces()?
-            } else {
-                None
-            };
-            store.objects(
-                kind,
-                &Filter {
-                    namespace,
-                    name: None,
-                    whole: false,
-                },
-            )?
+            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+            store.objects(kind, &Filter { namespace, name: None, whole: false })?
         } else {
-            names
-                .iter()
-                .map(|name| context.find(&store, kind, name))
-                .collect::<Result<_, _>>()?
+            names.iter().map(|name| context.find(&store, kind, name)).collect::<Result<_, _>>()?
         };
         if objects.is_empty() {
             return if self.all {
@@ -77,10 +63,8 @@ fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
     let Some(claim) = &cluster.claim else {
         return Ok(());
     };
-    let loss = format!(
-        "cluster `{}` is in use by claim `{claim}` and would be destroyed",
-        cluster.name
-    );
+    let loss =
+        format!("cluster `{}` is in use by claim `{claim}` and would be destroyed", cluster.name);
     context.confirm(&loss, &format!("poolctl delete cluster {}", cluster.name))
 }
 
@@ -96,10 +80,7 @@ pub fn delete(
     let scope = edit::scope_of(store, &what)?;
     let needs: Vec<Need> = edit::needs_of(&what);
     let (found, passed) = context.door(store).change(&scope, &needs, |state, tick| {
-        Ok(keys
-            .iter()
-            .map(|key| edit::delete(state, kind, key, tick))
-            .collect::<Vec<_>>())
+        Ok(keys.iter().map(|key| edit::delete(state, kind, key, tick)).collect::<Vec<_>>())
     })?;
     for (key, found) in keys.iter().zip(found) {
         if !found {

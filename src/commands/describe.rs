@@ -61,10 +61,7 @@ impl Verb for Describe {
             let now = context.world.now().max(store.mark()?.1.now);
             out += "\nevents:\n";
             out += &output::render(
-                &recent
-                    .iter()
-                    .map(|one| events::row(one, now))
-                    .collect::<Vec<_>>(),
+                &recent.iter().map(|one| events::row(one, now)).collect::<Vec<_>>(),
             );
         }
         let _ = writeln!(out, "\nNext: {}", next(&object));
@@ -84,12 +81,7 @@ fn conditions(object: &Object) -> Vec<Condition> {
 
 fn table(conditions: &[Condition]) -> String {
     let row = |one: &Condition| {
-        vec![
-            one.kind.clone(),
-            one.status.clone(),
-            one.reason.clone(),
-            one.message.clone(),
-        ]
+        vec![one.kind.clone(), one.status.clone(), one.reason.clone(), one.message.clone()]
     };
     let rows: Vec<_> = conditions.iter().map(row).collect();
     output::table(&["type", "status", "reason", "message"], &rows)
@@ -140,12 +132,10 @@ fn next(object: &Object) -> String {
     let name = &key.name;
     match object {
         Object::Pool(one) => {
-            let lacks = one
-                .condition("MissingDependencies")
-                .is_some_and(|one| one.status == "True");
-            let inventory = one
-                .condition("InventoryValid")
-                .is_some_and(|one| one.status == "False");
+            let lacks =
+                one.condition("MissingDependencies").is_some_and(|one| one.status == "True");
+            let inventory =
+                one.condition("InventoryValid").is_some_and(|one| one.status == "False");
             if lacks {
                 "apply what MissingDependencies names, then poolctl reconcile".into()
             } else if inventory {

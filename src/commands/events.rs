@@ -28,11 +28,7 @@ impl Verb for Events {
 
     fn run(self, context: &Context) -> Result<(), Refusal> {
         let store = context.look()?;
-        let of = self
-            .object
-            .as_deref()
-            .map(|text| parse(context, text))
-            .transpose()?;
+        let of = self.object.as_deref().map(|text| parse(context, text)).transpose()?;
         let mut events = match &of {
             Some((Kind::ClusterDeployment, key)) => {
                 let key = Key::new(&*key.name, &*key.name);
@@ -62,10 +58,7 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
         match suggest(word, Kind::all_words()) {
             Some(hint) => refusal.because(hint),
-            None => refusal.because(format!(
-                "kinds are {}",
-                Kind::ALL.map(Kind::word).join(", ")
-            )),
+            None => refusal.because(format!("kinds are {}", Kind::ALL.map(Kind::word).join(", "))),
         }
     })
 }
@@ -73,26 +66,18 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
 pub fn show(context: &Context, events: &[Event]) -> Result<(), Refusal> {
     if context.globals.output.whole() {
         let documents = events.iter().map(document).collect();
-        return context.print(&output::documents(
-            &context.globals.output,
-            documents,
-            false,
-        )?);
+        return context.print(&output::documents(&context.globals.output, documents, false)?);
     }
     if events.is_empty() {
         context.hint("no events");
     }
     let now = context.world.now();
-    context.print(&output::render(
-        &events.iter().map(|one| row(one, now)).collect::<Vec<_>>(),
-    ))
+    context.print(&output::render(&events.iter().map(|one| row(one, now)).collect::<Vec<_>>()))
 }
 
 pub fn row(one: &Event, now: crate::model::time::Time) -> output::Row {
-    let word = Kind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == one.kind)
-        .map_or("object", Kind::word);
+    let word =
+        Kind::ALL.into_iter().find(|kind| kind.name() == one.kind).map_or("object", Kind::word);
     event_row(one, now, word)
 }
 

@@ -38,10 +38,7 @@ impl Verb for Get {
             None => (self.kinds.clone(), Vec::new()),
         };
         names.extend(self.names);
-        let kinds = kinds
-            .split(',')
-            .map(kind_of)
-            .collect::<Result<Vec<_>, _>>()?;
+        let kinds = kinds.split(',').map(kind_of).collect::<Result<Vec<_>, _>>()?;
         let store = context.look()?;
         let single = names.len() == 1 && kinds.len() == 1;
         let format = context.globals.output.clone();
@@ -65,11 +62,7 @@ impl Verb for Get {
                 documents.extend(found.iter().map(Object::to_wire));
                 continue;
             }
-            let gap = if at > 0 && format != Format::Name {
-                "\n"
-            } else {
-                ""
-            };
+            let gap = if at > 0 && format != Format::Name { "\n" } else { "" };
             context.print(&format!("{gap}{}", text(context, &store, *kind, &found)?))?;
         }
         if format.whole() {
@@ -87,49 +80,24 @@ fn list(
     whole: bool,
 ) -> Result<Vec<Object>, Refusal> {
     if names.is_empty() || (context.globals.all_namespaces && kind.namespaced()) {
-        let namespace = if kind.namespaced() {
-            context.namespaces()?
-        } else {
-            None
-        };
-        let mut found = store.objects(
-            kind,
-            &Filter {
-                namespace,
-                name: None,
-                whole,
-            },
-        )?;
+        let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+        let mut found = store.objects(kind, &Filter { namespace, name: None, whole })?;
         found.retain(|one| names.is_empty() || names.contains(&one.key().name));
         return Ok(found);
     }
-    names
-        .iter()
-        .map(|name| context.find(store, kind, name))
-        .collect()
+    names.iter().map(|name| context.find(store, kind, name)).collect()
 }
 
 fn text(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<String, Refusal> {
     if context.globals.output == Format::Name {
-        let prefix = if context.globals.quiet {
-            String::new()
-        } else {
-            format!("{}/", kind.word())
-        };
-        return Ok(found
-            .iter()
-            .map(|one| format!("{prefix}{}\n", one.key().name))
-            .collect());
+        let prefix =
+            if context.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
+        let names: Vec<String> = found.iter().map(|one| prefix.clone() + &one.key().name).collect();
+        return Ok(output::joined(&names));
     }
     if found.is_empty() {
-        let place = if kind.namespaced() {
-            context.namespaces()?
-        } else {
-            None
-        };
-        let place = place
-            .map(|name| format!(" in namespace {name}"))
-            .unwrap_or_default();
+        let place = if kind.namespaced() { context.namespaces()? } else { None };
+        let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
         context.hint(&format!("no {} found{place}", kind.name()));
         return Ok(String::new());
     }
@@ -189,20 +157,13 @@ struct Requirement {
 fn parse_selector(text: &str) -> Result<Vec<Requirement>, Refusal> {
     let part = |text: &str| {
         let text = text.trim();
-        let pair = |separator: &str| {
-            text.split_once(separator)
-                .map(|(a, b)| (a.trim(), b.trim()))
-        };
+        let pair = |separator: &str| text.split_once(separator).map(|(a, b)| (a.trim(), b.trim()));
         let requirement = |name: &str, value: Option<&str>, holds| {
             let usable = !name.is_empty() && !name.contains([' ', '(', ')']);
             let (name, value) = (name.to_owned(), value.map(str::to_owned));
             usable.then_some(Requirement { name, value, holds })
         };
-        let parsed = match (
-            pair("!="),
-            pair("==").or_else(|| pair("=")),
-            text.strip_prefix('!'),
-        ) {
+        let parsed = match (pair("!="), pair("==").or_else(|| pair("=")), text.strip_prefix('!')) {
             (Some((name, value)), _, _) => requirement(name, Some(value), false),
             (None, Some((name, value)), _) => requirement(name, Some(value), true),
             (None, None, Some(name)) => requirement(name, None, false),

@@ -37,12 +37,9 @@ pub fn show(context: &Context, jobs: &[Job], single: bool) -> Result<(), Refusal
         return context.print(&output::documents(format, documents, single)?);
     }
     if *format == Format::Name {
-        return context.print(
-            &jobs
-                .iter()
-                .map(|job| format!("job/{}\n", job.id))
-                .collect::<String>(),
-        );
+        return context.print(&output::joined(
+            &jobs.iter().map(|job| format!("job/{}", job.id)).collect::<Vec<_>>(),
+        ));
     }
     if jobs.is_empty() {
         context.hint("no jobs");
@@ -81,17 +78,12 @@ impl Verb for Show {
         let of_cluster = store.jobs(Some(&self.name), false)?;
         let jobs = if of_cluster.is_empty() {
             let all = store.jobs(None, false)?;
-            all.into_iter()
-                .filter(|job| job.id.to_string() == self.name)
-                .collect()
+            all.into_iter().filter(|job| job.id.to_string() == self.name).collect()
         } else {
             of_cluster
         };
         if jobs.is_empty() {
-            let what = format!(
-                "there is no job `{}`, nor a cluster that had one",
-                self.name
-            );
+            let what = format!("there is no job `{}`, nor a cluster that had one", self.name);
             return Err(Refusal::not_found(what).next("poolctl job list --all"));
         }
         show(context, &jobs, jobs.len() == 1)

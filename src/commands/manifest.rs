@@ -49,11 +49,7 @@ pub fn read(paths: &[PathBuf], namespace: &str, lenient: bool) -> Result<Manifes
 }
 
 fn at(name: &str, line: u64, column: u64, message: &str) -> Refusal {
-    let place = if line > 0 {
-        format!(":{line}:{column}")
-    } else {
-        String::new()
-    };
+    let place = if line > 0 { format!(":{line}:{column}") } else { String::new() };
     Refusal::invalid(format!("{name}{place}: {message}"))
 }
 
@@ -77,27 +73,19 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>, Refusal> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| io(&name, &error))?.path();
-        let manifest = path
-            .extension()
-            .is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
+        let manifest =
+            path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
         if manifest && !path.is_dir() {
             files.push(path);
         }
     }
     if files.is_empty() {
-        return Err(Refusal::invalid(format!(
-            "`{name}` has no yaml, yml or json files"
-        )));
+        return Err(Refusal::invalid(format!("`{name}` has no yaml, yml or json files")));
     }
     files.sort();
     files
         .iter()
-        .map(|path| {
-            Ok((
-                path.display().to_string(),
-                file(path, &path.display().to_string())?,
-            ))
-        })
+        .map(|path| Ok((path.display().to_string(), file(path, &path.display().to_string())?)))
         .collect()
 }
 
@@ -105,18 +93,14 @@ fn file(path: &Path, name: &str) -> Result<String, Refusal> {
     let open = std::fs::File::open(path).map_err(|error| io(name, &error))?;
     let mut text = Vec::new();
     // One byte more than is read shows that there is more.
-    open.take(yaml::LARGEST as u64 + 1)
-        .read_to_end(&mut text)
-        .map_err(|error| io(name, &error))?;
+    open.take(yaml::LARGEST as u64 + 1).read_to_end(&mut text).map_err(|error| io(name, &error))?;
     decode(name, text)
 }
 
 fn decode(name: &str, text: Vec<u8>) -> Result<String, Refusal> {
     if text.len() > yaml::LARGEST {
-        return Err(
-            Refusal::invalid(format!("{name}: more than {} bytes", yaml::LARGEST))
-                .next("split it into several files"),
-        );
+        return Err(Refusal::invalid(format!("{name}: more than {} bytes", yaml::LARGEST))
+            .next("split it into several files"));
     }
     String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
 }
@@ -139,21 +123,11 @@ fn take(
     namespace: &str,
     lenient: bool,
 ) -> Result<(), Refusal> {
-    let text = |field: &str| {
-        document
-            .get(field)
-            .and_then(Node::text)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text =
+        |field: &str| document.get(field).and_then(Node::text).unwrap_or_default().to_owned();
     let (version, kind_name) = (text("apiVersion"), text("kind"));
     if !matches!(document.tree, Tree::Map(_)) {
-        return Err(at(
-            name,
-            document.line,
-            document.column,
-            "the document is not an object",
-        ));
+        return Err(at(name, document.line, document.column, "the document is not an object"));
     }
     if kind_name.is_empty() || version.is_empty() {
         let message = "the object needs `apiVersion` and `kind`";
@@ -162,14 +136,7 @@ fn take(
     if kind_name == "List" {
         if let Tree::Map(entries) = document.tree {
             let items = entries.into_iter().find(|(key, _)| key.name() == "items");
-            if let Some((
-                _,
-                Node {
-                    tree: Tree::List(items),
-                    ..
-                },
-            )) = items
-            {
+            if let Some((_, Node { tree: Tree::List(items), .. })) = items {
                 return items
                     .into_iter()
                     .try_for_each(|one| take(found, name, one, namespace, lenient));
@@ -178,9 +145,7 @@ fn take(
         return Ok(());
     }
     let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
-        found.warnings.push(format!(
-            "{name}: {kind_name} ({version}) is not modelled; skipped"
-        ));
+        found.warnings.push(format!("{name}: {kind_name} ({version}) is not modelled; skipped"));
         return Ok(());
     };
     normalise(kind, &mut document, namespace);
@@ -193,15 +158,11 @@ fn take(
     }
     let object = Object::from_wire(kind, document.value())
         .map_err(|error| at(name, document.line, document.column, &error.to_string()))?;
-    rules::check(&object).map_err(|refusal| Refusal {
-        what: format!("{name}: {}", refusal.what),
-        ..refusal
-    })?;
-    found.warnings.extend(
-        rules::warnings(&object)
-            .into_iter()
-            .map(|text| format!("{name}: {text}")),
-    );
+    rules::check(&object)
+        .map_err(|refusal| Refusal { what: format!("{name}: {}", refusal.what), ..refusal })?;
+    found
+        .warnings
+        .extend(rules::warnings(&object).into_iter().map(|text| format!("{name}: {text}")));
     found.objects.push(object);
     Ok(())
 }
@@ -218,12 +179,11 @@ fn normalise(kind: Kind, document: &mut Node, namespace: &str) {
             remove(metadata, &["namespace"]);
         }
     }
-    if kind == Kind::ClusterPool {
-        if let Some(inventory) = field(document, "spec").and_then(|spec| field(spec, "inventory")) {
-            if let Some(listed) = inventory.get("ClusterDeploymentCustomizations") {
-                *inventory = listed.clone();
-            }
-        }
+    if kind == Kind::ClusterPool
+        && let Some(inventory) = field(document, "spec").and_then(|spec| field(spec, "inventory"))
+        && let Some(listed) = inventory.get("ClusterDeploymentCustomizations")
+    {
+        *inventory = listed.clone();
     }
 }
 
@@ -231,10 +191,7 @@ fn field<'a>(node: &'a mut Node, name: &str) -> Option<&'a mut Node> {
     let Tree::Map(entries) = &mut node.tree else {
         return None;
     };
-    entries
-        .iter_mut()
-        .find(|(key, _)| key.name() == name)
-        .map(|(_, value)| value)
+    entries.iter_mut().find(|(key, _)| key.name() == name).map(|(_, value)| value)
 }
 
 fn remove(node: &mut Node, names: &[&str]) {
@@ -245,11 +202,7 @@ fn remove(node: &mut Node, names: &[&str]) {
 
 fn insert(node: &mut Node, name: &str, value: &str) {
     let (line, column) = (node.line, node.column);
-    let scalar = |text: &str| Node {
-        tree: Tree::Scalar(text.into()),
-        line,
-        column,
-    };
+    let scalar = |text: &str| Node { tree: Tree::Scalar(text.into()), line, column };
     if let Tree::Map(entries) = &mut node.tree {
         entries.retain(|(key, _)| key.name() != name);
         entries.push((scalar(name), scalar(value)));
@@ -278,18 +231,9 @@ fn plain(value: &Value) -> Node {
                 line: 0,
                 column: 0,
             };
-            Tree::Map(
-                fields
-                    .iter()
-                    .map(|(name, value)| (key(name), plain(value)))
-                    .collect(),
-            )
+            Tree::Map(fields.iter().map(|(name, value)| (key(name), plain(value))).collect())
         }
         scalar => Tree::Scalar(scalar.clone()),
     };
-    Node {
-        tree,
-        line: 0,
-        column: 0,
-    }
+    Node { tree, line: 0, column: 0 }
 }

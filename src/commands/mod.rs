@@ -15,6 +15,8 @@ mod patch;
 mod plan;
 mod pool;
 mod pool_create;
+mod put;
+mod put_secret;
 mod reconcile;
 mod release;
 mod render;
@@ -70,11 +72,7 @@ fn group(name: &str) -> Option<(&'static str, Vec<Entry>)> {
     match name {
         "pool" => Some((
             "Create, scale and render pools",
-            vec![
-                entry::<pool_create::Create>(),
-                entry::<pool::Scale>(),
-                entry::<render::Render>(),
-            ],
+            vec![entry::<pool_create::Create>(), entry::<pool::Scale>(), entry::<render::Render>()],
         )),
         "job" => Some((
             "Look at the jobs that drivers do",
@@ -122,10 +120,8 @@ pub fn tree() -> Command {
         let Some((about, entries)) = group(name) else {
             continue;
         };
-        let mut below = Command::new(name)
-            .about(about)
-            .subcommand_required(true)
-            .arg_required_else_help(true);
+        let mut below =
+            Command::new(name).about(about).subcommand_required(true).arg_required_else_help(true);
         below = below.disable_help_subcommand(true);
         for one in &entries {
             below = below.subcommand(command(one));
@@ -153,10 +149,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Ok(()) => 0,
         Err(refusal) => {
             let text = refusal.to_string();
-            let lines: Vec<_> = text
-                .lines()
-                .map(|line| crate::output::clean(line))
-                .collect();
+            let lines: Vec<_> = text.lines().map(|line| crate::output::clean(line)).collect();
             if !text.is_empty() {
                 drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
             }
@@ -174,10 +167,7 @@ fn dispatch(matches: &ArgMatches, context: &Context) -> Result<(), Refusal> {
         (Some((_, entries)), Some((name, below))) => (entries, name, below),
         _ => (single(), name, below),
     };
-    let found = entries
-        .iter()
-        .find(|one| one.name == name)
-        .ok_or_else(|| unknown(name))?;
+    let found = entries.iter().find(|one| one.name == name).ok_or_else(|| unknown(name))?;
     (found.run)(matches, context)
 }
 

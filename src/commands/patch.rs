@@ -11,8 +11,9 @@ use crate::model::tick::Tick;
 use crate::store::Store;
 use crate::yaml;
 
-use super::edit::{self, Verdict};
+use super::edit;
 use super::events::kind_of;
+use super::put::{Verdict, put};
 use super::{Context, Verb, manifest};
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -29,10 +30,10 @@ pub struct Patch {
     kind: String,
     name: Option<String>,
     #[arg(long = "type", value_enum, default_value = "merge")]
-    patch_type: Type,
+    how: Type,
     /// The patch, as JSON or YAML
-    #[arg(short, long)]
-    patch: String,
+    #[arg(short, long = "patch", value_name = "PATCH")]
+    changes: String,
 }
 
 impl Verb for Patch {
@@ -48,10 +49,10 @@ impl Verb for Patch {
             _ => return Err(Refusal::usage("patch needs a kind and a name").next(Self::EXAMPLE)),
         };
         let kind = kind_of(&kind)?;
-        let patch = yaml::value(&self.patch).map_err(|wrong| {
+        let patch = yaml::value(&self.changes).map_err(|wrong| {
             Refusal::usage("the patch cannot be read").because(wrong.to_string())
         })?;
-        let apply = |document: &mut Value| match self.patch_type {
+        let apply = |document: &mut Value| match self.how {
             Type::Merge if patch.is_object() => {
                 json_patch::merge(document, &patch);
                 Ok(())
@@ -101,15 +102,11 @@ pub fn change(
         }
         let changed = manifest::recheck(kind, &document)?;
         if changed.key() != found.key() {
-            return Err(Refusal::conflict(
-                "name and namespace of an object cannot be changed",
-            ));
+            return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
         }
-        edit::put(state, changed, false, tick)
+        put(state, changed, false, tick)
     };
-    let (verdict, passed) = context
-        .door(store)
-        .change(&scope, &edit::needs_of(&what), edit)?;
+    let (verdict, passed) = context.door(store).change(&scope, &edit::needs_of(&what), edit)?;
     let said = match verdict {
         Verdict::Unchanged => format!("{done} (no change)"),
         _ => done.to_owned(),
@@ -124,9 +121,9 @@ fn object_in(state: &State, like: &Object) -> Option<Object> {
     Some(match like {
         Object::Pool(_) => Object::Pool(Box::new(state.pools.by_key(&key)?.clone())),
         Object::Claim(_) => Object::Claim(Box::new(state.claims.by_key(&key)?.clone())),
-        Object::Cluster(_) => Object::Cluster(Box::new(
-            state.clusters.get(state.cluster(&key.name)?)?.clone(),
-        )),
+        Object::Cluster(_) => {
+            Object::Cluster(Box::new(state.clusters.get(state.cluster(&key.name)?)?.clone()))
+        }
         Object::Customization(_) => {
             Object::Customization(Box::new(state.customizations.by_key(&key)?.clone()))
         }

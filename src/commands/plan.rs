@@ -24,9 +24,7 @@ impl Verb for Plan {
         let store = context.look()?;
         let scope = match &self.pool {
             Some(name) => Scope::pool(
-                context
-                    .find(&store, crate::model::kind::Kind::ClusterPool, name)?
-                    .key(),
+                context.find(&store, crate::model::kind::Kind::ClusterPool, name)?.key(),
             ),
             None => Scope::Whole,
         };
@@ -36,12 +34,7 @@ impl Verb for Plan {
             let document = serde_json::json!({"changes": lines});
             context.print(&output::document_text(&context.globals.output, &document)?)?;
         } else if context.globals.output != Format::Name {
-            context.print(
-                &lines
-                    .iter()
-                    .map(|line| format!("{line}\n"))
-                    .collect::<String>(),
-            )?;
+            context.print(&output::joined(&lines))?;
         }
         if state.is_unchanged() {
             context.hint("nothing to do");

@@ -41,29 +41,25 @@ pub fn scale(
     let key = context.find(&store, Kind::ClusterPool, name)?.key();
     let gone = || Refusal::not_found(format!("there is no pool `{name}` any more"));
     let ((), passed) =
-        context
-            .door(&store)
-            .change(&Scope::pool(key.clone()), &[], |state, tick| {
-                let at = state.pools.find(&key).ok_or_else(gone)?;
-                let old = state.pools.get(at).ok_or_else(gone)?;
-                if old.metadata.deletion_timestamp.is_some() {
-                    return Err(Refusal::conflict(format!("pool `{name}` is being deleted")));
-                }
-                let was = (old.spec.size, old.spec.running_count);
-                let now = (size.unwrap_or(was.0), running.unwrap_or(was.1));
-                if was != now {
-                    state.pools.update(at, |pool| {
-                        (pool.spec.size, pool.spec.running_count) = now;
-                        pool.metadata.generation += 1;
-                    });
-                    let text = format!(
-                        "size {} -> {}, runningCount {} -> {}",
-                        was.0, now.0, was.1, now.1
-                    );
-                    say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &text);
-                }
-                Ok(())
-            })?;
+        context.door(&store).change(&Scope::pool(key.clone()), &[], |state, tick| {
+            let at = state.pools.find(&key).ok_or_else(gone)?;
+            let old = state.pools.get(at).ok_or_else(gone)?;
+            if old.metadata.deletion_timestamp.is_some() {
+                return Err(Refusal::conflict(format!("pool `{name}` is being deleted")));
+            }
+            let was = (old.spec.size, old.spec.running_count);
+            let now = (size.unwrap_or(was.0), running.unwrap_or(was.1));
+            if was != now {
+                state.pools.update(at, |pool| {
+                    (pool.spec.size, pool.spec.running_count) = now;
+                    pool.metadata.generation += 1;
+                });
+                let text =
+                    format!("size {} -> {}, runningCount {} -> {}", was.0, now.0, was.1, now.1);
+                say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &text);
+            }
+            Ok(())
+        })?;
     context.changed(Kind::ClusterPool, name, "scaled")?;
     passed.check()
 }

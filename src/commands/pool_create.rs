@@ -18,7 +18,8 @@ use crate::model::time::Span;
 use crate::rules;
 use crate::store::Need;
 
-use super::{Context, Verb, edit, suggest};
+use super::put::put;
+use super::{Context, Verb, suggest};
 
 #[derive(Args)]
 pub struct Create {
@@ -44,7 +45,7 @@ pub struct Create {
     /// Domain of the clusters
     #[arg(long, required_unless_present = "fake")]
     base_domain: Option<String>,
-    /// `ClusterImageSet` to install from
+    /// ClusterImageSet to install from
     #[arg(long, required_unless_present = "fake")]
     image_set: Option<String>,
     /// openstack, vsphere, baremetal, none, ...
@@ -70,23 +71,14 @@ impl Verb for Create {
         let template = self.template(&key)?;
         let image_set = pool.spec.image_set_ref.name.clone();
         let needs = [
-            Need {
-                kind: Kind::ClusterImageSet,
-                key: Key::new("", &*image_set),
-            },
-            Need {
-                kind: Kind::Secret,
-                key: Key::new(&*key.namespace, template_name(&self.name)),
-            },
+            Need { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
+            Need { kind: Kind::Secret, key: Key::new(&*key.namespace, template_name(&self.name)) },
         ];
         let store = context.open()?;
         let edit = |state: &mut crate::model::state::State, tick: &crate::model::tick::Tick| {
             if state.pools.find(&key).is_some() {
-                return Err(
-                    Refusal::conflict(format!("there is a pool `{}` already", key.name)).next(
-                        format!("poolctl pool scale {} --size {}", key.name, self.size),
-                    ),
-                );
+                return Err(Refusal::conflict(format!("there is a pool `{}` already", key.name))
+                    .next(format!("poolctl pool scale {} --size {}", key.name, self.size)));
             }
             let mut parts = Vec::new();
             if self.fake && state.image_sets.find(&needs[0].key).is_none() {
@@ -95,13 +87,11 @@ impl Verb for Create {
             parts.extend(template.map(Object::Secret));
             parts.push(Object::Pool(Box::new(pool)));
             for part in parts {
-                edit::put(state, part, true, tick)?;
+                put(state, part, true, tick)?;
             }
             Ok(())
         };
-        let ((), passed) = context
-            .door(&store)
-            .change(&Scope::pool(key.clone()), &needs, edit)?;
+        let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
         context.changed(Kind::ClusterPool, &key.name, "created")?;
         passed.check()
     }
@@ -113,18 +103,9 @@ fn template_name(pool: &str) -> String {
 
 /// A release that only the simulation installs.
 fn fake_image_set(name: &str) -> ClusterImageSet {
-    let metadata = Meta {
-        name: name.into(),
-        ..Meta::default()
-    };
-    let spec = ImageSetSpec {
-        release_image: "example.com/simulated:1".into(),
-    };
-    ClusterImageSet {
-        metadata,
-        spec,
-        status: None,
-    }
+    let metadata = Meta { name: name.into(), ..Meta::default() };
+    let spec = ImageSetSpec { release_image: "example.com/simulated:1".into() };
+    ClusterImageSet { metadata, spec, status: None }
 }
 
 impl Create {
@@ -140,31 +121,16 @@ impl Create {
             annotations.insert(FAKE.to_owned(), "true".to_owned());
         }
         if let Some(duration) = self.fake_install_duration {
-            annotations.insert(
-                "poolctl.dev/fake-install-duration".into(),
-                duration.to_string(),
-            );
+            annotations.insert("poolctl.dev/fake-install-duration".into(), duration.to_string());
         }
-        let entry = |name: &String| InventoryEntry {
-            kind: String::new(),
-            name: name.clone(),
-        };
+        let entry = |name: &String| InventoryEntry { kind: String::new(), name: name.clone() };
         let inventory: Vec<InventoryEntry> = self.customizations.iter().map(entry).collect();
-        let metadata = Meta {
-            name: key.name.clone(),
-            namespace: key.namespace.clone(),
-            ..Meta::default()
-        };
-        let template = self
-            .install_config
-            .as_ref()
-            .map(|_| LocalRef::to(template_name(&key.name)));
+        let metadata =
+            Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+        let template = self.install_config.as_ref().map(|_| LocalRef::to(template_name(&key.name)));
         let spec = PoolSpec {
             annotations,
-            base_domain: self
-                .base_domain
-                .clone()
-                .unwrap_or_else(|| "example.com".into()),
+            base_domain: self.base_domain.clone().unwrap_or_else(|| "example.com".into()),
             image_set_ref: LocalRef::to(
                 self.image_set.clone().unwrap_or_else(|| "simulated".into()),
             ),
@@ -177,11 +143,7 @@ impl Create {
             size: self.size,
             ..PoolSpec::default()
         };
-        Ok(ClusterPool {
-            metadata,
-            spec,
-            status: PoolStatus::default(),
-        })
+        Ok(ClusterPool { metadata, spec, status: PoolStatus::default() })
     }
 
     fn template(&self, key: &Key) -> Result<Option<Secret>, Refusal> {
@@ -200,10 +162,6 @@ impl Create {
             ..Meta::default()
         };
         let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(text))]);
-        Ok(Some(Secret {
-            metadata,
-            string_data: Some(data),
-            ..Secret::default()
-        }))
+        Ok(Some(Secret { metadata, string_data: Some(data), ..Secret::default() }))
     }
 }

@@ -35,11 +35,7 @@ impl Verb for Reconcile {
 
     fn run(self, context: &Context) -> Result<(), Refusal> {
         let store = context.look()?;
-        let door = Door {
-            store: &store,
-            world: &context.world,
-            pass: true,
-        };
+        let door = Door { store: &store, world: &context.world, pass: true };
         let pool = match &self.pool {
             Some(name) => Some(context.find(&store, Kind::ClusterPool, name)?.key()),
             None => None,
@@ -48,12 +44,7 @@ impl Verb for Reconcile {
         if self.dry_run {
             let state = door.preview(&scope)?;
             let lines = output::lines(&state);
-            return context.print(
-                &lines
-                    .into_iter()
-                    .map(|line| line + "\n")
-                    .collect::<String>(),
-            );
+            return context.print(&output::joined(&lines));
         }
         let Some(_lock) = try_pass_lock(store.path())? else {
             if self.strict {

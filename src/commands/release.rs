@@ -26,11 +26,12 @@ impl Verb for Release {
         let mut keys: Vec<Key> = Vec::new();
         for name in &self.claims {
             let found = context.find(&store, Kind::ClusterClaim, name)?;
-            if let Object::Claim(claim) = &found {
-                if !claim.owner.is_empty() && claim.owner != actor {
-                    let loss = format!("claim `{name}` belongs to {}", claim.owner);
-                    context.confirm(&loss, &format!("poolctl release {name}"))?;
-                }
+            if let Object::Claim(claim) = &found
+                && !claim.owner.is_empty()
+                && claim.owner != actor
+            {
+                let loss = format!("claim `{name}` belongs to {}", claim.owner);
+                context.confirm(&loss, &format!("poolctl release {name}"))?;
             }
             keys.push(found.key());
         }

@@ -33,36 +33,24 @@ impl Verb for Render {
         if let Some(name) = &self.customization {
             context.find(&store, Kind::Customization, name)?;
             let key = Key::new(&*key.namespace, &**name);
-            needs.push(Need {
-                kind: Kind::Customization,
-                key,
-            });
+            needs.push(Need { kind: Kind::Customization, key });
         }
         let state = store.load(&Scope::pool(key.clone()), &needs)?;
         let gone = || Refusal::not_found(format!("there is no pool `{}` any more", self.name));
         let pool = state.pools.by_key(&key).ok_or_else(gone)?;
         let wrong = |why: String| {
-            Refusal::invalid(format!(
-                "no install-config can be made for pool `{}`",
-                self.name
-            ))
-            .because(why)
+            Refusal::invalid(format!("no install-config can be made for pool `{}`", self.name))
+                .because(why)
         };
         let base = plan::recipe(&state, pool).map_err(wrong)?;
-        let chosen = needs
-            .first()
-            .and_then(|need| state.customizations.by_key(&need.key));
-        let patches = chosen
-            .map(|one| one.spec.install_config_patches.clone())
-            .unwrap_or_default();
+        let chosen = needs.first().and_then(|need| state.customizations.by_key(&need.key));
+        let patches = chosen.map(|one| one.spec.install_config_patches.clone()).unwrap_or_default();
         let name = format!("{}-xxxxx", self.name);
         let mut document =
             install_config::patched(&base, &name, &patches, pool).map_err(|why| {
                 let name = self.customization.as_deref().unwrap_or_default();
-                wrong(format!("customization `{name}`: {why}")).next(format!(
-                    "poolctl get customization {name} -o yaml -n {}",
-                    key.namespace
-                ))
+                wrong(format!("customization `{name}`: {why}"))
+                    .next(format!("poolctl get customization {name} -o yaml -n {}", key.namespace))
             })?;
         redact::redact(&mut document);
         let format = match &context.globals.output {

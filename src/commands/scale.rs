@@ -30,9 +30,7 @@ impl Verb for Scale {
             _ => return Err(Refusal::usage("scale needs a kind and a name").next(Self::EXAMPLE)),
         };
         if kind_of(&kind)? != Kind::ClusterPool {
-            return Err(Refusal::usage(format!(
-                "a {kind} has no size; only pools can be scaled"
-            )));
+            return Err(Refusal::usage(format!("a {kind} has no size; only pools can be scaled")));
         }
         pool::scale(context, &name, Some(self.replicas), None)
     }

@@ -72,11 +72,7 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
     entries.retain(|(_, value)| !value.is_null());
     entries.retain_mut(|(key, value)| {
         let name = key.name();
-        let below = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}.{name}")
-        };
+        let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         if let Some(field) = fields.and_then(|fields| fields.get(&name)) {
             walk(value, field, &below, found);
             return true;
@@ -85,39 +81,19 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
             walk(value, any, &below, found);
             return true;
         }
-        let known = fields
-            .into_iter()
-            .flat_map(|fields| fields.keys().map(String::as_str));
+        let known = fields.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
         let hint = nearest(&name, known).map(|near| format!(", did you mean `{near}`?"));
         let message = format!("unknown field `{below}`{}", hint.unwrap_or_default());
-        found.push(Problem {
-            line: key.line,
-            column: key.column,
-            message,
-            unknown: true,
-        });
+        found.push(Problem { line: key.line, column: key.column, message, unknown: true });
         false
     });
     let given: Vec<String> = entries.iter().map(|(key, _)| key.name()).collect();
-    let required = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
         if !given.iter().any(|one| one == name) {
-            let below = if path.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{path}.{name}")
-            };
+            let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
             let message = format!("`{below}` is missing");
-            found.push(Problem {
-                line,
-                column,
-                message,
-                unknown: false,
-            });
+            found.push(Problem { line, column, message, unknown: false });
         }
     }
 }
@@ -160,25 +136,13 @@ fn mismatch(path: &str, wanted: &[&str], given: &str, value: &Value) -> String {
         "number" => "a number",
         _ => "nothing",
     };
-    let path = if path.is_empty() {
-        "the document"
-    } else {
-        path
-    };
+    let path = if path.is_empty() { "the document" } else { path };
     let shown = match value {
         Value::Object(_) | Value::Array(_) => String::new(),
         scalar => format!(" {scalar}"),
     };
-    let quote = if wanted == ["string"] {
-        "; write it in quotes"
-    } else {
-        ""
-    };
-    format!(
-        "`{path}` is {}{shown}, not {}{quote}",
-        words(given),
-        words(wanted[0])
-    )
+    let quote = if wanted == ["string"] { "; write it in quotes" } else { "" };
+    format!("`{path}` is {}{shown}, not {}{quote}", words(given), words(wanted[0]))
 }
 
 /// Ranges, durations, times, and lists of allowed words.
@@ -187,10 +151,8 @@ fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
         return None;
     };
     if let Some(number) = value.as_i64() {
-        let below = schema
-            .get("minimum")
-            .and_then(Value::as_f64)
-            .is_some_and(|least| i64::try_from(number).is_ok_and(|number| (number as f64) < least));
+        let least = schema.get("minimum").and_then(Value::as_i64);
+        let below = least.is_some_and(|least| number < least);
         if below {
             return Some(format!("{number} is less than {}", schema["minimum"]));
         }
@@ -209,26 +171,11 @@ fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
         return None;
     }
     let hint = nearest(text, words.iter().copied()).map(|near| format!(", did you mean `{near}`?"));
-    Some(format!(
-        "`{text}` is none of {}{}",
-        words.join(", "),
-        hint.unwrap_or_default()
-    ))
+    Some(format!("`{text}` is none of {}{}", words.join(", "), hint.unwrap_or_default()))
 }
 
 fn choices(schema: &Value) -> Vec<&str> {
-    let single = schema
-        .get("enum")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let several = schema
-        .get("oneOf")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    single
-        .chain(several.filter_map(|one| one.get("const")))
-        .filter_map(Value::as_str)
-        .collect()
+    let single = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    let several = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    single.chain(several.filter_map(|one| one.get("const"))).filter_map(Value::as_str).collect()
 }

@@ -25,22 +25,10 @@ impl Verb for Status {
     fn run(self, context: &Context) -> Result<(), Refusal> {
         let store = context.look()?;
         let namespace = context.globals.namespace.clone();
-        let found = store.objects(
-            Kind::ClusterPool,
-            &Filter {
-                namespace,
-                ..Filter::default()
-            },
-        )?;
+        let found = store.objects(Kind::ClusterPool, &Filter { namespace, ..Filter::default() })?;
         let pools: Vec<ClusterPool> = found
             .into_iter()
-            .filter_map(|one| {
-                if let Object::Pool(pool) = one {
-                    Some(*pool)
-                } else {
-                    None
-                }
-            })
+            .filter_map(|one| if let Object::Pool(pool) = one { Some(*pool) } else { None })
             .collect();
         if context.globals.output.whole() {
             let documents = pools.iter().map(|pool| {
@@ -75,9 +63,7 @@ fn line(pool: &ClusterPool) -> String {
     let width = size.clamp(1, 20);
     let part = |count: u32| (count.min(size) * width).div_ceil(size.max(1)).min(width);
     let full = part(status.ready + status.standby);
-    let bar: String = (0..width)
-        .map(|at| if at < full { '▮' } else { '▯' })
-        .collect();
+    let bar: String = (0..width).map(|at| if at < full { '▮' } else { '▯' }).collect();
     let counts = [
         (status.ready, "ready"),
         (status.standby, "standby"),
@@ -88,18 +74,9 @@ fn line(pool: &ClusterPool) -> String {
         (status.deleting, "deprovisioning"),
     ];
     let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
-    let counts = if counts.is_empty() {
-        "empty".into()
-    } else {
-        counts.join(", ")
-    };
-    format!(
-        "{}/{} {bar} {counts}",
-        pool.metadata.namespace, pool.metadata.name
-    )
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    let counts = if counts.is_empty() { "empty".into() } else { counts.join(", ") };
+    format!("{}/{} {bar} {counts}", pool.metadata.namespace, pool.metadata.name)
 }
 
 fn problems(pool: &ClusterPool) -> Vec<String> {
@@ -112,9 +89,7 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
     let found = bad
         .iter()
         .filter_map(|(kind, status)| pool.condition(kind).filter(|one| one.status == *status));
-    let mut all: Vec<String> = found
-        .map(|one| format!("{}: {}", one.kind, one.message))
-        .collect();
+    let mut all: Vec<String> = found.map(|one| format!("{}: {}", one.kind, one.message)).collect();
     if pool.metadata.deletion_timestamp.is_some() {
         all.push("being deleted".into());
     }

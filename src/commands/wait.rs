@@ -46,11 +46,7 @@ pub fn until_idle(
         show(context, &mut progress, &passed.state, flying.jobs.len());
         let planned = plan::due(&passed.state).filter(|due| *due > now);
         let next = [flying.due, planned].into_iter().flatten().min();
-        sleep(
-            context,
-            &mut progress,
-            next.unwrap_or(now.plus(LOOK)).min(end),
-        );
+        sleep(context, &mut progress, next.unwrap_or(now.plus(LOOK)).min(end));
     }
 }
 
@@ -68,22 +64,11 @@ fn sleep(context: &Context, progress: &mut Progress, until: Time) {
 
 fn show(context: &Context, progress: &mut Progress, state: &State, jobs: usize) {
     let sum = |count: fn(&crate::model::pool::PoolStatus) -> u32| -> u64 {
-        state
-            .pools
-            .rows()
-            .map(|pool| u64::from(count(&pool.status)))
-            .sum()
+        state.pools.rows().map(|pool| u64::from(count(&pool.status))).sum()
     };
     let (ready, standby) = (sum(|status| status.ready), sum(|status| status.standby));
-    let (installing, deleting) = (
-        sum(|status| status.installing),
-        sum(|status| status.deleting),
-    );
-    let size = state
-        .pools
-        .rows()
-        .map(|pool| u64::from(pool.spec.size))
-        .sum();
+    let (installing, deleting) = (sum(|status| status.installing), sum(|status| status.deleting));
+    let size = state.pools.rows().map(|pool| u64::from(pool.spec.size)).sum();
     let text = format!(
         "{ready} ready, {standby} standby, {installing} installing, {deleting} deprovisioning; {jobs} jobs"
     );

@@ -16,10 +16,7 @@ pub fn due(work: &Work<'_>) -> Time {
         Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
         Verb::Stop => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
     };
-    let given = work
-        .annotations
-        .get(name)
-        .and_then(|text| text.parse().ok());
+    let given = work.annotations.get(name).and_then(|text| text.parse().ok());
     // Never over in the pass that started it, however short.
     work.job.started.plus(given.unwrap_or(default).max(Span(1)))
 }
@@ -30,24 +27,18 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
     }
     let outcome = match work.job.verb {
         Verb::Provision if fails(work) => Outcome::Failed {
-            message: format!(
-                "simulated failure of provision job {} of its pool",
-                work.job.ordinal
-            ),
+            message: format!("simulated failure of provision job {} of its pool", work.job.ordinal),
         },
         Verb::Provision => Outcome::Installed(installation(work)),
         Verb::Deprovision | Verb::Start | Verb::Stop => Outcome::Done,
     };
-    Some(Report {
-        job: work.job.id,
-        outcome,
-    })
+    Some(Report { job: work.job.id, outcome })
 }
 
 fn fails(work: &Work<'_>) -> bool {
     let every = work.annotations.get("poolctl.dev/fake-fail-every");
     let every = every.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    every > 0 && work.job.ordinal % every == 0
+    every > 0 && work.job.ordinal.is_multiple_of(every)
 }
 
 /// What an installation would leave: a kubeconfig, a password and metadata.json.

@@ -108,22 +108,14 @@ impl Pending {
     pub fn wire(self) -> [&'static str; 3] {
         match self {
             Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
-            Self::NoClusters => [
-                "True",
-                "NoClusters",
-                "No clusters in pool are ready to be claimed",
-            ],
-            Self::Assigned => [
-                "True",
-                "ClusterAssigned",
-                "Cluster assigned to ClusterClaim, awaiting claim",
-            ],
+            Self::NoClusters => {
+                ["True", "NoClusters", "No clusters in pool are ready to be claimed"]
+            }
+            Self::Assigned => {
+                ["True", "ClusterAssigned", "Cluster assigned to ClusterClaim, awaiting claim"]
+            }
             Self::Claimed => ["False", "ClusterClaimed", "Cluster claimed"],
-            Self::PoolMissing => [
-                "True",
-                "ClusterPoolNotFound",
-                "There is no pool of that name",
-            ],
+            Self::PoolMissing => ["True", "ClusterPoolNotFound", "There is no pool of that name"],
             Self::PoolDeleting => [
                 "True",
                 "ClusterPoolDeleting",
@@ -134,13 +126,8 @@ impl Pending {
 }
 
 impl ClusterRunning {
-    pub const ALL: [Self; 5] = [
-        Self::Initialized,
-        Self::Running,
-        Self::Resuming,
-        Self::Deleting,
-        Self::Deleted,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Initialized, Self::Running, Self::Resuming, Self::Deleting, Self::Deleted];
 
     /// status, reason, message
     pub fn wire(self) -> [&'static str; 3] {
@@ -148,16 +135,10 @@ impl ClusterRunning {
             Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
             Self::Running => ["True", "Running", "Cluster is running"],
             Self::Resuming => ["False", "Resuming", "Waiting for cluster to be running"],
-            Self::Deleting => [
-                "False",
-                "ClusterDeleting",
-                "Assigned cluster has been marked for deletion",
-            ],
-            Self::Deleted => [
-                "False",
-                "ClusterDeleted",
-                "Assigned cluster has been deleted",
-            ],
+            Self::Deleting => {
+                ["False", "ClusterDeleting", "Assigned cluster has been marked for deletion"]
+            }
+            Self::Deleted => ["False", "ClusterDeleted", "Assigned cluster has been deleted"],
         }
     }
 }
@@ -178,9 +159,7 @@ impl Claim {
 
     /// When it ends: the clock runs from the moment the cluster was handed over.
     pub fn expires(&self) -> Option<Time> {
-        let since = self
-            .pending_since
-            .filter(|_| self.pending == Pending::Claimed)?;
+        let since = self.pending_since.filter(|_| self.pending == Pending::Claimed)?;
         Some(since.plus(self.effective?))
     }
 
@@ -199,10 +178,7 @@ impl Claim {
             ..Self::default()
         };
         wire.status = ClaimStatus::default();
-        Self {
-            body: Some(Box::new(wire)),
-            ..claim
-        }
+        Self { body: Some(Box::new(wire)), ..claim }
     }
 
     /// The whole document. Needs the body.
@@ -220,10 +196,7 @@ impl Claim {
         spec.cluster_pool_name.clone_from(&self.pool);
         spec.lifetime = self.lifetime;
         spec.namespace = self.cluster.clone().unwrap_or_default();
-        wire.status = ClaimStatus {
-            lifetime: self.effective,
-            conditions: self.conditions(),
-        };
+        wire.status = ClaimStatus { lifetime: self.effective, conditions: self.conditions() };
         wire
     }
 

@@ -15,6 +15,7 @@ pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
 
 /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+#[expect(clippy::struct_excessive_bools, reason = "one column each, independent of each other")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cluster {
     /// Order of insertion; 0 for a new one.
@@ -77,13 +78,8 @@ pub enum Power {
 }
 
 impl Power {
-    pub const ALL: [Self; 5] = [
-        Self::Unset,
-        Self::Running,
-        Self::Hibernating,
-        Self::Starting,
-        Self::Stopping,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Unset, Self::Running, Self::Hibernating, Self::Starting, Self::Stopping];
 
     /// As `powerState` has it.
     pub fn wire(self) -> &'static str {
@@ -97,10 +93,7 @@ impl Power {
     }
 
     pub fn from_wire(text: &str) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|power| power.wire() == text)
-            .unwrap_or_default()
+        Self::ALL.into_iter().find(|power| power.wire() == text).unwrap_or_default()
     }
 }
 
@@ -134,17 +127,10 @@ impl Cluster {
 
     pub fn phase(&self) -> Phase {
         match self {
-            Self {
-                deleting: Some(_), ..
-            } => Phase::Deprovisioning,
-            Self {
-                installed_at: Some(_),
-                ..
-            } => Phase::Installed,
+            Self { deleting: Some(_), .. } => Phase::Deprovisioning,
+            Self { installed_at: Some(_), .. } => Phase::Installed,
             Self { stopped: true, .. } => Phase::Broken,
-            Self {
-                failed_at: Some(_), ..
-            } => Phase::Retrying,
+            Self { failed_at: Some(_), .. } => Phase::Retrying,
             _ => Phase::Installing,
         }
     }
@@ -155,25 +141,15 @@ impl Cluster {
 
     /// Unset means Running.
     pub fn wants(&self) -> Power {
-        if self.power_wanted == Power::Hibernating {
-            Power::Hibernating
-        } else {
-            Power::Running
-        }
+        if self.power_wanted == Power::Hibernating { Power::Hibernating } else { Power::Running }
     }
 
     pub fn claim_key(&self) -> Option<Key> {
-        Some(Key::new(
-            &*self.pool.as_ref()?.namespace,
-            self.claim.as_deref()?,
-        ))
+        Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
     }
 
     pub fn api_url(&self) -> String {
-        format!(
-            "https://api.{}.{}:6443",
-            self.cluster_name, self.base_domain
-        )
+        format!("https://api.{}.{}:6443", self.cluster_name, self.base_domain)
     }
 
     pub fn console_url(&self) -> String {
@@ -199,9 +175,7 @@ impl Cluster {
             cluster.pool = Some(Rc::new(Key::new(pool.namespace, pool.pool_name)));
             cluster.claim = Some(pool.claim_name).filter(|name| !name.is_empty());
             cluster.claimed_at = pool.claimed_timestamp;
-            cluster.customization = pool
-                .cluster_deployment_customization
-                .map(|lease| lease.name);
+            cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
         let status = std::mem::take(&mut wire.status);
         cluster.installed_at = status.installed_timestamp;
@@ -224,11 +198,7 @@ impl Cluster {
         }
         self.version = annotations.remove(SPEC_HASH).map(Rc::from);
         self.protected = wire.metadata.annotated(PROTECTED);
-        self.driver = if wire.metadata.annotated(FAKE) {
-            Driver::Fake
-        } else {
-            Driver::Missing
-        };
+        self.driver = if wire.metadata.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
     }
 
     /// The whole document. Needs the body.
@@ -244,8 +214,7 @@ impl Cluster {
             meta.annotations.insert(REMOVE.into(), "true".into());
         }
         if let Some(version) = &self.version {
-            meta.annotations
-                .insert(SPEC_HASH.into(), version.to_string());
+            meta.annotations.insert(SPEC_HASH.into(), version.to_string());
         }
         spec.cluster_name.clone_from(&self.cluster_name);
         spec.base_domain.clone_from(&self.base_domain);
@@ -290,10 +259,7 @@ impl Cluster {
         }
         if self.deleting.is_some() || self.installed() {
             let since = self.power_since.or(self.installed_at).unwrap_or(begun);
-            all.extend(
-                self.power_conditions()
-                    .map(|one| one.at(self.deleting.unwrap_or(since))),
-            );
+            all.extend(self.power_conditions().map(|one| one.at(self.deleting.unwrap_or(since))));
         }
         all
     }
@@ -302,16 +268,10 @@ impl Cluster {
         let (status, reason, message) = match self.phase() {
             Phase::Deprovisioning => ("False", "Deprovisioning", "Cluster is being destroyed"),
             Phase::Installed => ("True", "Provisioned", "Cluster is provisioned"),
-            Phase::Broken => (
-                "False",
-                "ProvisionStopped",
-                "Provisioning failed terminally",
-            ),
-            _ if self.driver == Driver::Missing => (
-                "False",
-                "DriverMissing",
-                "No driver of this build serves the platform",
-            ),
+            Phase::Broken => ("False", "ProvisionStopped", "Provisioning failed terminally"),
+            _ if self.driver == Driver::Missing => {
+                ("False", "DriverMissing", "No driver of this build serves the platform")
+            }
             Phase::Installing | Phase::Retrying => {
                 ("False", "Provisioning", "Cluster is being provisioned")
             }
@@ -346,11 +306,7 @@ impl Cluster {
         };
         let resuming = ("False", "ResumingOrRunning", "Resuming or running");
         let stopping = ("False", "StoppingOrHibernating", "Stopping or hibernating");
-        let deleted = (
-            "Unknown",
-            "ClusterDeploymentDeleted",
-            "ClusterDeployment is being deleted",
-        );
+        let deleted = ("Unknown", "ClusterDeploymentDeleted", "ClusterDeployment is being deleted");
         match self.power {
             _ if self.deleting.is_some() => both(deleted, deleted),
             Power::Hibernating => both(("True", "Hibernating", "Cluster is stopped"), stopping),

@@ -62,14 +62,7 @@ pub fn set(all: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     if (&old.status, &old.reason, &old.message) == (&new.status, &new.reason, &new.message) {
         return false;
     }
-    let since = if old.status == new.status {
-        old.last_transition_time
-    } else {
-        Some(now)
-    };
-    *old = Condition {
-        last_transition_time: since,
-        ..new.at(now)
-    };
+    let since = if old.status == new.status { old.last_transition_time } else { Some(now) };
+    *old = Condition { last_transition_time: since, ..new.at(now) };
     true
 }

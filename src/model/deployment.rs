@@ -77,10 +77,7 @@ pub struct ClusterMetadata {
     pub admin_kubeconfig_secret_ref: LocalRef,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_password_secret_ref: Option<LocalRef>,
-    #[serde(
-        rename = "metadataJSONSecretRef",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "metadataJSONSecretRef", skip_serializing_if = "Option::is_none")]
     pub metadata_json_secret_ref: Option<LocalRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Value>,

@@ -42,44 +42,25 @@ impl Kind {
     ];
 
     fn words(self) -> Words {
-        let words = |kind, api_version, short, others| Words {
-            kind,
-            api_version,
-            short,
-            others,
-        };
+        let words = |kind, api_version, short, others| Words { kind, api_version, short, others };
         match self {
             Self::ClusterPool => words("ClusterPool", HIVE, "clusterpool", &["pool", "cp"]),
             Self::ClusterClaim => words("ClusterClaim", HIVE, "claim", &["clusterclaim", "cc"]),
-            Self::ClusterDeployment => words(
-                "ClusterDeployment",
-                HIVE,
-                "cluster",
-                &["clusterdeployment", "cd"],
-            ),
+            Self::ClusterDeployment => {
+                words("ClusterDeployment", HIVE, "cluster", &["clusterdeployment", "cd"])
+            }
             Self::Customization => {
                 let others: &[&str] = &["clusterdeploymentcustomization", "cdc"];
-                words(
-                    "ClusterDeploymentCustomization",
-                    HIVE,
-                    "customization",
-                    others,
-                )
+                words("ClusterDeploymentCustomization", HIVE, "customization", others)
             }
-            Self::ClusterImageSet => words(
-                "ClusterImageSet",
-                HIVE,
-                "clusterimageset",
-                &["imageset", "imgset"],
-            ),
+            Self::ClusterImageSet => {
+                words("ClusterImageSet", HIVE, "clusterimageset", &["imageset", "imgset"])
+            }
             Self::Secret => words("Secret", "v1", "secret", &[]),
             Self::Namespace => words("Namespace", "v1", "namespace", &["ns"]),
-            Self::RoleBinding => words(
-                "RoleBinding",
-                "rbac.authorization.k8s.io/v1",
-                "rolebinding",
-                &[],
-            ),
+            Self::RoleBinding => {
+                words("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebinding", &[])
+            }
             Self::Settings => words("Settings", "poolctl.dev/v1", "settings", &["setting"]),
             Self::Job => words("Job", "poolctl.dev/v1", "job", &[]),
             Self::Event => words("Event", "v1", "event", &["ev"]),
@@ -101,10 +82,7 @@ impl Kind {
     }
 
     pub fn namespaced(self) -> bool {
-        !matches!(
-            self,
-            Self::ClusterImageSet | Self::Namespace | Self::Settings
-        )
+        !matches!(self, Self::ClusterImageSet | Self::Namespace | Self::Settings)
     }
 
     /// What a user may call it: singular, plural or short, in any letter case.
@@ -120,12 +98,8 @@ impl Kind {
 
     /// The kind of a manifest. Versions are not compared: the seeds spell some of them otherwise.
     pub fn from_manifest(api_version: &str, kind: &str) -> Option<Self> {
-        let group = |version: &str| {
-            version
-                .split_once('/')
-                .map_or("", |(group, _)| group)
-                .to_owned()
-        };
+        let group =
+            |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
         let wanted = group(api_version);
         Self::ALL.into_iter().find(|one| {
             let modelled = !matches!(one, Self::Job | Self::Event);
@@ -137,8 +111,6 @@ impl Kind {
     /// Every word of every kind.
     pub fn all_words() -> Vec<&'static str> {
         let words = Self::ALL.into_iter().map(Self::words);
-        words
-            .flat_map(|one| std::iter::once(one.short).chain(one.others.iter().copied()))
-            .collect()
+        words.flat_map(|one| std::iter::once(one.short).chain(one.others.iter().copied())).collect()
     }
 }

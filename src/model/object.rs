@@ -126,9 +126,7 @@ impl Object {
     }
 
     pub fn labels(&self) -> BTreeMap<String, String> {
-        self.meta()
-            .map(|meta| meta.labels.clone())
-            .unwrap_or_default()
+        self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
     }
 }
 
@@ -138,10 +136,7 @@ pub fn schema(kind: Kind) -> Value {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;
         });
-        settings
-            .into_generator()
-            .into_root_schema_for::<T>()
-            .to_value()
+        settings.into_generator().into_root_schema_for::<T>().to_value()
     }
     match kind {
         Kind::ClusterPool => of::<ClusterPool>(),

@@ -117,15 +117,9 @@ pub struct Nutanix {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ovirt {
-    #[serde(
-        rename = "credentialsSecretRef",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "credentialsSecretRef", skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
-    #[serde(
-        rename = "certificatesSecretRef",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "certificatesSecretRef", skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ovirt_cluster_id: String,
@@ -146,10 +140,7 @@ pub struct AgentBareMetal {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct BareMetal {
-    #[serde(
-        rename = "libvirtSSHPrivateKeySecretRef",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "libvirtSSHPrivateKeySecretRef", skip_serializing_if = "Option::is_none")]
     pub libvirt_ssh_private_key_secret_ref: Option<LocalRef>,
 }
 
@@ -192,11 +183,7 @@ impl Platform {
             self.ovirt.is_some(),
             self.vsphere.is_some(),
         ];
-        NAMES
-            .into_iter()
-            .zip(set)
-            .filter_map(|(name, set)| set.then_some(name))
-            .collect()
+        NAMES.into_iter().zip(set).filter_map(|(name, set)| set.then_some(name)).collect()
     }
 
     pub fn name(&self) -> &'static str {
@@ -214,44 +201,21 @@ impl Platform {
             .or_else(|| self.vsphere.as_ref()?.credentials_secret_ref.as_ref())
             .or_else(|| self.nutanix.as_ref()?.credentials_secret_ref.as_ref())
             .or_else(|| self.ovirt.as_ref()?.credentials_secret_ref.as_ref())
-            .or_else(|| {
-                self.baremetal
-                    .as_ref()?
-                    .libvirt_ssh_private_key_secret_ref
-                    .as_ref()
-            })
+            .or_else(|| self.baremetal.as_ref()?.libvirt_ssh_private_key_secret_ref.as_ref())
             .map(|reference| reference.name.as_str())
             .filter(|name| !name.is_empty())
     }
 
     /// Points it to another Secret.
     pub fn set_credentials(&mut self, name: &str) {
-        let clouds = [
-            &mut self.aws,
-            &mut self.azure,
-            &mut self.gcp,
-            &mut self.ibmcloud,
-        ];
-        let clouds = clouds
-            .into_iter()
-            .flatten()
-            .map(|one| &mut one.credentials_secret_ref);
+        let clouds = [&mut self.aws, &mut self.azure, &mut self.gcp, &mut self.ibmcloud];
+        let clouds = clouds.into_iter().flatten().map(|one| &mut one.credentials_secret_ref);
         let others = [
-            self.openstack
-                .as_mut()
-                .map(|one| &mut one.credentials_secret_ref),
-            self.vsphere
-                .as_mut()
-                .map(|one| &mut one.credentials_secret_ref),
-            self.nutanix
-                .as_mut()
-                .map(|one| &mut one.credentials_secret_ref),
-            self.ovirt
-                .as_mut()
-                .map(|one| &mut one.credentials_secret_ref),
-            self.baremetal
-                .as_mut()
-                .map(|one| &mut one.libvirt_ssh_private_key_secret_ref),
+            self.openstack.as_mut().map(|one| &mut one.credentials_secret_ref),
+            self.vsphere.as_mut().map(|one| &mut one.credentials_secret_ref),
+            self.nutanix.as_mut().map(|one| &mut one.credentials_secret_ref),
+            self.ovirt.as_mut().map(|one| &mut one.credentials_secret_ref),
+            self.baremetal.as_mut().map(|one| &mut one.libvirt_ssh_private_key_secret_ref),
         ];
         for reference in clouds.chain(others.into_iter().flatten()).flatten() {
             name.clone_into(&mut reference.name);

@@ -182,10 +182,6 @@ impl ClusterPool {
     }
 
     pub fn lists(&self, customization: &str) -> bool {
-        self.spec
-            .inventory
-            .iter()
-            .flatten()
-            .any(|entry| entry.name == customization)
+        self.spec.inventory.iter().flatten().any(|entry| entry.name == customization)
     }
 }

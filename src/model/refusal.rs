@@ -29,12 +29,7 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self {
-            exit,
-            what: what.into(),
-            causes: Vec::new(),
-            next: None,
-        }
+        Self { exit, what: what.into(), causes: Vec::new(), next: None }
     }
 
     pub fn invalid(what: impl Into<String>) -> Self {

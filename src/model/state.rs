@@ -100,11 +100,7 @@ impl State {
 
     fn join(&mut self, pool: Option<&Key>, at: usize) {
         if let Some(pool) = pool {
-            self.members
-                .entry(pool.clone())
-                .or_default()
-                .clusters
-                .push(at);
+            self.members.entry(pool.clone()).or_default().clusters.push(at);
         }
     }
 
@@ -126,13 +122,9 @@ impl State {
         let Some(old) = self.claims.get(at).map(Claim::pool_key) else {
             return;
         };
-        self.claims.update(at, |claim| claim.pool = pool.to_owned());
+        self.claims.update(at, |claim| pool.clone_into(&mut claim.pool));
         let new = Key::new(&*old.namespace, pool);
-        self.members
-            .entry(old)
-            .or_default()
-            .claims
-            .retain(|one| *one != at);
+        self.members.entry(old).or_default().claims.retain(|one| *one != at);
         self.members.entry(new).or_default().claims.push(at);
     }
 
@@ -160,11 +152,7 @@ impl State {
         let secrets = self.secrets.difference().map(|one| one.owner);
         let jobs = self.jobs.difference().map(|one| one.owner);
         let events = self.events.iter().map(|(_, owner)| owner);
-        let tables = pools
-            .chain(clusters)
-            .chain(claims)
-            .chain(customizations)
-            .chain(secrets);
+        let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
         let mut seen = std::collections::HashSet::new();
         for owner in tables.chain(jobs).chain(events).flatten() {
             if seen.insert(Rc::clone(owner)) {

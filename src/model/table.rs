@@ -33,13 +33,7 @@ pub struct Change<'a, T> {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let (rows, index, before) = (Vec::new(), HashMap::new(), BTreeMap::new());
-        Self {
-            rows,
-            index,
-            before,
-            owner: None,
-            changes: 0,
-        }
+        Self { rows, index, before, owner: None, changes: 0 }
     }
 }
 
@@ -71,10 +65,7 @@ impl<T: Row> Table<T> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.rows
-            .iter()
-            .enumerate()
-            .filter_map(|(at, row)| Some((at, row.as_ref()?)))
+        self.rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &T> {
@@ -139,11 +130,7 @@ impl<T: Row> Table<T> {
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
         self.before.iter().filter_map(|(at, (before, owner))| {
             let (before, after) = (before.as_ref(), self.rows[*at].as_ref());
-            (before != after).then_some(Change {
-                owner,
-                before,
-                after,
-            })
+            (before != after).then_some(Change { owner, before, after })
         })
     }
 }
@@ -169,15 +156,9 @@ mod tests {
         let passing = table.insert((4, 0));
         table.remove(passing);
         table.insert((5, 0));
-        let found: Vec<_> = table
-            .difference()
-            .map(|one| (one.before, one.after))
-            .collect();
-        let expected = [
-            (Some(&(2, 0)), Some(&(2, 7))),
-            (Some(&(3, 0)), None),
-            (None, Some(&(5, 0))),
-        ];
+        let found: Vec<_> = table.difference().map(|one| (one.before, one.after)).collect();
+        let expected =
+            [(Some(&(2, 0)), Some(&(2, 7))), (Some(&(3, 0)), None), (None, Some(&(5, 0)))];
         assert_eq!(found, expected);
         assert!(table.was_removed(&Key::new("", "3")) && !table.was_removed(&Key::new("", "2")));
     }

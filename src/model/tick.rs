@@ -21,12 +21,7 @@ impl Tick {
         // FNV-1a over the parts, then two finalizers of splitmix64: spread, not secrecy.
         let parts = [purpose.as_bytes(), owner.as_bytes(), &ordinal.to_le_bytes()];
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in self
-            .seed
-            .to_le_bytes()
-            .iter()
-            .chain(parts.into_iter().flatten())
-        {
+        for byte in self.seed.to_le_bytes().iter().chain(parts.into_iter().flatten()) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
         (u128::from(mix(hash)) << 64) | u128::from(mix(hash ^ 0x9e37_79b9_7f4a_7c15))

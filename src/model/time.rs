@@ -107,14 +107,10 @@ impl FromStr for Span {
             return Err(wrong());
         }
         while !rest.is_empty() {
-            let digits = rest
-                .find(|c: char| !c.is_ascii_digit() && c != '.')
-                .ok_or_else(wrong)?;
+            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
             let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
             rest = &rest[digits..];
-            let end = rest
-                .find(|c: char| c.is_ascii_digit())
-                .unwrap_or(rest.len());
+            let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
             total += number * unit(&rest[..end]).ok_or_else(wrong)?;
             rest = &rest[end..];
         }
@@ -185,11 +181,7 @@ mod tests {
             ("0s", 0, "0s"),
         ] {
             let span: Span = text.parse().unwrap();
-            assert_eq!(
-                (span, span.to_string().as_str()),
-                (Span::seconds(seconds), go),
-                "{text}"
-            );
+            assert_eq!((span, span.to_string().as_str()), (Span::seconds(seconds), go), "{text}");
         }
         assert_eq!("300ms".parse::<Span>().unwrap().to_string(), "0.3s");
         for wrong in ["", "10", "-1h", "1x", "h", "1h-", "99999999h", "1..5h"] {

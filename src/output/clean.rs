@@ -8,11 +8,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let escape = |letter: char| {
-        let escaped = if hostile(letter) {
-            letter.escape_default().to_string()
-        } else {
-            letter.into()
-        };
+        let escaped =
+            if hostile(letter) { letter.escape_default().to_string() } else { letter.into() };
         escaped.chars().collect::<Vec<_>>()
     };
     text.chars().flat_map(escape).collect::<String>().into()

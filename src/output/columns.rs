@@ -41,32 +41,19 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::Customization(one) => customization(one, view),
         Object::ImageSet(one) => vec![("release", one.spec.release_image.clone())],
         Object::Secret(one) => {
-            vec![
-                ("type", one.kind.clone()),
-                ("data", one.values.len().to_string()),
-            ]
+            vec![("type", one.kind.clone()), ("data", one.values.len().to_string())]
         }
         Object::RoleBinding(one) => {
-            vec![(
-                "role",
-                format!("{}/{}", one.role_ref.kind, one.role_ref.name),
-            )]
+            vec![("role", format!("{}/{}", one.role_ref.kind, one.role_ref.name))]
         }
         Object::Namespace(_) | Object::Settings(_) => Row::new(),
     });
     let created = match object {
         Object::Claim(one) => Some(one.created),
         Object::Cluster(one) => Some(one.created),
-        _ => object
-            .meta()
-            .and_then(|meta: &Meta| meta.creation_timestamp),
+        _ => object.meta().and_then(|meta: &Meta| meta.creation_timestamp),
     };
-    row.push((
-        "age",
-        created
-            .map(|time| view.now.since(time).short())
-            .unwrap_or_default(),
-    ));
+    row.push(("age", created.map(|time| view.now.since(time).short()).unwrap_or_default()));
     if view.wide {
         row.extend(wide(object));
     }
@@ -101,14 +88,8 @@ fn claim(one: &Claim, view: &View) -> Row {
         (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
         _ => place.map_or("Pending".into(), |place| format!("Pending (#{place})")),
     };
-    let expires = one.expires().map(|end| {
-        view.now
-            .since(end)
-            .0
-            .max(0)
-            .eq(&0)
-            .then(|| end.since(view.now))
-    });
+    let expires =
+        one.expires().map(|end| view.now.since(end).0.max(0).eq(&0).then(|| end.since(view.now)));
     vec![
         ("pool", one.pool.clone()),
         ("state", state),
@@ -117,7 +98,7 @@ fn claim(one: &Claim, view: &View) -> Row {
         (
             "expires",
             expires
-                .map(|left| left.map_or("now".into(), |left| left.short()))
+                .map(|left| left.map_or("now".into(), super::super::model::time::Span::short))
                 .unwrap_or_default(),
         ),
     ]
@@ -128,72 +109,41 @@ fn cluster(one: &Cluster, _: &View) -> Row {
         Power::Unset => String::new(),
         power => power.wire().to_owned(),
     };
-    let attempt = if one.phase() == Phase::Broken {
-        one.restarts
-    } else {
-        one.restarts + 1
-    };
+    let attempt = if one.phase() == Phase::Broken { one.restarts } else { one.restarts + 1 };
     vec![
-        (
-            "pool",
-            one.pool
-                .as_ref()
-                .map(|pool| pool.name.clone())
-                .unwrap_or_default(),
-        ),
+        ("pool", one.pool.as_ref().map(|pool| pool.name.clone()).unwrap_or_default()),
         ("phase", one.phase().name().to_owned()),
         ("power", power),
         ("claim", one.claim.clone().unwrap_or_default()),
-        (
-            "customization",
-            one.customization.clone().unwrap_or_default(),
-        ),
+        ("customization", one.customization.clone().unwrap_or_default()),
         ("attempt", attempt.to_string()),
     ]
 }
 
 fn customization(one: &Customization, view: &View) -> Row {
     let name = &one.metadata.name;
-    let entries = view
-        .pools
-        .iter()
-        .filter(|pool| pool.metadata.namespace == one.metadata.namespace);
+    let entries =
+        view.pools.iter().filter(|pool| pool.metadata.namespace == one.metadata.namespace);
     let entries: Vec<_> = entries
         .filter_map(|pool| pool.status.inventory.get(name))
         .filter(|entry| entry.status != "Unavailable")
         .collect();
     let reserved = one.holder.is_some();
-    let listed = entries
-        .iter()
-        .find(|entry| !reserved || entry.status == "Reserved");
+    let listed = entries.iter().find(|entry| !reserved || entry.status == "Reserved");
     let state = match (reserved, listed) {
         (true, _) => "Reserved".into(),
         (false, Some(entry)) => entry.status.clone(),
         (false, None) => "Available".into(),
     };
     let holder = one.holder.as_ref();
-    let pool = holder
-        .and_then(|holder| holder.pool.as_ref())
-        .map(|pool| pool.name.clone());
-    let failed = one
-        .condition("ApplySucceeded")
-        .filter(|one| one.reason.starts_with("Broken"));
+    let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
+    let failed = one.condition("ApplySucceeded").filter(|one| one.reason.starts_with("Broken"));
     let error = failed.map(|one| one.message.clone()).unwrap_or_default();
     vec![
         ("state", state),
         ("pool", pool.unwrap_or_default()),
-        (
-            "cluster",
-            holder
-                .map(|holder| holder.cluster.clone())
-                .unwrap_or_default(),
-        ),
-        (
-            "attempts-left",
-            listed
-                .map(|entry| entry.attempts.to_string())
-                .unwrap_or_default(),
-        ),
+        ("cluster", holder.map(|holder| holder.cluster.clone()).unwrap_or_default()),
+        ("attempts-left", listed.map(|entry| entry.attempts.to_string()).unwrap_or_default()),
         ("last-error", error),
     ]
 }
@@ -208,19 +158,11 @@ fn wide(object: &Object) -> Row {
             ("platform", one.spec.platform.name().to_owned()),
         ],
         Object::Claim(one) => {
-            vec![(
-                "lifetime",
-                one.effective
-                    .map(|span| span.to_string())
-                    .unwrap_or_default(),
-            )]
+            vec![("lifetime", one.effective.map(|span| span.to_string()).unwrap_or_default())]
         }
         Object::Cluster(one) => vec![
             ("api", one.api_url()),
-            (
-                "version",
-                one.version.as_deref().unwrap_or_default().to_owned(),
-            ),
+            ("version", one.version.as_deref().unwrap_or_default().to_owned()),
             ("last-error", one.failure.clone().unwrap_or_default()),
         ],
         _ => Row::new(),
@@ -230,10 +172,7 @@ fn wide(object: &Object) -> Row {
 pub fn event_row(one: &Event, now: Time, object: &str) -> Row {
     vec![
         ("age", now.since(one.time).short()),
-        (
-            "type",
-            if one.warning { "Warning" } else { "Normal" }.to_owned(),
-        ),
+        ("type", if one.warning { "Warning" } else { "Normal" }.to_owned()),
         ("reason", one.reason.clone()),
         ("object", format!("{object}/{}", one.object.name)),
         ("actor", one.actor.clone()),
@@ -242,11 +181,7 @@ pub fn event_row(one: &Event, now: Time, object: &str) -> Row {
 }
 
 pub fn job_row(one: &Job, now: Time) -> Row {
-    let state = if one.ended.is_some() {
-        "Finished"
-    } else {
-        "Running"
-    };
+    let state = if one.ended.is_some() { "Finished" } else { "Running" };
     vec![
         ("id", one.id.to_string()),
         ("object", format!("cluster/{}", one.object)),
@@ -255,9 +190,6 @@ pub fn job_row(one: &Job, now: Time) -> Row {
         ("try", one.attempt.to_string()),
         ("exit", one.outcome.clone().unwrap_or_default()),
         ("started", one.started.to_string()),
-        (
-            "duration",
-            one.ended.unwrap_or(now).since(one.started).short(),
-        ),
+        ("duration", one.ended.unwrap_or(now).since(one.started).short()),
     ]
 }

@@ -12,15 +12,9 @@ use crate::model::table::{Change, Row};
 /// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field.
 pub fn lines(state: &State) -> Vec<String> {
     let mut all = Vec::new();
-    each(&mut all, state.pools.difference(), |one| {
-        Object::Pool(Box::new(one.clone()))
-    });
-    each(&mut all, state.clusters.difference(), |one| {
-        Object::Cluster(Box::new(one.clone()))
-    });
-    each(&mut all, state.claims.difference(), |one| {
-        Object::Claim(Box::new(one.clone()))
-    });
+    each(&mut all, state.pools.difference(), |one| Object::Pool(Box::new(one.clone())));
+    each(&mut all, state.clusters.difference(), |one| Object::Cluster(Box::new(one.clone())));
+    each(&mut all, state.claims.difference(), |one| Object::Claim(Box::new(one.clone())));
     each(&mut all, state.customizations.difference(), |one| {
         Object::Customization(Box::new(one.clone()))
     });
@@ -62,10 +56,7 @@ fn about(object: &Object) -> String {
     let Object::Cluster(cluster) = object else {
         return String::new();
     };
-    let with = cluster
-        .customization
-        .as_ref()
-        .map(|one| format!(" with customization {one}"));
+    let with = cluster.customization.as_ref().map(|one| format!(" with customization {one}"));
     let dns = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
     dns + &with.unwrap_or_default()
 }
@@ -89,11 +80,7 @@ fn fields_of(path: &str, before: &Value, after: &Value, found: &mut Vec<String>)
         for name in names {
             let value =
                 |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
-            let path = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}.{name}")
-            };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             fields_of(&path, &value(before), &value(after), found);
         }
         return;
@@ -104,12 +91,7 @@ fn fields_of(path: &str, before: &Value, after: &Value, found: &mut Vec<String>)
         for new in after {
             let same = before.iter().find(|old| old["type"] == new["type"]);
             let kind = new["type"].as_str().unwrap_or_default();
-            fields_of(
-                &format!("{path}.{kind}"),
-                same.unwrap_or(&Value::Null),
-                new,
-                found,
-            );
+            fields_of(&format!("{path}.{kind}"), same.unwrap_or(&Value::Null), new, found);
         }
         return;
     }
@@ -121,11 +103,7 @@ fn short(value: &Value) -> String {
         Value::Null => "none".into(),
         Value::String(text) => super::clean(text).into_owned(),
         Value::Object(fields) if fields.contains_key("reason") => {
-            format!(
-                "{} ({})",
-                short(&fields["status"]),
-                short(&fields["reason"])
-            )
+            format!("{} ({})", short(&fields["status"]), short(&fields["reason"]))
         }
         other => super::clean(&other.to_string()).into_owned(),
     }

@@ -20,11 +20,8 @@ pub fn evaluate(template: &str, document: &Value) -> Result<String, Refusal> {
             .next("poolctl get pool -o jsonpath='{.items[*].metadata.name}'")
     };
     // A path alone may come without braces, as kubectl allows.
-    let braced = if template.contains('{') {
-        template.to_owned()
-    } else {
-        format!("{{{template}}}")
-    };
+    let braced =
+        if template.contains('{') { template.to_owned() } else { format!("{{{template}}}") };
     let mut rest = braced.as_str();
     let pieces = parse(&mut rest, false).map_err(wrong)?;
     let mut out = String::new();
@@ -47,11 +44,7 @@ fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String>
         let expression = rest[start + 1..end].trim();
         *rest = &rest[end + 1..];
         if expression == "end" {
-            return if inside {
-                Ok(pieces)
-            } else {
-                Err("`end` without `range`".into())
-            };
+            return if inside { Ok(pieces) } else { Err("`end` without `range`".into()) };
         } else if let Some(path) = expression.strip_prefix("range ") {
             let body = parse(rest, true)?;
             pieces.push(Piece::Range(path.trim(), body));
@@ -61,11 +54,7 @@ fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String>
             pieces.push(Piece::Path(expression));
         }
     }
-    if inside {
-        Err("`range` without `end`".into())
-    } else {
-        Ok(pieces)
-    }
+    if inside { Err("`range` without `end`".into()) } else { Ok(pieces) }
 }
 
 /// Where the brace that opens `text` is closed, quotes respected.
@@ -85,12 +74,7 @@ fn closing(text: &str) -> Option<usize> {
 fn quoted(text: &str) -> Option<String> {
     let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
     let inner = inner('"').or_else(|| inner('\''))?;
-    Some(
-        inner
-            .replace("\\n", "\n")
-            .replace("\\t", "\t")
-            .replace("\\\"", "\""),
-    )
+    Some(inner.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\""))
 }
 
 fn write(pieces: &[Piece<'_>], root: &Value, here: &Value, out: &mut String) -> Result<(), String> {
@@ -131,7 +115,9 @@ fn select<'a>(path: &str, root: &'a Value, here: &'a Value) -> Result<Vec<&'a Va
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix("..") {
             let mut all = Vec::new();
-            found.into_iter().for_each(|one| descend(one, &mut all));
+            for one in found {
+                descend(one, &mut all);
+            }
             found = all;
             rest = after;
             if rest.starts_with('[') {
@@ -187,9 +173,9 @@ fn children(value: &Value) -> Vec<&Value> {
 
 fn descend<'a>(value: &'a Value, all: &mut Vec<&'a Value>) {
     all.push(value);
-    children(value)
-        .into_iter()
-        .for_each(|child| descend(child, all));
+    for child in children(value) {
+        descend(child, all);
+    }
 }
 
 /// Where the bracket that opens `text` is closed.
@@ -197,8 +183,7 @@ fn bracket(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0_usize);
     for (at, letter) in text.char_indices() {
         match (quote, letter) {
-            (Some(open), _) if open == letter => quote = None,
-            (Some(_), _) => {}
+            (Some(open), _) => quote = quote.filter(|_| open != letter),
             (None, '"' | '\'') => quote = Some(letter),
             (None, '[') => depth += 1,
             (None, ']') => {
@@ -223,10 +208,7 @@ fn subscript<'a>(
     if inner == "*" {
         return Ok(here.iter().copied().flat_map(children).collect());
     }
-    if let Some(filter) = inner
-        .strip_prefix("?(")
-        .and_then(|inner| inner.strip_suffix(')'))
-    {
+    if let Some(filter) = inner.strip_prefix("?(").and_then(|inner| inner.strip_suffix(')')) {
         for one in here.iter().copied().flat_map(children) {
             if holds(filter, root, one)? {
                 found.push(one);
@@ -255,9 +237,7 @@ fn slice<'a>(part: &str, items: &'a [Value]) -> Result<Vec<&'a Value>, String> {
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let number = |text: &str, default: i64| match text.trim() {
         "" => Ok(default),
-        text => text
-            .parse::<i64>()
-            .map_err(|_| format!("`{part}` is not an index")),
+        text => text.parse::<i64>().map_err(|_| format!("`{part}` is not an index")),
     };
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let place = |at: i64| usize::try_from(at).ok().and_then(|at| items.get(at));
@@ -283,20 +263,12 @@ fn holds(filter: &str, root: &Value, here: &Value) -> Result<bool, String> {
         let Some((left, right)) = filter.split_once(operator) else {
             continue;
         };
-        let (left, right) = (
-            operand(left.trim(), root, here)?,
-            operand(right.trim(), root, here)?,
-        );
-        let order = match (
-            left.as_ref().and_then(Value::as_f64),
-            right.as_ref().and_then(Value::as_f64),
-        ) {
-            (Some(left), Some(right)) => left.partial_cmp(&right),
-            _ => left
-                .as_ref()
-                .map(plain)
-                .partial_cmp(&right.as_ref().map(plain)),
-        };
+        let (left, right) = (operand(left.trim(), root, here)?, operand(right.trim(), root, here)?);
+        let order =
+            match (left.as_ref().and_then(Value::as_f64), right.as_ref().and_then(Value::as_f64)) {
+                (Some(left), Some(right)) => left.partial_cmp(&right),
+                _ => left.as_ref().map(plain).partial_cmp(&right.as_ref().map(plain)),
+            };
         let Some(order) = order else { return Ok(false) };
         return Ok(match operator {
             "==" => order.is_eq(),
@@ -315,13 +287,9 @@ fn operand(text: &str, root: &Value, here: &Value) -> Result<Option<Value>, Stri
         return Ok(Some(text.into()));
     }
     if text.starts_with(['@', '$', '.']) {
-        return Ok(select(text, root, here)?
-            .first()
-            .map(|value| (*value).clone()));
+        return Ok(select(text, root, here)?.first().map(|value| (*value).clone()));
     }
-    serde_json::from_str(text)
-        .map(Some)
-        .map_err(|_| format!("`{text}` is not a value"))
+    serde_json::from_str(text).map(Some).map_err(|_| format!("`{text}` is not a value"))
 }
 
 #[cfg(test)]
@@ -353,39 +321,20 @@ mod tests {
             ("{.users[0].name}", "myself"),
             ("{.users[-1].name}", "e2e"),
             ("{.items[0:1].metadata.name}", "127.0.0.1"),
-            (
-                "{.items[*]['metadata.name', 'kind']}",
-                "127.0.0.1 127.0.0.2 None None",
-            ),
+            ("{.items[*]['metadata.name', 'kind']}", "127.0.0.1 127.0.0.2 None None"),
             ("{.users[?(@.name==\"e2e\")].user.password}", "secret"),
             ("{.users[?(@.user.username)].name}", "e2e"),
             (
                 "{range .items[*]}[{.metadata.name}, {.status.capacity}] {end}",
                 "[127.0.0.1, {\"cpu\":\"4\"}] [127.0.0.2, {\"cpu\":\"8\"}] ",
             ),
-            (
-                "{range .items[*]}{.metadata.name}{\"\\n\"}{end}",
-                "127.0.0.1\n127.0.0.2\n",
-            ),
-            (
-                "{.items[0].metadata.labels.kubernetes\\.io/hostname}",
-                "127.0.0.1",
-            ),
+            ("{range .items[*]}{.metadata.name}{\"\\n\"}{end}", "127.0.0.1\n127.0.0.2\n"),
+            ("{.items[0].metadata.labels.kubernetes\\.io/hostname}", "127.0.0.1"),
             ("{.items[0].nothing}", ""),
         ] {
-            assert_eq!(
-                evaluate(template, &document).unwrap(),
-                expected,
-                "{template}"
-            );
+            assert_eq!(evaluate(template, &document).unwrap(), expected, "{template}");
         }
-        for wrong in [
-            "{.kind",
-            "{end}",
-            "{range .items[*]}x",
-            "{.items[x]}",
-            "{.items[0}",
-        ] {
+        for wrong in ["{.kind", "{end}", "{range .items[*]}x", "{.items[x]}", "{.items[0}"] {
             assert!(evaluate(wrong, &document).is_err(), "{wrong}");
         }
     }

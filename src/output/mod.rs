@@ -67,6 +67,11 @@ pub fn documents(format: &Format, mut all: Vec<Value>, single: bool) -> Result<S
     document_text(format, &document)
 }
 
+/// Lines, each with its end.
+pub fn joined(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
 /// One document in one of the whole formats.
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {

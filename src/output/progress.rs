@@ -26,12 +26,7 @@ impl Progress {
             }
             bar
         });
-        Self {
-            bar,
-            last: String::new(),
-            said: Time::default(),
-            silent,
-        }
+        Self { bar, last: String::new(), said: Time::default(), silent }
     }
 
     /// Shows how things stand; returns the line for stderr when there is no bar and news.

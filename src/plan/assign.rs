@@ -20,7 +20,8 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
         let Some(name) = state.claims.get(claim).map(|claim| claim.name.clone()) else {
             continue;
         };
-        let Some(key) = state.clusters.get(cluster).map(|cluster| cluster.key()) else {
+        let Some(key) = state.clusters.get(cluster).map(super::super::model::cluster::Cluster::key)
+        else {
             continue;
         };
         state.claims.update(claim, |claim| {
@@ -33,12 +34,6 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
             cluster.claimed_at.get_or_insert(tick.now);
             cluster.power_wanted = Power::Running;
         });
-        say(
-            state,
-            tick,
-            "ClusterAssigned",
-            (CLUSTER, key),
-            format!("Assigned to claim {name}"),
-        );
+        say(state, tick, "ClusterAssigned", (CLUSTER, key), format!("Assigned to claim {name}"));
     }
 }

@@ -81,9 +81,7 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
     }
     sorted.installing.sort_by_key(age);
     sorted.installing.reverse();
-    sorted
-        .waiting
-        .sort_by_key(|at| state.claims.get(*at).map(|claim| claim.created));
+    sorted.waiting.sort_by_key(|at| state.claims.get(*at).map(|claim| claim.created));
     sorted
 }
 
@@ -120,12 +118,7 @@ pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
 
 /// When a cluster that is waking counts as broken.
 fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
-    let limit = pool
-        .spec
-        .hibernation_config
-        .as_ref()?
-        .resume_timeout
-        .filter(|span| span.0 > 0)?;
+    let limit = pool.spec.hibernation_config.as_ref()?.resume_timeout.filter(|span| span.0 > 0)?;
     let waking = cluster.installed() && cluster.power == Power::Starting;
     (waking && cluster.wants() == Power::Running && cluster.claim.is_none())
         .then(|| cluster.power_since.map(|since| since.plus(limit)))?
@@ -134,8 +127,5 @@ fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
 pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {
     let members = state.members(&pool.key()).clusters.into_iter();
     let clusters = members.filter_map(|at| state.clusters.get(at));
-    clusters
-        .filter(|one| one.deleting.is_none())
-        .filter_map(|one| timeout(pool, one))
-        .collect()
+    clusters.filter(|one| one.deleting.is_none()).filter_map(|one| timeout(pool, one)).collect()
 }

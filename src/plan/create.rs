@@ -61,15 +61,7 @@ pub fn add(
     let version = pool_version(pool).into();
     let (pool, key) = (pool.clone(), Rc::new(pool.key()));
     let (taken, unusable) = (HashSet::new(), BTreeMap::new());
-    let mut batch = Batch {
-        pool,
-        base,
-        version,
-        key,
-        names,
-        taken,
-        unusable,
-    };
+    let mut batch = Batch { pool, base, version, key, names, taken, unusable };
     let made = if batch.pool.spec.inventory.is_some() {
         let usable = free(&batch.pool).chain(broken_by_configuration(&batch.pool));
         let candidates: Vec<String> = usable.map(str::to_owned).collect();
@@ -85,9 +77,7 @@ pub fn add(
         }
         made
     } else {
-        (0..number)
-            .filter(|_| plain(state, &mut batch, tick))
-            .count()
+        (0..number).filter(|_| plain(state, &mut batch, tick)).count()
     };
     write_back(state, at, batch);
     made
@@ -120,7 +110,7 @@ fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let name = draw_name(state, batch, tick);
     match install_config::render(&batch.base, &name, &[], &batch.pool) {
         Ok(rendered) => {
-            insert(state, batch, name, None, rendered, tick);
+            insert(state, batch, &name, None, rendered, tick);
             true
         }
         Err(_) => false,
@@ -129,11 +119,7 @@ fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
 
 /// Makes a cluster with a customization, or notes why it cannot be used.
 fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick: &Tick) -> bool {
-    let Some(one) = state
-        .customizations
-        .get(at)
-        .filter(|one| one.holder.is_none())
-    else {
+    let Some(one) = state.customizations.get(at).filter(|one| one.holder.is_none()) else {
         return false;
     };
     let entry = one.metadata.name.clone();
@@ -146,17 +132,16 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
             note_broken(state, at, &message, tick);
             Some((BROKEN_BY_CONFIGURATION, message))
         }
-        Ok(rendered) => match holder(state, batch, &rendered) {
-            Some(by) => {
+        Ok(rendered) => {
+            if let Some(by) = holder(state, batch, &rendered) {
                 let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
                 let message = format!("Cluster {by} has the name {name}.{domain}");
                 Some((UNAVAILABLE, message))
-            }
-            None => {
-                insert(state, batch, name, Some(at), rendered, tick);
+            } else {
+                insert(state, batch, &name, Some(at), rendered, tick);
                 None
             }
-        },
+        }
     };
     let Some((status, message)) = refused else {
         return true;
@@ -166,13 +151,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let known = batch.pool.status.inventory.get(&entry);
     if known.is_none_or(|known| known.message != message) {
         let text = format!("Customization {entry}: {message}");
-        warn(
-            state,
-            tick,
-            "CustomizationUnusable",
-            (POOL, (*batch.key).clone()),
-            text,
-        );
+        warn(state, tick, "CustomizationUnusable", (POOL, (*batch.key).clone()), text);
     }
     batch.unusable.insert(entry, (status, message));
     false
@@ -185,9 +164,7 @@ fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
     };
     let mut conditions = one.status.conditions.clone();
     if condition::set(&mut conditions, new, tick.now) {
-        state
-            .customizations
-            .update(at, |one| one.status.conditions = conditions);
+        state.customizations.update(at, |one| one.status.conditions = conditions);
     }
 }
 
@@ -229,20 +206,18 @@ fn bounded(pool: &str, suffix: &str) -> String {
 fn insert(
     state: &mut State,
     batch: &mut Batch<'_>,
-    name: String,
+    name: &str,
     customization: Option<usize>,
     rendered: Rendered,
     tick: &Tick,
 ) {
     let spec = &batch.pool.spec;
-    batch
-        .taken
-        .insert((rendered.cluster_name.clone(), rendered.base_domain.clone()));
+    batch.taken.insert((rendered.cluster_name.clone(), rendered.base_domain.clone()));
     let customization_name = customization
         .and_then(|at| state.customizations.get(at))
         .map(|one: &Customization| one.metadata.name.clone());
-    let mut wire = document(batch, &name, tick);
-    for secret in secrets(batch, &name, rendered.text, &mut wire) {
+    let mut wire = document(batch, name, tick);
+    for secret in secrets(batch, name, rendered.text, &mut wire) {
         state.secrets.insert(secret);
     }
     let cluster = Cluster {
@@ -253,63 +228,37 @@ fn insert(
         version: Some(Rc::clone(&batch.version)),
         cluster_name: rendered.cluster_name,
         base_domain: rendered.base_domain,
-        attempts_limit: spec
-            .install_attempts_limit
-            .or_else(|| spec.inventory.as_ref().map(|_| 1)),
+        attempts_limit: spec.install_attempts_limit.or_else(|| spec.inventory.as_ref().map(|_| 1)),
         ..Cluster::from_wire(wire)
     };
-    let mut message = format!("Made for pool {}", batch.key.name);
+    let pool = &batch.key.name;
+    let mut message = format!("Made for pool {pool}");
     if let Some(at) = customization {
-        let holder = Holder {
-            cluster: name.clone(),
-            pool: Some((*batch.key).clone()),
-        };
-        state
-            .customizations
-            .update(at, |one| one.holder = Some(holder));
+        let holder = Holder { cluster: name.to_owned(), pool: Some((*batch.key).clone()) };
+        state.customizations.update(at, |one| one.holder = Some(holder));
         let used = cluster.customization.clone().unwrap_or_default();
-        message += &format!(" with customization {used}");
+        message = format!("Made for pool {pool} with customization {used}");
         let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));
-        say(
-            state,
-            tick,
-            "Reserved",
-            object,
-            format!("Leased to cluster {name}"),
-        );
+        say(state, tick, "Reserved", object, format!("Leased to cluster {name}"));
     }
     state.insert_cluster(cluster);
-    say(
-        state,
-        tick,
-        "ClusterCreated",
-        (CLUSTER, Key::new(&*name, &*name)),
-        message,
-    );
+    say(state, tick, "ClusterCreated", (CLUSTER, Key::new(name, name)), message);
 }
 
 fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
     let (pool, spec) = (&batch.pool, &batch.pool.spec);
     let mut labels = spec.labels.clone();
     for (label, value) in [
-        (
-            "hive.openshift.io/clusterpool-namespace",
-            &pool.metadata.namespace,
-        ),
+        ("hive.openshift.io/clusterpool-namespace", &pool.metadata.namespace),
         ("hive.openshift.io/clusterpool-name", &pool.metadata.name),
-        (
-            "hive.openshift.io/cluster-platform",
-            &spec.platform.name().to_owned(),
-        ),
+        ("hive.openshift.io/cluster-platform", &spec.platform.name().to_owned()),
     ] {
         labels.insert(label.into(), value.clone());
     }
     let metadata = Meta {
         name: name.into(),
         namespace: name.into(),
-        uid: tick
-            .uid("uid", &pool.metadata.uid, pool.status.ordinal)
-            .to_string(),
+        uid: tick.uid("uid", &pool.metadata.uid, pool.status.ordinal).to_string(),
         generation: 1,
         labels,
         annotations: spec.annotations.clone(),
@@ -327,11 +276,7 @@ fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
         provisioning: Some(provisioning),
         ..DeploymentSpec::default()
     };
-    ClusterDeployment {
-        metadata,
-        spec,
-        ..ClusterDeployment::default()
-    }
+    ClusterDeployment { metadata, spec, ..ClusterDeployment::default() }
 }
 
 /// The install-config, and copies of the pool's secrets: destroying the cluster needs its own.

@@ -51,12 +51,7 @@ pub fn sync(state: &mut State, at: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
-    let listed = pool
-        .spec
-        .inventory
-        .iter()
-        .flatten()
-        .map(|entry| entry.name.clone());
+    let listed = pool.spec.inventory.iter().flatten().map(|entry| entry.name.clone());
     let names: Vec<String> = listed.chain(held_by(state, &key)).collect();
     for name in names {
         if let Some(at) = state.customizations.find(&Key::new(&*key.namespace, name)) {
@@ -68,17 +63,13 @@ pub fn sync(state: &mut State, at: usize, tick: &Tick) {
     };
     let inventory = inventory(state, pool);
     if inventory != pool.status.inventory {
-        state
-            .pools
-            .update(at, |pool| pool.status.inventory = inventory);
+        state.pools.update(at, |pool| pool.status.inventory = inventory);
     }
 }
 
 fn held_by(state: &State, pool: &Key) -> Vec<String> {
     let clusters = state.members(pool).clusters.into_iter();
-    clusters
-        .filter_map(|at| state.clusters.get(at)?.customization.clone())
-        .collect()
+    clusters.filter_map(|at| state.clusters.get(at)?.customization.clone()).collect()
 }
 
 /// A cluster that names a customization has its lease, unless another cluster has it.
@@ -94,22 +85,12 @@ fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) {
         let Some(found) = state.customizations.find(&key) else {
             continue;
         };
-        let free = state
-            .customizations
-            .get(found)
-            .is_some_and(|one| one.holder.is_none());
+        let free = state.customizations.get(found).is_some_and(|one| one.holder.is_none());
         if free {
-            let holder = Holder {
-                cluster: cluster.name.clone(),
-                pool: Some(pool.clone()),
-            };
-            let message = format!(
-                "Lease taken again for cluster {}, which uses it",
-                holder.cluster
-            );
-            state
-                .customizations
-                .update(found, |one| one.holder = Some(holder));
+            let holder = Holder { cluster: cluster.name.clone(), pool: Some(pool.clone()) };
+            let message =
+                format!("Lease taken again for cluster {}, which uses it", holder.cluster);
+            state.customizations.update(found, |one| one.holder = Some(holder));
             warn(state, tick, "LeaseRepaired", (CUSTOMIZATION, key), message);
         }
     }
@@ -124,16 +105,9 @@ fn release_what_no_cluster_has(state: &mut State, at: usize) {
     let key = pool.key();
     let listed = pool.spec.inventory.iter().flatten();
     let orphaned: Vec<usize> = listed
-        .filter_map(|entry| {
-            state
-                .customizations
-                .find(&Key::new(&*key.namespace, &*entry.name))
-        })
+        .filter_map(|entry| state.customizations.find(&Key::new(&*key.namespace, &*entry.name)))
         .filter(|at| {
-            let holder = state
-                .customizations
-                .get(*at)
-                .and_then(|one| one.holder.as_ref());
+            let holder = state.customizations.get(*at).and_then(|one| one.holder.as_ref());
             holder.is_some_and(|holder| {
                 holder.pool.as_ref() == Some(&key) && state.cluster(&holder.cluster).is_none()
             })
@@ -149,23 +123,15 @@ fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     let Some(one) = state.customizations.get(at) else {
         return;
     };
-    if one
-        .holder
-        .as_ref()
-        .is_some_and(|holder| holder.pool.as_ref() != Some(pool))
-    {
+    if one.holder.as_ref().is_some_and(|holder| holder.pool.as_ref() != Some(pool)) {
         return;
     }
     if one.holder.is_none() && one.metadata.deletion_timestamp.is_some() {
         return state.customizations.remove(at);
     }
     let holder = one.holder.clone();
-    let cluster = holder
-        .as_ref()
-        .and_then(|holder| state.cluster(&holder.cluster));
-    let applied = cluster
-        .and_then(|at| state.clusters.get(at))
-        .and_then(applied);
+    let cluster = holder.as_ref().and_then(|holder| state.cluster(&holder.cluster));
+    let applied = cluster.and_then(|at| state.clusters.get(at)).and_then(applied);
     let mut status = one.status.clone();
     condition::set(&mut status.conditions, available(holder.as_ref()), tick.now);
     if let Some(applied) = applied {
@@ -190,22 +156,18 @@ fn available(holder: Option<&Holder>) -> Condition {
 
 fn applied(cluster: &Cluster) -> Option<Condition> {
     let (status, reason, message) = match cluster.phase() {
-        Phase::Installed => (
-            "True",
-            "Succeeded",
-            "Patches applied and cluster installed successfully",
-        ),
+        Phase::Installed => {
+            ("True", "Succeeded", "Patches applied and cluster installed successfully")
+        }
         Phase::Broken => (
             "False",
             "BrokenByCloud",
             "Cluster installation failed. This may or may not be the fault of patches. Check the \
              installation logs.",
         ),
-        Phase::Installing | Phase::Retrying => (
-            "False",
-            "InstallationPending",
-            "Patches applied; cluster is installing",
-        ),
+        Phase::Installing | Phase::Retrying => {
+            ("False", "InstallationPending", "Patches applied; cluster is installing")
+        }
         // How it went before stays.
         Phase::Deprovisioning => return None,
     };
@@ -232,12 +194,7 @@ fn absent(known: Option<&InventoryStatus>) -> InventoryStatus {
     let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
     let message = "There is no customization of that name in the pool's namespace";
     let status = MISSING.into();
-    InventoryStatus {
-        status,
-        attempts,
-        message: message.into(),
-        ..InventoryStatus::default()
-    }
+    InventoryStatus { status, attempts, message: message.into(), ..InventoryStatus::default() }
 }
 
 fn present(
@@ -253,9 +210,7 @@ fn present(
         ..InventoryStatus::default()
     };
     // What is known of another version of it does not count.
-    let known = known
-        .filter(|known| known.version == version)
-        .unwrap_or(&fresh);
+    let known = known.filter(|known| known.version == version).unwrap_or(&fresh);
     let as_is = InventoryStatus {
         cluster_deployment: String::new(),
         message: String::new(),
@@ -265,11 +220,7 @@ fn present(
     match &one.holder {
         Some(holder) if holder.pool.as_ref() == Some(&pool.key()) => {
             let cluster_deployment = holder.cluster.clone();
-            InventoryStatus {
-                status: RESERVED.into(),
-                cluster_deployment,
-                ..as_is
-            }
+            InventoryStatus { status: RESERVED.into(), cluster_deployment, ..as_is }
         }
         Some(holder) => {
             let by = holder
@@ -277,24 +228,14 @@ fn present(
                 .as_ref()
                 .map_or(String::new(), |pool| format!(" of pool {}", pool.name));
             let message = format!("In use by cluster {}{by}", holder.cluster);
-            InventoryStatus {
-                status: UNAVAILABLE.into(),
-                message,
-                ..as_is
-            }
+            InventoryStatus { status: UNAVAILABLE.into(), message, ..as_is }
         }
-        None if one.metadata.deletion_timestamp.is_some() => InventoryStatus {
-            status: MISSING.into(),
-            message: "Being deleted".into(),
-            ..as_is
-        },
+        None if one.metadata.deletion_timestamp.is_some() => {
+            InventoryStatus { status: MISSING.into(), message: "Being deleted".into(), ..as_is }
+        }
         None if known.attempts == 0 => {
             let message = format!("{ATTEMPTS} clusters in a row were given up");
-            InventoryStatus {
-                status: BROKEN_BY_CLOUD.into(),
-                message,
-                ..as_is
-            }
+            InventoryStatus { status: BROKEN_BY_CLOUD.into(), message, ..as_is }
         }
         None if known.status == BROKEN_BY_CONFIGURATION => known.clone(),
         None => as_is,
@@ -307,12 +248,7 @@ pub fn valid(pool: &ClusterPool) -> Option<Condition> {
     let of = |status: &str| {
         let names = inventory.iter().map(|entry| &entry.name);
         let mut names: Vec<&String> = names
-            .filter(|name| {
-                pool.status
-                    .inventory
-                    .get(*name)
-                    .is_some_and(|one| one.status == status)
-            })
+            .filter(|name| pool.status.inventory.get(*name).is_some_and(|one| one.status == status))
             .collect();
         names.sort();
         serde_json::json!(names)
@@ -322,9 +258,8 @@ pub fn valid(pool: &ClusterPool) -> Option<Condition> {
         "BrokenBySyntax": of(BROKEN_BY_CONFIGURATION),
         "Missing": of(MISSING),
     });
-    let any = wrong
-        .as_object()
-        .is_some_and(|all| all.values().any(|one| one != &serde_json::json!([])));
+    let any =
+        wrong.as_object().is_some_and(|all| all.values().any(|one| one != &serde_json::json!([])));
     Some(if any {
         Condition::new("InventoryValid", "False", "Invalid", wrong.to_string())
     } else {

@@ -12,39 +12,23 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
     let image_set = &spec.image_set_ref.name;
     if state.image_sets.find(&Key::new("", image_set)).is_none() {
         let kind = "clusterimagesets.hive.openshift.io";
-        found.push(format!(
-            "cluster image set: {kind} \"{image_set}\" not found"
-        ));
+        found.push(format!("cluster image set: {kind} \"{image_set}\" not found"));
     }
     let name = |reference: &Option<crate::model::meta::LocalRef>| {
-        reference
-            .as_ref()
-            .map(|one| one.name.clone())
-            .filter(|name| !name.is_empty())
+        reference.as_ref().map(|one| one.name.clone()).filter(|name| !name.is_empty())
     };
     let secrets = [
-        (
-            "pull secret",
-            name(&spec.pull_secret_ref),
-            Some(".dockerconfigjson"),
-        ),
+        ("pull secret", name(&spec.pull_secret_ref), Some(".dockerconfigjson")),
         (
             "install config template secret",
             name(&spec.install_config_secret_template_ref),
             Some("install-config.yaml"),
         ),
-        (
-            "credentials secret",
-            pool.credentials().map(str::to_owned),
-            None,
-        ),
+        ("credentials secret", pool.credentials().map(str::to_owned), None),
     ];
     for (what, name, key) in secrets {
         let Some(name) = name else { continue };
-        match state
-            .secrets
-            .by_key(&Key::new(&*pool.metadata.namespace, &*name))
-        {
+        match state.secrets.by_key(&Key::new(&*pool.metadata.namespace, &*name)) {
             None => found.push(format!("{what}: secrets \"{name}\" not found")),
             Some(secret) => {
                 if let Some(key) = key.filter(|key| !secret.values.contains_key(*key)) {
@@ -53,20 +37,12 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
             }
         }
     }
-    if let Some(name) = name(&spec.customization_ref) {
-        if state
-            .customizations
-            .find(&Key::new(&*pool.metadata.namespace, &*name))
-            .is_none()
-        {
-            found.push(format!("pool-wide customizationRef {name} not found"));
-        }
-    }
-    if !spec
-        .annotations
-        .get(FAKE)
-        .is_some_and(|value| is_true(value))
+    if let Some(name) = name(&spec.customization_ref)
+        && state.customizations.find(&Key::new(&*pool.metadata.namespace, &*name)).is_none()
     {
+        found.push(format!("pool-wide customizationRef {name} not found"));
+    }
+    if !spec.annotations.get(FAKE).is_some_and(|value| is_true(value)) {
         found.push(format!(
             "driver: no driver of this build serves platform {}; annotate the pool's clusters \
              (spec.annotations) with {FAKE}: \"true\" for simulated ones",

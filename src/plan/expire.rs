@@ -31,11 +31,7 @@ pub fn lifetimes(state: &mut State, pool: usize, tick: &Tick) {
         if claim.effective != effective {
             state.claims.update(at, |claim| claim.effective = effective);
         }
-        let Some(claim) = state
-            .claims
-            .get(at)
-            .filter(|claim| claim.deleting.is_none())
-        else {
+        let Some(claim) = state.claims.get(at).filter(|claim| claim.deleting.is_none()) else {
             continue;
         };
         if tick.jumped || claim.expires().is_none_or(|end| tick.now < end) {
@@ -43,9 +39,7 @@ pub fn lifetimes(state: &mut State, pool: usize, tick: &Tick) {
         }
         let lifetime = effective.unwrap_or_default();
         let key = claim.key();
-        state
-            .claims
-            .update(at, |claim| claim.deleting = Some(tick.now));
+        state.claims.update(at, |claim| claim.deleting = Some(tick.now));
         say(
             state,
             tick,

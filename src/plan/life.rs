@@ -30,9 +30,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 /// When the next installation of a cluster whose last one failed begins: 1, 2, 4 ... minutes
 /// after the failure, at most a day.
 pub fn retry_at(cluster: &Cluster) -> Option<Time> {
-    let failed = cluster
-        .failed_at
-        .filter(|_| cluster.phase() == Phase::Retrying)?;
+    let failed = cluster.failed_at.filter(|_| cluster.phase() == Phase::Retrying)?;
     let doublings = cluster.restarts.saturating_sub(1).min(20);
     Some(failed.plus(Span::minutes(1 << doublings).min(LONGEST_WAIT)))
 }
@@ -45,10 +43,7 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
         return;
     }
     // Hive lets the back-off pass before it looks at the limit; nothing is gained by that.
-    if cluster
-        .attempts_limit
-        .is_some_and(|limit| cluster.restarts >= limit)
-    {
+    if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit) {
         return give_up(state, at, tick);
     }
     if retry_at(cluster).is_some_and(|next| tick.now < next) {
@@ -69,11 +64,7 @@ fn give_up(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
-    let (key, entry, pool) = (
-        cluster.key(),
-        cluster.customization.clone(),
-        cluster.pool.clone(),
-    );
+    let (key, entry, pool) = (cluster.key(), cluster.customization.clone(), cluster.pool.clone());
     let tried = cluster.restarts;
     let text = format!("Install attempts limit reached after {tried} failed installations");
     warn(state, tick, "ProvisionStopped", (CLUSTER, key), text);
@@ -111,9 +102,7 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
-    let live = state
-        .live_job(&cluster.name)
-        .map(|(at, job)| (at, job.verb));
+    let live = state.live_job(&cluster.name).map(|(at, job)| (at, job.verb));
     if live.is_some_and(|(_, verb)| verb == Verb::Deprovision) || cluster.protected {
         return;
     }
@@ -125,13 +114,7 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
             job.ended = Some(tick.now);
             job.outcome = Some(CANCELLED.into());
         });
-        say(
-            state,
-            tick,
-            "JobCancelled",
-            (CLUSTER, key),
-            format!("{} cancelled", verb.name()),
-        );
+        say(state, tick, "JobCancelled", (CLUSTER, key), format!("{} cancelled", verb.name()));
     }
     if nothing_made || preserve {
         return remove(state, at, tick, "Nothing was destroyed");
@@ -145,15 +128,8 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
         return;
     };
     let (key, name) = (cluster.key(), cluster.name.clone());
-    let namespace = cluster
-        .pool
-        .as_ref()
-        .map(|pool| pool.namespace.clone())
-        .unwrap_or_default();
-    let lease = cluster
-        .customization
-        .as_deref()
-        .map(|one| Key::new(namespace, one));
+    let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
+    let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
     state.clusters.remove(at);
     say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());
@@ -161,20 +137,10 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
     let Some(one) = state.customizations.get(lease) else {
         return;
     };
-    if one
-        .holder
-        .as_ref()
-        .is_some_and(|holder| holder.cluster == name)
-    {
+    if one.holder.as_ref().is_some_and(|holder| holder.cluster == name) {
         let object = (CUSTOMIZATION, one.key());
         state.customizations.update(lease, |one| one.holder = None);
-        say(
-            state,
-            tick,
-            "Released",
-            object,
-            format!("No longer leased to cluster {name}"),
-        );
+        say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
     }
 }
 
@@ -184,22 +150,15 @@ fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         return;
     };
     let (key, object) = (cluster.key(), cluster.name.clone());
-    let attempt = if verb == Verb::Provision {
-        cluster.restarts + 1
-    } else {
-        1
-    };
+    let attempt = if verb == Verb::Provision { cluster.restarts + 1 } else { 1 };
     let (pool, driver) = (cluster.pool.clone(), cluster.driver);
     let id = tick.uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;
-    if verb == Verb::Provision {
-        if let Some(pool) = pool.as_ref().and_then(|key| state.pools.find(key)) {
-            state.pools.update(pool, |pool| pool.status.provisions += 1);
-            ordinal = state
-                .pools
-                .get(pool)
-                .map_or(0, |pool| pool.status.provisions);
-        }
+    if verb == Verb::Provision
+        && let Some(pool) = pool.as_ref().and_then(|key| state.pools.find(key))
+    {
+        state.pools.update(pool, |pool| pool.status.provisions += 1);
+        ordinal = state.pools.get(pool).map_or(0, |pool| pool.status.provisions);
     }
     let (started, ended, outcome) = (tick.now, None, None);
     state.jobs.insert(Job {

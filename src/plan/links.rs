@@ -46,10 +46,7 @@ fn release(state: &mut State, at: usize, tick: &Tick) {
         return;
     };
     let key = claim.key();
-    let cluster = claim
-        .cluster
-        .as_deref()
-        .and_then(|name| state.cluster(name));
+    let cluster = claim.cluster.as_deref().and_then(|name| state.cluster(name));
     let mine = |cluster: &Cluster| cluster.claim_key().as_ref() == Some(&key);
     match cluster.and_then(|at| state.clusters.get(at).map(|one| (at, one))) {
         Some((at, cluster)) if mine(cluster) => {
@@ -67,13 +64,7 @@ fn release(state: &mut State, at: usize, tick: &Tick) {
         }
         _ => {
             state.claims.remove(at);
-            say(
-                state,
-                tick,
-                "ClaimDeleted",
-                (CLAIM, key),
-                "Claim is gone".into(),
-            );
+            say(state, tick, "ClaimDeleted", (CLAIM, key), "Claim is gone".into());
         }
     }
 }
@@ -84,11 +75,7 @@ fn check(state: &mut State, at: usize, tick: &Tick) {
         return;
     };
     let key = claim.key();
-    let Some(cluster) = claim
-        .cluster
-        .as_deref()
-        .and_then(|name| state.cluster(name))
-    else {
+    let Some(cluster) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
         return;
     };
     let Some(found) = state.clusters.get(cluster) else {
@@ -105,10 +92,7 @@ fn check(state: &mut State, at: usize, tick: &Tick) {
             });
         }
         _ => {
-            let message = format!(
-                "Cluster {} was claimed by a different ClusterClaim",
-                found.name
-            );
+            let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);
             state.claims.update(at, |claim| {
                 claim.cluster = None;
                 claim.pending = Pending::NoClusters;
@@ -144,13 +128,7 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
             (claim.pending, claim.running) = (pending, running);
         });
         if handed_over {
-            say(
-                state,
-                tick,
-                "ClusterClaimed",
-                (CLAIM, key),
-                format!("Has cluster {cluster}"),
-            );
+            say(state, tick, "ClusterClaimed", (CLAIM, key), format!("Has cluster {cluster}"));
         }
     }
 }

@@ -77,20 +77,13 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
 
 /// Clusters that were applied by hand, and claims whose pool is not there.
 fn without_pool(state: &mut State, tick: &Tick) {
-    let loose: Vec<usize> = state
-        .clusters
-        .iter()
-        .filter(|(_, one)| one.pool.is_none())
-        .map(|(at, _)| at)
-        .collect();
+    let loose: Vec<usize> =
+        state.clusters.iter().filter(|(_, one)| one.pool.is_none()).map(|(at, _)| at).collect();
     for at in loose {
         life::advance(state, at, tick);
     }
-    let orphaned: Vec<Key> = state
-        .pools_with_members()
-        .filter(|key| state.pools.find(key).is_none())
-        .cloned()
-        .collect();
+    let orphaned: Vec<Key> =
+        state.pools_with_members().filter(|key| state.pools.find(key).is_none()).cloned().collect();
     for key in orphaned {
         links::sync(state, &key, tick);
         for at in state.members(&key).clusters {
@@ -105,10 +98,7 @@ pub fn due(state: &State) -> Option<Time> {
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.filter_map(crate::model::claim::Claim::expires);
     let retries = state.clusters.rows().filter_map(life::retry_at);
-    let timeouts = state
-        .pools
-        .rows()
-        .flat_map(|pool| buckets::timeouts(state, pool));
+    let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
     expiries.chain(retries).chain(timeouts).min()
 }
 
@@ -136,15 +126,7 @@ fn event(
     message: String,
 ) {
     let (time, reason, actor) = (tick.now, reason.to_owned(), tick.actor.clone());
-    state.event(Event {
-        time,
-        warning,
-        reason,
-        kind,
-        object,
-        actor,
-        message,
-    });
+    state.event(Event { time, warning, reason, kind, object, actor, message });
 }
 
 const POOL: &str = "ClusterPool";

@@ -16,25 +16,13 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
     let sorted = sort_pool(state, pool, tick.now);
     let running = usize::try_from(pool.spec.running_count).unwrap_or(usize::MAX);
     let running = running.saturating_add(sorted.waiting.len());
-    let mut clusters: Vec<usize> = [sorted.installing, sorted.standby, sorted.ready]
-        .into_iter()
-        .flatten()
-        .collect();
+    let mut clusters: Vec<usize> =
+        [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
     clusters.sort_by_key(|at| (state.clusters.get(*at).map(|cluster| cluster.created), *at));
     for (rank, at) in clusters.into_iter().enumerate() {
-        let wanted = if rank < running {
-            Power::Running
-        } else {
-            Power::Hibernating
-        };
-        if state
-            .clusters
-            .get(at)
-            .is_some_and(|cluster| cluster.power_wanted != wanted)
-        {
-            state
-                .clusters
-                .update(at, |cluster| cluster.power_wanted = wanted);
+        let wanted = if rank < running { Power::Running } else { Power::Hibernating };
+        if state.clusters.get(at).is_some_and(|cluster| cluster.power_wanted != wanted) {
+            state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
         }
     }
 }

@@ -16,10 +16,7 @@ use super::{CLUSTER, life, say, warn};
 /// Each job ends, and its cluster becomes what the job made of it.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
-        let found = state
-            .jobs
-            .iter()
-            .find(|(_, job)| job.id == report.job && job.ended.is_none());
+        let found = state.jobs.iter().find(|(_, job)| job.id == report.job && job.ended.is_none());
         let Some((at, job)) = found else { continue };
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
@@ -36,7 +33,7 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
 }
 
 fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick) {
-    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else {
+    let Some(key) = state.clusters.get(at).map(super::super::model::cluster::Cluster::key) else {
         return;
     };
     match (verb, outcome) {
@@ -59,13 +56,7 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         (Verb::Deprovision, _) => life::remove(state, at, tick, "Deprovisioned"),
         (Verb::Provision, Outcome::Installed(installation)) => {
             installed(state, at, installation, tick.now);
-            say(
-                state,
-                tick,
-                "Installed",
-                (CLUSTER, key),
-                "Cluster is installed and runs".into(),
-            );
+            say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
         }
         (Verb::Provision, Outcome::Done) => {}
         (Verb::Start, _) => power(state, at, Power::Running, tick),
@@ -78,7 +69,7 @@ fn power(state: &mut State, at: usize, power: Power, tick: &Tick) {
         cluster.power = power;
         cluster.power_since = Some(tick.now);
     });
-    let Some(key) = state.clusters.get(at).map(|cluster| cluster.key()) else {
+    let Some(key) = state.clusters.get(at).map(super::super::model::cluster::Cluster::key) else {
         return;
     };
     say(
@@ -107,15 +98,10 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
     let user = SecretValue::new("kubeadmin");
     for (what, values) in [
         ("admin-kubeconfig", vec![("kubeconfig", made.kubeconfig)]),
-        (
-            "admin-password",
-            vec![("username", user), ("password", made.password)],
-        ),
+        ("admin-password", vec![("username", user), ("password", made.password)]),
         ("metadata-json", vec![("metadata.json", made.metadata)]),
     ] {
-        let values = values
-            .into_iter()
-            .map(|(key, value)| (key.into(), Stored::New(value)));
+        let values = values.into_iter().map(|(key, value)| (key.into(), Stored::New(value)));
         let values: BTreeMap<String, Stored> = values.collect();
         let metadata = Meta {
             name: format!("{name}-{what}"),
@@ -124,11 +110,7 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
             generation: 1,
             ..Meta::default()
         };
-        state.secrets.insert(Secret {
-            metadata,
-            values,
-            ..Secret::default()
-        });
+        state.secrets.insert(Secret { metadata, values, ..Secret::default() });
     }
     state.clusters.update(at, |cluster| {
         cluster.installed_at = Some(now);

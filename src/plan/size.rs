@@ -29,9 +29,10 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     let wanted = size(pool) + sorted.waiting.len();
     let unclaimed = sorted.unclaimed();
     if unclaimed < wanted {
-        let room = pool.spec.max_size.map_or(usize::MAX, |most| {
-            as_count(most).saturating_sub(sorted.total)
-        });
+        let room = pool
+            .spec
+            .max_size
+            .map_or(usize::MAX, |most| as_count(most).saturating_sub(sorted.total));
         let number = (wanted - unclaimed).min(room).min(budget);
         if number > 0 && create::add(state, at, number, tick, names) > 0 {
             return;
@@ -43,15 +44,8 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
         return delete(state, &broken, tick, "broken");
     }
     if unclaimed > wanted {
-        let order = sorted
-            .installing
-            .iter()
-            .chain(&sorted.standby)
-            .chain(&sorted.ready);
-        let excess: Vec<usize> = order
-            .copied()
-            .take((unclaimed - wanted).min(budget))
-            .collect();
+        let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
+        let excess: Vec<usize> = order.copied().take((unclaimed - wanted).min(budget)).collect();
         return delete(state, &excess, tick, "more than the pool's size");
     }
     refresh(state, at, &sorted, budget, tick);
@@ -60,9 +54,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
 /// What may still be started within maxConcurrent.
 fn budget(pool: &ClusterPool, sorted: &Buckets) -> usize {
     let busy = sorted.installing.len() + sorted.deleting.len();
-    pool.spec
-        .max_concurrent
-        .map_or(usize::MAX, |most| as_count(most).saturating_sub(busy))
+    pool.spec.max_concurrent.map_or(usize::MAX, |most| as_count(most).saturating_sub(busy))
 }
 
 fn size(pool: &ClusterPool) -> usize {
@@ -79,16 +71,13 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     let Some(pool) = state.pools.get(at) else {
         return;
     };
-    let stale: Vec<usize> = sorted.stale().collect();
-    let policy = pool
-        .metadata
-        .annotation("poolctl.dev/refresh")
-        .unwrap_or("slow");
-    if stale.is_empty() || policy == "none" {
+    let old: Vec<usize> = sorted.stale().collect();
+    let policy = pool.metadata.annotation("poolctl.dev/refresh").unwrap_or("slow");
+    if old.is_empty() || policy == "none" {
         return;
     }
     if policy == "fast" {
-        let some: Vec<usize> = stale.into_iter().take(budget).collect();
+        let some: Vec<usize> = old.into_iter().take(budget).collect();
         return delete(state, &some, tick, "of an older version of its pool");
     }
     let steady = sorted.installing.is_empty()
@@ -96,7 +85,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
         && sorted.unclaimed_deleting == 0
         && sorted.usable() >= reachable(state, pool, sorted);
     if steady {
-        delete(state, &stale[..1], tick, "of an older version of its pool");
+        delete(state, &old[..1], tick, "of an older version of its pool");
     }
 }
 
@@ -104,53 +93,29 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
 /// inventory can still give.
 fn reachable(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
     let gone = sorted.deleting.len() + sorted.marked.len();
-    let claimed = sorted
-        .claimed
-        .iter()
-        .filter(|at| !sorted.deleting.contains(at))
-        .count();
-    let room = pool
-        .spec
-        .max_size
-        .map(|most| as_count(most).saturating_sub(claimed + gone));
-    let names = pool
-        .spec
-        .inventory
-        .as_ref()
-        .map(|_| free(pool).count() + own(state, sorted));
+    let claimed = sorted.claimed.iter().filter(|at| !sorted.deleting.contains(at)).count();
+    let room = pool.spec.max_size.map(|most| as_count(most).saturating_sub(claimed + gone));
+    let names = pool.spec.inventory.as_ref().map(|_| free(pool).count() + own(state, sorted));
     let wanted = size(pool) + sorted.waiting.len();
     [room, names].into_iter().flatten().fold(wanted, usize::min)
 }
 
 /// Customizations that the pool's unclaimed clusters hold.
 fn own(state: &State, sorted: &Buckets) -> usize {
-    let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready]
-        .into_iter()
-        .flatten();
-    let holds = |at: &&usize| {
-        state
-            .clusters
-            .get(**at)
-            .is_some_and(|one| one.customization.is_some())
-    };
+    let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready].into_iter().flatten();
+    let holds =
+        |at: &&usize| state.clusters.get(**at).is_some_and(|one| one.customization.is_some());
     unclaimed.filter(holds).count()
 }
 
 fn delete(state: &mut State, clusters: &[usize], tick: &Tick, why: &str) {
     for at in clusters {
-        let Some(key) = state.clusters.get(*at).map(|cluster| cluster.key()) else {
+        let Some(key) = state.clusters.get(*at).map(super::super::model::cluster::Cluster::key)
+        else {
             continue;
         };
-        state
-            .clusters
-            .update(*at, |cluster| cluster.deleting = Some(tick.now));
-        say(
-            state,
-            tick,
-            "ClusterDeleting",
-            (CLUSTER, key),
-            format!("Deprovisioned: {why}"),
-        );
+        state.clusters.update(*at, |cluster| cluster.deleting = Some(tick.now));
+        say(state, tick, "ClusterDeleting", (CLUSTER, key), format!("Deprovisioned: {why}"));
     }
 }
 
@@ -163,21 +128,10 @@ fn wind_down(state: &mut State, at: usize, sorted: &Buckets, tick: &Tick) {
     let key = pool.key();
     if sorted.total == 0 && pool.metadata.finalizers.is_empty() {
         state.pools.remove(at);
-        return say(
-            state,
-            tick,
-            "PoolDeleted",
-            (POOL, key),
-            "Pool is gone".into(),
-        );
+        return say(state, tick, "PoolDeleted", (POOL, key), "Pool is gone".into());
     }
-    let order = [
-        &sorted.marked,
-        &sorted.installing,
-        &sorted.standby,
-        &sorted.ready,
-        &sorted.broken,
-    ];
+    let order =
+        [&sorted.marked, &sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
     let budget = budget(pool, sorted);
     let going: Vec<usize> = order.into_iter().flatten().copied().take(budget).collect();
     delete(state, &going, tick, "its pool is being deleted");

@@ -57,22 +57,12 @@ fn tell(
     old: Option<&str>,
     new: &Condition,
 ) {
-    let bad = if new.kind == "MissingDependencies" {
-        "True"
-    } else {
-        "False"
-    };
+    let bad = if new.kind == "MissingDependencies" { "True" } else { "False" };
     let object = (POOL, key.clone());
     if new.status == bad && new.kind != "DeletionPossible" {
         warn(state, tick, &new.kind, object, new.message.clone());
     } else if old == Some(bad) && new.status != bad {
-        say(
-            state,
-            tick,
-            &new.kind,
-            object,
-            format!("{} is {}", new.kind, new.status),
-        );
+        say(state, tick, &new.kind, object, format!("{} is {}", new.kind, new.status));
     }
 }
 
@@ -89,12 +79,7 @@ fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolS
     status.free_customizations = number(free(pool).count());
     let runs = |cluster: &&Cluster| cluster.installed() && cluster.power == Power::Running;
     let members = state.members(&pool.key()).clusters.into_iter();
-    status.running = number(
-        members
-            .filter_map(|at| state.clusters.get(at))
-            .filter(runs)
-            .count(),
-    );
+    status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
 }
 
 fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
@@ -103,12 +88,7 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     }
     let lacks = missing(state, pool);
     let dependencies = if lacks.is_empty() {
-        Condition::new(
-            "MissingDependencies",
-            "False",
-            "Verified",
-            "Dependencies verified",
-        )
+        Condition::new("MissingDependencies", "False", "Verified", "Dependencies verified")
     } else {
         Condition::new("MissingDependencies", "True", "Missing", joined(&lacks))
     };
@@ -119,16 +99,9 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
 
 /// A pool that lost its inventory has nothing to say of it any more.
 fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
-    let known = pool
-        .condition("InventoryValid")
-        .is_some_and(|old| old.reason != "Initialized");
+    let known = pool.condition("InventoryValid").is_some_and(|old| old.reason != "Initialized");
     known.then(|| {
-        Condition::new(
-            "InventoryValid",
-            "Unknown",
-            "Initialized",
-            "Condition Initialized",
-        )
+        Condition::new("InventoryValid", "Unknown", "Initialized", "Condition Initialized")
     })
 }
 
@@ -173,18 +146,12 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
         return Condition::new("DeletionPossible", "True", "DeletionPossible", message);
     }
     let message = format!("The following ClusterDeployments are pending cleanup: {left}");
-    Condition::new(
-        "DeletionPossible",
-        "False",
-        "ClusterDeploymentsPendingCleanup",
-        message,
-    )
+    Condition::new("DeletionPossible", "False", "ClusterDeploymentsPendingCleanup", message)
 }
 
 fn names(state: &State, clusters: impl Iterator<Item = usize>) -> String {
-    let mut names: Vec<&str> = clusters
-        .filter_map(|at| Some(state.clusters.get(at)?.name.as_str()))
-        .collect();
+    let mut names: Vec<&str> =
+        clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
     names.sort_unstable();
     names.join(", ")
 }

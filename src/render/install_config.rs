@@ -77,18 +77,12 @@ pub fn render(
     let document = patched(base, name, patches, pool)?;
     let said = |path: &str| match document.pointer(path) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-        Some(_) => Err(format!(
-            "{path} of the patched install-config is not a string"
-        )),
+        Some(_) => Err(format!("{path} of the patched install-config is not a string")),
         None => Err(format!("{path} is missing in the patched install-config")),
     };
     let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
     let text = yaml::text(&document).map_err(|error| error.to_string())?;
-    Ok(Rendered {
-        cluster_name,
-        base_domain,
-        text: SecretValue::new(text),
-    })
+    Ok(Rendered { cluster_name, base_domain, text: SecretValue::new(text) })
 }
 
 /// The document itself.

@@ -47,10 +47,7 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
     };
     let source = from.filter(|from| document.pointer(from).is_none());
     let needs_leaf = matches!(op, Op::Remove | Op::Replace | Op::Test);
-    match source
-        .or(Some(path))
-        .and_then(|path| missing(document, &path, needs_leaf))
-    {
+    match source.or(Some(path)).and_then(|path| missing(document, &path, needs_leaf)) {
         Some(explained) => Err(explained),
         None if op == Op::Test => Err("the value there is another one".into()),
         None => Err(error.to_string()),
@@ -59,11 +56,7 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
 
 /// The seeds write pointers without their leading slash.
 pub fn rooted(path: &str) -> Cow<'_, str> {
-    if path.is_empty() || path.starts_with('/') {
-        path.into()
-    } else {
-        format!("/{path}").into()
-    }
+    if path.is_empty() || path.starts_with('/') { path.into() } else { format!("/{path}").into() }
 }
 
 /// `valueJSON` wins; neither means the empty string, as in Hive.
@@ -77,9 +70,7 @@ fn value(one: &Patch) -> Result<Value, String> {
 /// Whether the parent of the last segment is a mapping.
 fn parent(document: &Value, path: &str) -> bool {
     let above = path.rsplit_once('/').map(|(above, _)| above);
-    above
-        .and_then(|above| document.pointer(above))
-        .is_some_and(Value::is_object)
+    above.and_then(|above| document.pointer(above)).is_some_and(Value::is_object)
 }
 
 /// The first segment that is not there, and what is there instead.
@@ -127,25 +118,16 @@ mod tests {
 
     #[test]
     fn the_seeds_form_of_a_path_works() {
-        let patched = check(
-            json!({"op": "replace", "path": "metadata/name", "value": "foo"}),
-            true,
-        );
+        let patched =
+            check(json!({"op": "replace", "path": "metadata/name", "value": "foo"}), true);
         assert_eq!(patched.unwrap()["metadata"]["name"], "foo");
     }
 
     #[test]
     fn replacing_a_missing_leaf_adds_it_unless_strict() {
         let patch = json!({"op": "replace", "path": "/metadata/zone", "value": "a"});
-        assert_eq!(
-            check(patch.clone(), false).unwrap()["metadata"]["zone"],
-            "a"
-        );
-        assert!(
-            check(patch, true)
-                .unwrap_err()
-                .contains("`zone` is not there; there are name")
-        );
+        assert_eq!(check(patch.clone(), false).unwrap()["metadata"]["zone"], "a");
+        assert!(check(patch, true).unwrap_err().contains("`zone` is not there; there are name"));
     }
 
     #[test]
@@ -155,22 +137,13 @@ mod tests {
                 json!({"op": "add", "path": "/metadat/name", "value": "a"}),
                 "`metadat` is not there; there are compute, metadata",
             ),
-            (
-                json!({"op": "remove", "path": "/compute/1"}),
-                "the list has 1 entries",
-            ),
-            (
-                json!({"op": "test", "path": "/metadata/name", "value": "y"}),
-                "another one",
-            ),
+            (json!({"op": "remove", "path": "/compute/1"}), "the list has 1 entries"),
+            (json!({"op": "test", "path": "/metadata/name", "value": "y"}), "another one"),
             (
                 json!({"op": "move", "from": "/nope", "path": "/metadata/name"}),
                 "`nope` is not there",
             ),
-            (
-                json!({"op": "add", "path": "/a", "valueJSON": "{"}),
-                "valueJSON: ",
-            ),
+            (json!({"op": "add", "path": "/a", "valueJSON": "{"}), "valueJSON: "),
         ] {
             let error = check(patch, false).unwrap_err();
             assert!(error.contains(says), "{error}");

@@ -24,14 +24,7 @@ pub fn redact(document: &mut Value) {
 fn secret(name: &str) -> bool {
     let name = name.to_lowercase();
     name == "pullsecret"
-        || [
-            "password",
-            "token",
-            "privatekey",
-            "credential",
-            "secretkey",
-            "accesskey",
-        ]
-        .iter()
-        .any(|word| name.contains(word))
+        || ["password", "token", "privatekey", "credential", "secretkey", "accesskey"]
+            .iter()
+            .any(|word| name.contains(word))
 }

@@ -9,11 +9,7 @@ use crate::model::state::State;
 pub fn invariants(state: &State) -> Result<(), Refusal> {
     let mut claims = HashMap::new();
     let mut names = HashMap::new();
-    for cluster in state
-        .clusters
-        .difference()
-        .filter_map(|change| change.after)
-    {
+    for cluster in state.clusters.difference().filter_map(|change| change.after) {
         let dns = (&cluster.cluster_name, &cluster.base_domain);
         if let Some(other) = names.insert(dns, &cluster.name) {
             return Err(Refusal::conflict(format!(
@@ -31,15 +27,9 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
             )));
         }
     }
-    for one in state
-        .customizations
-        .difference()
-        .filter_map(|change| change.after)
-    {
+    for one in state.customizations.difference().filter_map(|change| change.after) {
         let Some(holder) = &one.holder else { continue };
-        let cluster = state
-            .cluster(&holder.cluster)
-            .and_then(|at| state.clusters.get(at));
+        let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
         let disagrees = |name: &str| name != one.metadata.name;
         if cluster.is_some_and(|one| one.customization.as_deref().is_none_or(disagrees)) {
             return Err(Refusal::conflict(format!(

@@ -13,14 +13,9 @@ pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
         return wrong("it is empty");
     }
     if bytes.len() > 63 {
-        return wrong(&format!(
-            "it has {} characters, and 63 are the most",
-            name.chars().count()
-        ));
+        return wrong(&format!("it has {} characters, and 63 are the most", name.chars().count()));
     }
-    if !bytes
-        .iter()
-        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+    if !bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
     {
         return wrong("only lower-case letters, digits and dashes may be in it");
     }
@@ -34,27 +29,18 @@ pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
 /// upstream's do; nothing of poolctl's is named after them.
 pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
     let what = format!("the name of a {}", kind.name());
-    let dotted = matches!(
-        kind,
-        Kind::ClusterImageSet | Kind::Secret | Kind::RoleBinding
-    );
+    let dotted = matches!(kind, Kind::ClusterImageSet | Kind::Secret | Kind::RoleBinding);
     if !dotted {
         return label(&what, name);
     }
     if name.len() > 253 {
-        return Err(
-            Refusal::invalid(format!("`{name}` is not usable as {what}")).because(format!(
-                "it has {} characters, and 253 are the most",
-                name.len()
-            )),
-        );
+        return Err(Refusal::invalid(format!("`{name}` is not usable as {what}"))
+            .because(format!("it has {} characters, and 253 are the most", name.len())));
     }
-    name.split('.')
-        .try_for_each(|part| label(&what, part))
-        .map_err(|mut refusal| {
-            refusal.what = format!("`{name}` is not usable as {what}");
-            refusal
-        })
+    name.split('.').try_for_each(|part| label(&what, part)).map_err(|mut refusal| {
+        refusal.what = format!("`{name}` is not usable as {what}");
+        refusal
+    })
 }
 
 #[cfg(test)]
@@ -64,26 +50,12 @@ mod tests {
     #[test]
     fn names_that_could_be_something_else_are_refused() {
         let long = "a".repeat(64);
-        for wrong in [
-            "../x",
-            "a/b",
-            "-rf",
-            "a-",
-            "",
-            "Foo",
-            "a b",
-            "a\u{202e}b",
-            "a.b",
-            &long,
-        ] {
+        for wrong in ["../x", "a/b", "-rf", "a-", "", "Foo", "a b", "a\u{202e}b", "a.b", &long] {
             assert!(label("a name", wrong).is_err(), "{wrong}");
         }
         label("a name", &"a".repeat(63)).unwrap();
-        name_of(
-            Kind::ClusterImageSet,
-            "ocp-release-4.18.30-x86-64-for-4.18.0-0-to-4.19.0-0",
-        )
-        .unwrap();
+        name_of(Kind::ClusterImageSet, "ocp-release-4.18.30-x86-64-for-4.18.0-0-to-4.19.0-0")
+            .unwrap();
         name_of(Kind::ClusterImageSet, "a..b").unwrap_err();
     }
 }

@@ -24,10 +24,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             Err(refuse(kind, &key.name, "spec.clusterPoolName is missing"))
         }
         Object::Cluster(cluster) => {
-            for (field, value) in [
-                ("clusterName", &cluster.cluster_name),
-                ("baseDomain", &cluster.base_domain),
-            ] {
+            for (field, value) in
+                [("clusterName", &cluster.cluster_name), ("baseDomain", &cluster.base_domain)]
+            {
                 if value.is_empty() {
                     return Err(refuse(kind, &key.name, &format!("spec.{field} is missing")));
                 }
@@ -35,11 +34,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             Ok(())
         }
         Object::Customization(one) => check_customization(one),
-        Object::Settings(one) if one.metadata.name != "default" => Err(refuse(
-            kind,
-            &key.name,
-            "the one Settings object is named `default`",
-        )),
+        Object::Settings(one) if one.metadata.name != "default" => {
+            Err(refuse(kind, &key.name, "the one Settings object is named `default`"))
+        }
         Object::ImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
         }
@@ -55,32 +52,19 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     let wrong = |why: &str| Err(refuse(Kind::ClusterPool, &pool.metadata.name, why));
     let platforms = pool.spec.platform.names();
     if platforms.len() != 1 {
-        let found = if platforms.is_empty() {
-            "none".into()
-        } else {
-            platforms.join(", ")
-        };
-        return wrong(&format!(
-            "spec.platform needs exactly one platform; it has {found}"
-        ));
+        let found = if platforms.is_empty() { "none".into() } else { platforms.join(", ") };
+        return wrong(&format!("spec.platform needs exactly one platform; it has {found}"));
     }
-    if let Some(Some(cloud)) = [
-        &pool.spec.platform.aws,
-        &pool.spec.platform.azure,
-        &pool.spec.platform.gcp,
-    ]
-    .into_iter()
-    .find(|cloud| cloud.as_ref().is_some_and(|cloud| cloud.region.is_empty()))
+    if let Some(Some(cloud)) =
+        [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp]
+            .into_iter()
+            .find(|cloud| cloud.as_ref().is_some_and(|cloud| cloud.region.is_empty()))
     {
         debug_assert!(cloud.region.is_empty());
         return wrong(&format!("spec.platform.{}.region is missing", platforms[0]));
     }
     let domain = &pool.spec.base_domain;
-    if domain.is_empty()
-        || domain
-            .split('.')
-            .any(|part| label("a domain", part).is_err())
-    {
+    if domain.is_empty() || domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
     }
     if pool.spec.image_set_ref.name.is_empty() {
@@ -109,18 +93,8 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
 }
 
 fn check_customization(one: &Customization) -> Result<(), Refusal> {
-    let manifests = one
-        .spec
-        .installer_manifest_patches
-        .iter()
-        .flat_map(|one| &one.patches);
-    for (number, patch) in one
-        .spec
-        .install_config_patches
-        .iter()
-        .chain(manifests)
-        .enumerate()
-    {
+    let manifests = one.spec.installer_manifest_patches.iter().flat_map(|one| &one.patches);
+    for (number, patch) in one.spec.install_config_patches.iter().chain(manifests).enumerate() {
         if let Err(why) = check_patch(patch) {
             let why = format!("patch {number}: {why}");
             return Err(refuse(Kind::Customization, &one.metadata.name, &why));
@@ -132,13 +106,8 @@ fn check_customization(one: &Customization) -> Result<(), Refusal> {
 fn check_patch(patch: &Patch) -> Result<(), String> {
     for pointer in std::iter::once(patch.path.as_str()).chain(patch.from.as_deref()) {
         let escapes = pointer.split('~').skip(1);
-        if escapes
-            .into_iter()
-            .any(|rest| !rest.starts_with(['0', '1']))
-        {
-            return Err(format!(
-                "`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"
-            ));
+        if escapes.into_iter().any(|rest| !rest.starts_with(['0', '1'])) {
+            return Err(format!("`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"));
         }
     }
     if matches!(patch.op, Op::Move | Op::Copy) && patch.from.is_none() {
@@ -161,10 +130,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
     patches
         .map(|patch| {
             let Meta { name, .. } = &one.metadata;
-            format!(
-                "customization `{name}`: path `{0}` is read as `/{0}`",
-                patch.path
-            )
+            format!("customization `{name}`: path `{0}` is read as `/{0}`", patch.path)
         })
         .collect()
 }

@@ -30,11 +30,8 @@ pub fn write(
         Ok(())
     });
     written.map(|()| path.clone()).map_err(|error| {
-        Refusal::new(
-            Exit::Failed,
-            format!("`{}` cannot be written", path.display()),
-        )
-        .because(error.to_string())
+        Refusal::new(Exit::Failed, format!("`{}` cannot be written", path.display()))
+            .because(error.to_string())
     })
 }
 

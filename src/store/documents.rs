@@ -45,34 +45,25 @@ documents! {
 pub fn decode<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let mut document: T = serde_json::from_str(body).map_err(|error| {
-        Refusal::new(
-            Exit::State,
-            format!("a row of table {} cannot be read", T::TABLE),
-        )
-        .because(error.to_string())
+        Refusal::new(Exit::State, format!("a row of table {} cannot be read", T::TABLE))
+            .because(error.to_string())
     })?;
     document.meta_mut().id = row.get(0)?;
     Ok(document)
 }
 
 pub fn one<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
-    let sql = format!(
-        "SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2",
-        T::TABLE
-    );
+    let sql = format!("SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
-    let found = statement
-        .query_row(params![key.namespace, key.name], |row| Ok(decode(row)))
-        .optional()?;
+    let found =
+        statement.query_row(params![key.namespace, key.name], |row| Ok(decode(row))).optional()?;
     found.transpose()
 }
 
 /// All of a kind, of a namespace if one is given, in order of insertion.
 pub fn all<T: Document>(conn: &Connection, namespace: Option<&str>) -> Result<Vec<T>, Refusal> {
-    let sql = format!(
-        "SELECT id, body FROM {} WHERE ?1 IS NULL OR namespace = ?1 ORDER BY id",
-        T::TABLE
-    );
+    let sql =
+        format!("SELECT id, body FROM {} WHERE ?1 IS NULL OR namespace = ?1 ORDER BY id", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([namespace])?;
     let mut found = Vec::new();
@@ -88,10 +79,10 @@ pub fn need<T: Document>(
     table: &mut Table<T>,
     key: &Key,
 ) -> Result<(), Refusal> {
-    if table.find(key).is_none() {
-        if let Some(found) = one(conn, key)? {
-            table.load(found);
-        }
+    if table.find(key).is_none()
+        && let Some(found) = one(conn, key)?
+    {
+        table.load(found);
     }
     Ok(())
 }
@@ -108,8 +99,7 @@ pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i
         (None, None) => Ok(0),
         (Some(before), None) => {
             let id = before.meta().id;
-            conn.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?
-                .execute([id])?;
+            conn.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?.execute([id])?;
             Ok(id)
         }
         (None, Some(after)) => {
@@ -120,8 +110,7 @@ pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i
         (Some(before), Some(after)) => {
             let sql = format!("UPDATE {table} SET body = ?2 WHERE id = ?1");
             let id = before.meta().id;
-            conn.prepare_cached(&sql)?
-                .execute(params![id, body(after)?])?;
+            conn.prepare_cached(&sql)?.execute(params![id, body(after)?])?;
             Ok(id)
         }
     }

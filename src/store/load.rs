@@ -53,22 +53,14 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let at = state.customizations.find(&Key::new(
-            row.get::<_, String>(0)?,
-            row.get::<_, String>(1)?,
-        ));
-        let pool = row
-            .get::<_, Option<String>>(3)?
-            .zip(row.get::<_, Option<String>>(4)?);
+        let at = state
+            .customizations
+            .find(&Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+        let pool = row.get::<_, Option<String>>(3)?.zip(row.get::<_, Option<String>>(4)?);
         let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-        let holder = Holder {
-            cluster: row.get(2)?,
-            pool,
-        };
+        let holder = Holder { cluster: row.get(2)?, pool };
         if let Some(at) = at {
-            state
-                .customizations
-                .fill(at, |one| one.holder = Some(holder));
+            state.customizations.fill(at, |one| one.holder = Some(holder));
         }
     }
     let sql = format!("SELECT {JOB} FROM job WHERE ended IS NULL ORDER BY started, id");
@@ -83,27 +75,12 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
 fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     need(conn, &mut state.pools, key)?;
     let who = params![key.namespace, key.name];
-    clusters(
-        conn,
-        "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id",
-        who,
-        state,
-    )?;
-    claims(
-        conn,
-        "WHERE namespace = ?1 AND pool = ?2 ORDER BY id",
-        who,
-        state,
-    )?;
+    clusters(conn, "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
+    claims(conn, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
     let members = state.members(key).clusters;
-    let listed = state
-        .pools
-        .by_key(key)
-        .and_then(|pool| pool.spec.inventory.clone());
+    let listed = state.pools.by_key(key).and_then(|pool| pool.spec.inventory.clone());
     let listed = listed.into_iter().flatten().map(|entry| entry.name);
-    let held = members
-        .iter()
-        .filter_map(|at| state.clusters.get(*at)?.customization.clone());
+    let held = members.iter().filter_map(|at| state.clusters.get(*at)?.customization.clone());
     let names: HashSet<String> = listed.chain(held).collect();
     let mut names: Vec<String> = names.into_iter().collect();
     names.sort_unstable();
@@ -120,10 +97,7 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
 
 fn live_job(conn: &Connection, state: &mut State, cluster: &str) -> Result<(), Refusal> {
     let sql = format!("SELECT {JOB} FROM job WHERE object = ?1 AND ended IS NULL");
-    let found = conn
-        .prepare_cached(&sql)?
-        .query_row([cluster], rows::job)
-        .optional()?;
+    let found = conn.prepare_cached(&sql)?.query_row([cluster], rows::job).optional()?;
     if let Some(job) = found {
         state.jobs.load(job);
     }
@@ -166,22 +140,21 @@ fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
     let Some(mut found) = one::<crate::model::customization::Customization>(conn, key)? else {
         return Ok(());
     };
-    let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l JOIN cluster c ON c.id = l.cluster \
-               WHERE l.customization = ?1";
-    let holder = conn
-        .prepare_cached(sql)?
-        .query_row([found.metadata.id], |row| {
-            let pool = row
-                .get::<_, Option<String>>(1)?
-                .zip(row.get::<_, Option<String>>(2)?);
-            Ok(Holder {
-                cluster: row.get(0)?,
-                pool: pool.map(|(namespace, name)| Key::new(namespace, name)),
-            })
-        });
-    found.holder = holder.optional()?;
+    found.holder = holder(conn, found.metadata.id)?;
     state.customizations.load(found);
     Ok(())
+}
+
+/// Who holds a customization.
+pub fn holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, Refusal> {
+    let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l \
+               JOIN cluster c ON c.id = l.cluster WHERE l.customization = ?1";
+    let found = conn.prepare_cached(sql)?.query_row([customization], |row| {
+        let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
+        let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
+        Ok(Holder { cluster: row.get(0)?, pool })
+    });
+    Ok(found.optional()?)
 }
 
 /// What the pools in scope refer to by name: image sets, secrets without values, templates.
@@ -189,26 +162,18 @@ fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let pools: Vec<ClusterPool> = state.pools.rows().cloned().collect();
     for pool in pools {
         let (spec, namespace) = (&pool.spec, &pool.metadata.namespace);
-        need(
-            conn,
-            &mut state.image_sets,
-            &Key::new("", &*spec.image_set_ref.name),
-        )?;
+        need(conn, &mut state.image_sets, &Key::new("", &*spec.image_set_ref.name))?;
         let name = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
         let template = name(&spec.install_config_secret_template_ref);
-        let secrets = [
-            name(&spec.pull_secret_ref),
-            pool.credentials().map(str::to_owned),
-        ];
+        let secrets = [name(&spec.pull_secret_ref), pool.credentials().map(str::to_owned)];
         for name in secrets.into_iter().flatten().chain(template.clone()) {
             secret(conn, state, &Key::new(&**namespace, name))?;
         }
-        if let Some(key) = template.map(|name| Key::new(&**namespace, name)) {
-            if !state.templates.contains_key(&key) {
-                if let Some(text) = secret_value(conn, &key, "install-config.yaml")? {
-                    state.templates.insert(key, text);
-                }
-            }
+        if let Some(key) = template.map(|name| Key::new(&**namespace, name))
+            && !state.templates.contains_key(&key)
+            && let Some(text) = secret_value(conn, &key, "install-config.yaml")?
+        {
+            state.templates.insert(key, text);
         }
         if let Some(name) = name(&spec.customization_ref) {
             customization(conn, state, &Key::new(&**namespace, name))?;
@@ -235,11 +200,8 @@ fn secret_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
     let Some(at) = state.secrets.find(key) else {
         return Ok(());
     };
-    let keys: Vec<String> = state
-        .secrets
-        .get(at)
-        .map(|one| one.values.keys().cloned().collect())
-        .unwrap_or_default();
+    let keys: Vec<String> =
+        state.secrets.get(at).map(|one| one.values.keys().cloned().collect()).unwrap_or_default();
     for name in keys {
         if let Some(value) = secret_value(conn, key, &name)? {
             state.secrets.fill(at, |one| {
@@ -268,9 +230,8 @@ pub fn secret_value(
     let sql = "SELECT v.value FROM secret v JOIN secret_object o ON o.id = v.object \
                WHERE o.namespace = ?1 AND o.name = ?2 AND v.key = ?3";
     let mut statement = conn.prepare_cached(sql)?;
-    let found: Option<Vec<u8>> = statement
-        .query_row(params![key.namespace, key.name, name], |row| row.get(0))
-        .optional()?;
+    let found: Option<Vec<u8>> =
+        statement.query_row(params![key.namespace, key.name, name], |row| row.get(0)).optional()?;
     Ok(found.map(|bytes| SecretValue::new(String::from_utf8_lossy(&bytes))))
 }
 
@@ -326,13 +287,8 @@ pub fn body<T: serde::de::DeserializeOwned>(
 ) -> Result<Option<Box<T>>, Refusal> {
     let mut statement = conn.prepare_cached(&format!("SELECT body FROM {table} WHERE id = ?1"))?;
     let text: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
-    text.map(|text| serde_json::from_str(&text).map(Box::new))
-        .transpose()
-        .map_err(|error| {
-            Refusal::new(
-                crate::model::refusal::Exit::State,
-                format!("a row of {table} cannot be read"),
-            )
+    text.map(|text| serde_json::from_str(&text).map(Box::new)).transpose().map_err(|error| {
+        Refusal::new(crate::model::refusal::Exit::State, format!("a row of {table} cannot be read"))
             .because(error.to_string())
-        })
+    })
 }

@@ -1,29 +1,32 @@
 //! Kernel locks beside the state file: nothing to clean up after a crash.
 
 use std::fs::{File, TryLockError};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::model::refusal::{Exit, Refusal};
 
 /// Held until dropped.
 pub struct Lock(#[expect(dead_code, reason = "held for its lock, never read")] File);
 
+/// `state.db.lock` beside `state.db`.
+fn beside(state: &Path, what: &str) -> PathBuf {
+    let mut name = state.as_os_str().to_owned();
+    name.push(".");
+    name.push(what);
+    name.into()
+}
+
 fn open(path: &Path) -> Result<File, Refusal> {
-    File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)
-        .map_err(|error| {
-            let what = format!("the lock file `{}` cannot be opened", path.display());
-            Refusal::new(Exit::State, what).because(error.to_string())
-        })
+    File::options().create(true).truncate(false).write(true).open(path).map_err(|error| {
+        let what = format!("the lock file `{}` cannot be opened", path.display());
+        Refusal::new(Exit::State, what).because(error.to_string())
+    })
 }
 
 impl Lock {
     /// Writers queue here, in the order the kernel chooses, for the milliseconds a commit takes.
     pub fn to_write(state: &Path) -> Result<Self, Refusal> {
-        let file = open(&state.with_added_extension("lock"))?;
+        let file = open(&beside(state, "lock"))?;
         file.lock().map_err(|error| {
             Refusal::new(Exit::State, "the state file cannot be locked").because(error.to_string())
         })?;
@@ -33,7 +36,7 @@ impl Lock {
 
 /// The right to run a whole pass, or none while another one runs.
 pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
-    let file = open(&state.with_added_extension("pass"))?;
+    let file = open(&beside(state, "pass"))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),

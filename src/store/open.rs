@@ -27,11 +27,10 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self, Refusal> {
         match check_header(path)? {
             Header::Ours => Self::connect(path),
-            Header::Absent => Err(Refusal::not_found(format!(
-                "there is no state at `{}`",
-                path.display()
-            ))
-            .next("poolctl pool create NAME --fake, or --state FILE for another state")),
+            Header::Absent => {
+                Err(Refusal::not_found(format!("there is no state at `{}`", path.display()))
+                    .next("poolctl pool create NAME --fake, or --state FILE for another state"))
+            }
         }
     }
 
@@ -74,32 +73,21 @@ impl Store {
                 return Err(Refusal::new(Exit::State, what));
             }
         }
-        Ok(Self {
-            conn,
-            path: path.to_owned(),
-        })
+        Ok(Self { conn, path: path.to_owned() })
     }
 
     /// Folds the log into the state file when it has grown. Nothing depends on it.
     pub fn checkpoint(&self) {
-        let log = self
-            .path
-            .with_file_name(format!("{}-wal", file_name(&self.path)));
+        let log = self.path.with_file_name(format!("{}-wal", file_name(&self.path)));
         if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT) {
             // Busy readers only put it off.
-            drop(
-                self.conn
-                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
-            );
+            drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
         }
     }
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 enum Header {
@@ -110,11 +98,9 @@ enum Header {
 /// Reads the first bytes before SQLite touches the file.
 fn check_header(path: &Path) -> Result<Header, Refusal> {
     let refuse = |what: &str| {
-        Err(
-            Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
-                .because("it was left as it is")
-                .next("poolctl state path, or --state FILE for another state"),
-        )
+        Err(Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
+            .because("it was left as it is")
+            .next("poolctl state path, or --state FILE for another state"))
     };
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -152,10 +138,7 @@ fn check_header(path: &Path) -> Result<Header, Refusal> {
         1 => 65536,
         size => size,
     };
-    if file
-        .metadata()
-        .is_ok_and(|meta| meta.len() < page * u64::from(number(28)))
-    {
+    if file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28))) {
         return refuse("is cut short: a part of the state file is missing");
     }
     Ok(Header::Ours)
@@ -167,20 +150,11 @@ fn create(path: &Path) -> Result<(), Refusal> {
         let denied = error.kind() == ErrorKind::PermissionDenied;
         let full = error.kind() == ErrorKind::StorageFull;
         let exit = if denied { Exit::Denied } else { Exit::State };
-        let refusal = Refusal::new(
-            exit,
-            format!("no state can be made at `{}`", path.display()),
-        )
-        .because(error.to_string());
-        if full {
-            refusal.next("make room, then run the command again")
-        } else {
-            refusal
-        }
+        let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
+            .because(error.to_string());
+        if full { refusal.next("make room, then run the command again") } else { refusal }
     };
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(failed)?;
     let beside = tempfile::Builder::new()
@@ -190,9 +164,7 @@ fn create(path: &Path) -> Result<(), Refusal> {
     build(beside.path())?;
     beside.as_file().sync_all().map_err(failed)?;
     match fs::hard_link(beside.path(), path) {
-        Ok(()) => File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed),
+        Ok(()) => File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(failed(error)),
     }
@@ -209,10 +181,8 @@ fn build(path: &Path) -> Result<(), Refusal> {
     conn.execute_batch("COMMIT")?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(
-            Refusal::new(Exit::State, "SQLite cannot keep a write-ahead log here")
-                .because(format!("journal_mode is {mode}")),
-        );
+        return Err(Refusal::new(Exit::State, "SQLite cannot keep a write-ahead log here")
+            .because(format!("journal_mode is {mode}")));
     }
     // The last connection folds the log and removes it.
     conn.close().map_err(|(_, error)| error.into())

@@ -62,15 +62,7 @@ impl Store {
         let sql = "SELECT revision, last_pass, wall, boot, since_boot FROM state";
         let mark = self.conn.prepare_cached(sql)?.query_row([], |row| {
             let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
-            Ok((
-                row.get(0)?,
-                Mark {
-                    now,
-                    wall,
-                    boot: row.get(3)?,
-                    since_boot: row.get(4)?,
-                },
-            ))
+            Ok((row.get(0)?, Mark { now, wall, boot: row.get(3)?, since_boot: row.get(4)? }))
         })?;
         Ok(mark)
     }
@@ -82,9 +74,7 @@ impl Store {
             Kind::Namespace => self.documents(filter, Object::Namespace)?,
             Kind::RoleBinding => self.documents(filter, Object::RoleBinding)?,
             Kind::Settings => self.documents(filter, Object::Settings)?,
-            Kind::Customization => {
-                self.documents(filter, |one| Object::Customization(Box::new(one)))?
-            }
+            Kind::Customization => self.customizations(filter)?,
             Kind::Secret => self.secrets(filter)?,
             Kind::ClusterClaim => self.claims(filter)?,
             Kind::ClusterDeployment => self.clusters(filter)?,
@@ -98,18 +88,23 @@ impl Store {
         wrap: impl Fn(T) -> Object,
     ) -> Result<Vec<Object>, Refusal> {
         let found = match (&filter.namespace, &filter.name) {
-            (Some(namespace), Some(name)) => one(&self.conn, &Key::new(&**namespace, &**name))?
-                .into_iter()
-                .collect(),
+            (Some(namespace), Some(name)) => {
+                one(&self.conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
+            }
             (namespace, _) => all(&self.conn, namespace.as_deref())?,
         };
-        let named = |one: &T| {
-            filter
-                .name
-                .as_ref()
-                .is_none_or(|name| one.meta().name == *name)
-        };
+        let named = |one: &T| filter.name.as_ref().is_none_or(|name| one.meta().name == *name);
         Ok(found.into_iter().filter(named).map(wrap).collect())
+    }
+
+    fn customizations(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let mut found = self.documents(filter, |one| Object::Customization(Box::new(one)))?;
+        for one in &mut found {
+            if let Object::Customization(one) = one {
+                one.holder = load::holder(&self.conn, one.metadata.id)?;
+            }
+        }
+        Ok(found)
     }
 
     fn secrets(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
@@ -163,11 +158,7 @@ impl Store {
     /// Names of objects of a kind, for "did you mean" and for looking elsewhere.
     pub fn names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
         let filter = Filter::default();
-        Ok(self
-            .objects(kind, &filter)?
-            .iter()
-            .map(Object::key)
-            .collect())
+        Ok(self.objects(kind, &filter)?.iter().map(Object::key).collect())
     }
 
     pub fn secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
@@ -182,18 +173,10 @@ impl Store {
         let mut statement = self.conn.prepare_cached(sql)?;
         let (kind, key) = of.unzip();
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let who = params![
-            kind,
-            key.map(|key| &key.namespace),
-            key.map(|key| &key.name),
-            limit
-        ];
+        let who = params![kind, key.map(|key| &key.namespace), key.map(|key| &key.name), limit];
         let rows = statement.query_map(who, |row| {
             let kind: String = row.get(3)?;
-            let known = Kind::ALL
-                .into_iter()
-                .map(Kind::name)
-                .find(|one| *one == kind);
+            let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
             Ok(Event {
                 time: Time(row.get(0)?),
                 warning: row.get(1)?,
@@ -223,9 +206,8 @@ impl Store {
         let sql = "SELECT b.body ->> '$.metadata.annotations' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let text: Option<Option<String>> = statement
-            .query_row([cluster], |row| row.get(0))
-            .optional()?;
+        let text: Option<Option<String>> =
+            statement.query_row([cluster], |row| row.get(0)).optional()?;
         let text = text.flatten().unwrap_or_else(|| "{}".into());
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
@@ -241,14 +223,10 @@ impl Store {
         let mut statement = self.conn.prepare_cached(sql)?;
         let found = statement
             .query_row(params![key.namespace, key.name], |row| {
-                Ok(row
-                    .get::<_, Option<String>>(0)?
-                    .zip(row.get::<_, Option<String>>(1)?))
+                Ok(row.get::<_, Option<String>>(0)?.zip(row.get::<_, Option<String>>(1)?))
             })
             .optional()?;
-        Ok(found
-            .flatten()
-            .map(|(namespace, name)| Key::new(namespace, name)))
+        Ok(found.flatten().map(|(namespace, name)| Key::new(namespace, name)))
     }
 }
 
@@ -260,10 +238,7 @@ pub struct Names<'a> {
 
 impl Store {
     pub fn names_in_use(&self) -> Names<'_> {
-        Names {
-            store: self,
-            failed: RefCell::new(None),
-        }
+        Names { store: self, failed: RefCell::new(None) }
     }
 }
 
@@ -288,8 +263,7 @@ impl Names<'_> {
 
 impl NameBook for Names<'_> {
     fn cluster_exists(&self, name: &str) -> bool {
-        self.look("SELECT name FROM cluster WHERE name = ?1", [name])
-            .is_some()
+        self.look("SELECT name FROM cluster WHERE name = ?1", [name]).is_some()
     }
 
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String> {

@@ -32,7 +32,7 @@ impl Shared {
     fn pool(&mut self, namespace: Option<&str>, name: Option<&str>) -> Option<Rc<Key>> {
         let (namespace, name) = (namespace?, name?);
         let same = |key: &&Rc<Key>| key.name == name && key.namespace == namespace;
-        if self.pool.as_ref().filter(same).is_none() {
+        if self.pool.as_ref().as_ref().is_none_or(|x| !same(x)) {
             self.pool = Some(Rc::new(Key::new(namespace, name)));
         }
         self.pool.clone()
@@ -58,11 +58,7 @@ fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Time>> {
 fn nth<T: Copy>(row: &Row<'_>, at: usize, all: &[T]) -> rusqlite::Result<T> {
     let number: i64 = row.get(at)?;
     let beyond = || rusqlite::Error::IntegralValueOutOfRange(at, number);
-    usize::try_from(number)
-        .ok()
-        .and_then(|at| all.get(at))
-        .copied()
-        .ok_or_else(beyond)
+    usize::try_from(number).ok().and_then(|at| all.get(at)).copied().ok_or_else(beyond)
 }
 
 const DRIVERS: [Driver; 2] = [Driver::Missing, Driver::Fake];
@@ -138,9 +134,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
 
 /// The number that stands for a name in its column.
 fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
-    all.iter()
-        .position(|other| other == one)
-        .and_then(|at| i64::try_from(at).ok())
+    all.iter().position(|other| other == one).and_then(|at| i64::try_from(at).ok())
 }
 
 /// Every column of `columns` gets its parameter: an upsert by id.
@@ -152,10 +146,8 @@ fn put(
 ) -> rusqlite::Result<()> {
     let names: Vec<&str> = columns.split(',').map(str::trim).collect();
     let marks: Vec<String> = (1..=names.len()).map(|at| format!("?{at}")).collect();
-    let sets: Vec<String> = names[1..]
-        .iter()
-        .map(|name| format!("{name} = excluded.{name}"))
-        .collect();
+    let sets: Vec<String> =
+        names[1..].iter().map(|name| format!("{name} = excluded.{name}")).collect();
     let sql = format!(
         "INSERT INTO {table} ({columns}) VALUES ({}) ON CONFLICT (id) DO UPDATE SET {}",
         marks.join(", "),

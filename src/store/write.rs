@@ -129,8 +129,7 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
 /// A cluster goes with its namespace and the secrets in it.
 fn remove_cluster(conn: &Connection, gone: Option<&Cluster>) -> Result<(), Refusal> {
     let Some(gone) = gone else { return Ok(()) };
-    conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?
-        .execute([gone.id])?;
+    conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
     if gone.namespace == gone.name {
         let sql = "DELETE FROM secret_object WHERE namespace = ?1";
         conn.prepare_cached(sql)?.execute([&gone.namespace])?;
@@ -144,29 +143,18 @@ fn cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusa
     };
     let id = put_cluster(conn, after)?;
     let known = change.before.and_then(|before| before.body.as_ref());
-    body(
-        conn,
-        "cluster_body",
-        id,
-        after.body.as_ref().filter(|body| Some(*body) != known),
-    )
+    body(conn, "cluster_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
 }
 
 fn claim(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
     let Some(after) = change.after else {
         let id = change.before.map(|before| before.id);
-        conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?
-            .execute([id])?;
+        conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
         return Ok(());
     };
     let id = put_claim(conn, after)?;
     let known = change.before.and_then(|before| before.body.as_ref());
-    body(
-        conn,
-        "claim_body",
-        id,
-        after.body.as_ref().filter(|body| Some(*body) != known),
-    )
+    body(conn, "claim_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
 }
 
 fn body<T: serde::Serialize>(
@@ -198,14 +186,9 @@ fn customization(conn: &Connection, change: &Change<'_, Customization>) -> Resul
     };
     if before.and_then(|before| before.holder.as_ref()) != Some(holder) {
         let sql = "INSERT INTO lease SELECT ?1, id FROM cluster WHERE name = ?2";
-        let written = conn
-            .prepare_cached(sql)?
-            .execute(params![id, holder.cluster])?;
+        let written = conn.prepare_cached(sql)?.execute(params![id, holder.cluster])?;
         if written == 0 {
-            let what = format!(
-                "customization lease for `{}`, which is not there",
-                holder.cluster
-            );
+            let what = format!("customization lease for `{}`, which is not there", holder.cluster);
             return Err(Refusal::conflict(what));
         }
     }
@@ -217,11 +200,7 @@ fn secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal>
     let Some(after) = change.after else {
         return Ok(());
     };
-    for key in change
-        .before
-        .into_iter()
-        .flat_map(|before| before.values.keys())
-    {
+    for key in change.before.into_iter().flat_map(|before| before.values.keys()) {
         if !after.values.contains_key(key) {
             let sql = "DELETE FROM secret WHERE object = ?1 AND key = ?2";
             conn.prepare_cached(sql)?.execute(params![id, key])?;
@@ -232,16 +211,14 @@ fn secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal>
             Stored::Kept | Stored::Loaded(_) => {}
             Stored::New(value) => {
                 let sql = "INSERT OR REPLACE INTO secret (object, key, value) VALUES (?1, ?2, ?3)";
-                conn.prepare_cached(sql)?
-                    .execute(params![id, key, value.reveal().as_bytes()])?;
+                conn.prepare_cached(sql)?.execute(params![id, key, value.reveal().as_bytes()])?;
             }
             Stored::CopyOf(from) => {
                 let sql = "INSERT OR REPLACE INTO secret (object, key, value) \
                            SELECT ?1, v.key, v.value FROM secret v \
                            JOIN secret_object o ON o.id = v.object \
                            WHERE o.namespace = ?2 AND o.name = ?3";
-                conn.prepare_cached(sql)?
-                    .execute(params![id, from.namespace, from.name])?;
+                conn.prepare_cached(sql)?.execute(params![id, from.namespace, from.name])?;
             }
         }
     }

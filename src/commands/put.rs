@@ -1,0 +1,294 @@
+//! Puts an object of any kind into a state: makes it, or makes the one that is there like it,
+//! without what is not the user's. Used by apply, patch and the words for daily jobs.
+
+use std::collections::BTreeMap;
+
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
+use crate::model::customization::Customization;
+use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use crate::model::kind::Kind;
+use crate::model::meta::Meta;
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::{Row, Table};
+use crate::model::tick::Tick;
+
+use super::edit::say;
+use super::put_secret::put_secret;
+
+/// What putting an object in came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Created,
+    /// What is worth saying of the change.
+    Configured(String),
+    Unchanged,
+}
+
+/// `merge`: labels and annotations that the new object does not name stay.
+pub fn put(
+    state: &mut State,
+    object: Object,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let (kind, key) = (object.kind(), object.key());
+    let verdict = match object {
+        Object::Pool(new) => put_pool(state, *new, merge, tick),
+        Object::Claim(new) => put_claim(state, *new, merge, tick),
+        Object::Cluster(new) => put_cluster(state, *new, merge, tick),
+        Object::Secret(new) => put_secret(state, new, merge, tick),
+        Object::Customization(new) => {
+            let keep = |old: &Customization, new: &mut Customization| {
+                new.status.clone_from(&old.status);
+                new.holder.clone_from(&old.holder);
+                old.spec != new.spec
+            };
+            Ok(document(&mut state.customizations, *new, kind, merge, tick, keep))
+        }
+        Object::ImageSet(new) => {
+            Ok(document(&mut state.image_sets, new, kind, merge, tick, |old, new| {
+                old.spec != new.spec
+            }))
+        }
+        Object::Namespace(new) => {
+            Ok(document(&mut state.namespaces, new, kind, merge, tick, |_, _| false))
+        }
+        Object::RoleBinding(new) => {
+            Ok(document(&mut state.role_bindings, new, kind, merge, tick, |old, new| {
+                (&old.role_ref, &old.subjects) != (&new.role_ref, &new.subjects)
+            }))
+        }
+        Object::Settings(new) => {
+            Ok(document(&mut state.settings, new, kind, merge, tick, |old, new| {
+                old.spec != new.spec
+            }))
+        }
+    }?;
+    match &verdict {
+        Verdict::Created => say(state, tick, kind, key, "Created", "Created"),
+        Verdict::Configured(what) => {
+            let text = if what.is_empty() { "Changed".into() } else { format!("Changed: {what}") };
+            say(state, tick, kind, key, "Configured", &text);
+        }
+        Verdict::Unchanged => {}
+    }
+    Ok(verdict)
+}
+
+pub trait HasMeta {
+    fn meta_mut(&mut self) -> &mut Meta;
+}
+
+macro_rules! has_metadata {
+    ($($kind:ty),*) => {
+        $(impl HasMeta for $kind {
+            fn meta_mut(&mut self) -> &mut Meta {
+                &mut self.metadata
+            }
+        })*
+    };
+}
+has_metadata!(
+    ClusterPool,
+    Secret,
+    Customization,
+    ClusterImageSet,
+    Namespace,
+    RoleBinding,
+    Settings
+);
+
+/// `keep` carries over what is not the user's and says whether the spec is another one.
+pub fn document<T: Row + HasMeta>(
+    table: &mut Table<T>,
+    mut new: T,
+    kind: Kind,
+    merge: bool,
+    tick: &Tick,
+    keep: impl FnOnce(&T, &mut T) -> bool,
+) -> Verdict {
+    let key = new.key();
+    let Some(at) = table.find(&key) else {
+        born(new.meta_mut(), kind, tick);
+        table.insert(new);
+        return Verdict::Created;
+    };
+    let Some(mut old) = table.get(at).cloned() else {
+        return Verdict::Unchanged;
+    };
+    let other_spec = keep(&old, &mut new);
+    inherit(old.meta_mut(), new.meta_mut(), merge, other_spec);
+    if table.update(at, |row| *row = new) {
+        Verdict::Configured(String::new())
+    } else {
+        Verdict::Unchanged
+    }
+}
+
+fn born(meta: &mut Meta, kind: Kind, tick: &Tick) {
+    let owner = format!("{}/{}/{}", kind.name(), meta.namespace, meta.name);
+    meta.uid = tick.uid("uid", &owner, tick.revision).to_string();
+    meta.creation_timestamp = Some(tick.now);
+    meta.generation = 1;
+}
+
+fn inherit(old: &Meta, new: &mut Meta, merge: bool, other_spec: bool) {
+    new.id = old.id;
+    new.uid.clone_from(&old.uid);
+    new.creation_timestamp = old.creation_timestamp;
+    new.deletion_timestamp = old.deletion_timestamp;
+    new.generation = old.generation + i64::from(other_spec);
+    if merge {
+        new.labels = merged(&old.labels, &new.labels);
+        new.annotations = merged(&old.annotations, &new.annotations);
+        if new.finalizers.is_empty() {
+            new.finalizers.clone_from(&old.finalizers);
+        }
+        if new.owner_references.is_empty() {
+            new.owner_references.clone_from(&old.owner_references);
+        }
+    }
+}
+
+fn merged(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    old.iter().chain(new).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn put_pool(
+    state: &mut State,
+    new: ClusterPool,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let old = state.pools.by_key(&new.key()).map(|old| (old.spec.size, old.spec.running_count));
+    if let Some(old) = state.pools.by_key(&new.key())
+        && old.metadata.deletion_timestamp.is_some()
+    {
+        return Err(Refusal::conflict(format!("pool `{}` is being deleted", new.metadata.name))
+            .next(format!("poolctl describe pool {}", new.metadata.name)));
+    }
+    let (size, running) = (new.spec.size, new.spec.running_count);
+    let verdict = document(&mut state.pools, new, Kind::ClusterPool, merge, tick, |old, new| {
+        new.status.clone_from(&old.status);
+        old.spec != new.spec
+    });
+    let Verdict::Configured(_) = verdict else {
+        return Ok(verdict);
+    };
+    let mut said = Vec::new();
+    if let Some((old_size, old_running)) = old {
+        if old_size != size {
+            said.push(format!("size {old_size} -> {size}"));
+        }
+        if old_running != running {
+            said.push(format!("runningCount {old_running} -> {running}"));
+        }
+    }
+    Ok(Verdict::Configured(said.join(", ")))
+}
+
+fn put_claim(
+    state: &mut State,
+    mut new: Claim,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let refuse = |why: String| Err(Refusal::conflict(format!("claim `{}`: {why}", new.name)));
+    let Some(at) = state.claims.find(&new.key()) else {
+        if let Some(cluster) = &new.cluster {
+            return refuse(format!(
+                "spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for"
+            ));
+        }
+        new.created = tick.now;
+        new.owner.clone_from(&tick.actor);
+        if let Some(body) = &mut new.body {
+            born(&mut body.metadata, Kind::ClusterClaim, tick);
+            body.metadata.creation_timestamp = None;
+        }
+        state.insert_claim(new);
+        return Ok(Verdict::Created);
+    };
+    let Some(old) = state.claims.get(at).cloned() else {
+        return Ok(Verdict::Unchanged);
+    };
+    if new.cluster.is_some() && new.cluster != old.cluster {
+        return refuse("spec.namespace is filled in by poolctl and cannot be changed".into());
+    }
+    if new.pool != old.pool && old.cluster.is_some() {
+        return refuse(format!("it has cluster {} of pool {} already", old.name, old.pool));
+    }
+    if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
+        let other_spec = (new.lifetime, &new.pool) != (old.lifetime, &old.pool)
+            || before.spec.subjects != after.spec.subjects;
+        inherit(&before.metadata, &mut after.metadata, merge, other_spec);
+        after.metadata.creation_timestamp = None;
+    }
+    let mut changed = false;
+    if new.pool != old.pool {
+        state.move_claim(at, &new.pool);
+        changed = true;
+    }
+    changed |= state.claims.update(at, |claim| {
+        claim.lifetime = new.lifetime;
+        claim.body = new.body;
+    });
+    Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+}
+
+fn put_cluster(
+    state: &mut State,
+    mut new: Cluster,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let refuse = |why: &str| Err(Refusal::conflict(format!("cluster `{}`: {why}", new.name)));
+    let Some(at) = state.cluster(&new.name) else {
+        if new.pool.is_some() {
+            return refuse(
+                "clusters of a pool are made by the pool; leave spec.clusterPoolRef out",
+            );
+        }
+        new.created = tick.now;
+        if let Some(body) = &mut new.body {
+            born(&mut body.metadata, Kind::ClusterDeployment, tick);
+            body.metadata.creation_timestamp = None;
+        }
+        state.insert_cluster(new);
+        return Ok(Verdict::Created);
+    };
+    let Some(old) = state.clusters.get(at).cloned() else {
+        return Ok(Verdict::Unchanged);
+    };
+    if new.namespace != old.namespace {
+        return refuse(&format!("the name is taken by a cluster in namespace {}", old.namespace));
+    }
+    let links = |one: &Cluster| (one.pool.clone(), one.claim.clone(), one.customization.clone());
+    if links(&new) != links(&old) {
+        return refuse("spec.clusterPoolRef is poolctl's and cannot be changed");
+    }
+    if (&new.cluster_name, &new.base_domain) != (&old.cluster_name, &old.base_domain) {
+        return refuse("spec.clusterName and spec.baseDomain cannot be changed");
+    }
+    if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
+        let other_spec = before.spec != after.spec;
+        inherit(&before.metadata, &mut after.metadata, merge, other_spec);
+        after.metadata.creation_timestamp = None;
+    }
+    let changed = state.clusters.update(at, |cluster| {
+        cluster.driver = new.driver;
+        cluster.power_wanted = new.power_wanted;
+        cluster.attempts_limit = new.attempts_limit;
+        (cluster.preserve, cluster.protected) = (new.preserve, new.protected);
+        cluster.marked = new.marked;
+        cluster.body = new.body;
+    });
+    Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+}

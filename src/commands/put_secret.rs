@@ -1,0 +1,59 @@
+//! Puts a Secret into a state: values are decoded, and compared with those that are there.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::kind::Kind;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::put::{Verdict, document};
+
+/// A Secret without any values leaves those that are there; others replace them all.
+pub fn put_secret(
+    state: &mut State,
+    mut new: Secret,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let known = state.secrets.by_key(&new.metadata.key()).map(|old| old.values.clone());
+    let known = known.unwrap_or_default();
+    new.values = if new.data.is_none() && new.string_data.is_none() {
+        known
+    } else {
+        let values = values(&new)?;
+        let keep = |(key, value): (String, SecretValue)| match known.get(&key) {
+            Some(Stored::Loaded(old)) if *old == value => (key, Stored::Loaded(value)),
+            _ => (key, Stored::New(value)),
+        };
+        values.into_iter().map(keep).collect()
+    };
+    (new.data, new.string_data) = (None, None);
+    Ok(document(&mut state.secrets, new, Kind::Secret, merge, tick, |old, new| {
+        old.values != new.values
+    }))
+}
+
+fn values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refusal> {
+    let mut all = BTreeMap::new();
+    for (key, value) in secret.data.iter().flatten() {
+        let wrong = |why: String| {
+            Refusal::invalid(format!("Secret `{}`: data.{key} is not base64", secret.metadata.name))
+                .because(why)
+                .next("put plain text under stringData")
+        };
+        let compact: String = value.reveal().split_whitespace().collect();
+        let bytes = STANDARD.decode(compact).map_err(|error| wrong(error.to_string()))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| wrong("it decodes to binary data".into()))?;
+        all.insert(key.clone(), SecretValue::new(text));
+    }
+    for (key, value) in secret.string_data.iter().flatten() {
+        all.insert(key.clone(), value.clone());
+    }
+    Ok(all)
+}
