@@ -75,6 +75,7 @@ impl Door<'_> {
         let mut state = self.store.load(scope, needs)?;
         let value = edit(&mut state, &tick)?;
         rules::invariants(&state)?;
+        self.store.load_references(&mut state)?;
         if self.pass {
             self.plan(&mut state, &tick)?;
         }

@@ -1,1 +1,15 @@
-fn main() {}
+//! One binary for all tests. A module that is not named here is not run; `architecture` checks
+//! that each file is.
+
+mod architecture;
+mod bad_input;
+mod concurrency;
+mod durability;
+mod fixture;
+mod planner;
+mod properties;
+mod readme;
+mod realworld;
+mod sandbox;
+mod transcripts;
+mod unusable_state;

@@ -51,8 +51,8 @@ impl Verb for Get {
             all.reverse();
             return events::show(context, &all);
         }
-        let mut documents = Vec::new();
-        for (at, kind) in kinds.iter().enumerate() {
+        let (mut documents, mut printed) = (Vec::new(), false);
+        for kind in &kinds {
             let whole = format.whole() || selector.is_some();
             let mut found = list(context, &store, *kind, &names, whole)?;
             if let Some(selector) = &selector {
@@ -62,8 +62,10 @@ impl Verb for Get {
                 documents.extend(found.iter().map(Object::to_wire));
                 continue;
             }
-            let gap = if at > 0 && format != Format::Name { "\n" } else { "" };
-            context.print(&format!("{gap}{}", text(context, &store, *kind, &found)?))?;
+            let text = text(context, &store, *kind, &found)?;
+            let gap = if printed && !text.is_empty() && format != Format::Name { "\n" } else { "" };
+            printed |= !text.is_empty();
+            context.print(&format!("{gap}{text}"))?;
         }
         if format.whole() {
             context.print(&output::documents(&format, documents, single)?)?;

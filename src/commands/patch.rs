@@ -32,7 +32,7 @@ pub struct Patch {
     #[arg(long = "type", value_enum, default_value = "merge")]
     how: Type,
     /// The patch, as JSON or YAML
-    #[arg(short, long = "patch", value_name = "PATCH")]
+    #[arg(short = 'p', long = "patch", value_name = "PATCH")]
     changes: String,
 }
 

@@ -56,10 +56,18 @@ pub fn scale(
                 });
                 let text =
                     format!("size {} -> {}, runningCount {} -> {}", was.0, now.0, was.1, now.1);
-                say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &text);
+                say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &sizes(was, now));
             }
             Ok(())
         })?;
     context.changed(Kind::ClusterPool, name, "scaled")?;
     passed.check()
+}
+
+/// What changed of size and runningCount.
+pub fn sizes(was: (u32, u32), now: (u32, u32)) -> String {
+    let one =
+        |name: &str, was: u32, now: u32| (was != now).then(|| format!("{name} {was} -> {now}"));
+    let both = [one("size", was.0, now.0), one("runningCount", was.1, now.1)];
+    both.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -17,6 +17,7 @@ use crate::model::table::{Row, Table};
 use crate::model::tick::Tick;
 
 use super::edit::say;
+use super::pool::sizes;
 use super::put_secret::put_secret;
 
 /// What putting an object in came to.
@@ -182,16 +183,8 @@ fn put_pool(
     let Verdict::Configured(_) = verdict else {
         return Ok(verdict);
     };
-    let mut said = Vec::new();
-    if let Some((old_size, old_running)) = old {
-        if old_size != size {
-            said.push(format!("size {old_size} -> {size}"));
-        }
-        if old_running != running {
-            said.push(format!("runningCount {old_running} -> {running}"));
-        }
-    }
-    Ok(Verdict::Configured(said.join(", ")))
+    let said = old.map(|old| sizes(old, (size, running))).unwrap_or_default();
+    Ok(Verdict::Configured(said))
 }
 
 fn put_claim(

@@ -56,6 +56,11 @@ impl<T: Row> Table<T> {
         self.index.get(key).copied()
     }
 
+    /// Whether a row of this key is or was here: then loading it again would be wrong.
+    pub fn knows(&self, key: &Key) -> bool {
+        self.find(key).is_some() || self.was_removed(key)
+    }
+
     pub fn by_key(&self, key: &Key) -> Option<&T> {
         self.get(self.find(key)?)
     }

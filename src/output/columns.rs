@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
-use crate::model::cluster::{Cluster, Phase, Power};
+use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
 use crate::model::job::Job;
@@ -109,7 +109,7 @@ fn cluster(one: &Cluster, _: &View) -> Row {
         Power::Unset => String::new(),
         power => power.wire().to_owned(),
     };
-    let attempt = if one.phase() == Phase::Broken { one.restarts } else { one.restarts + 1 };
+    let attempt = if one.stopped { one.restarts } else { one.restarts + 1 };
     vec![
         ("pool", one.pool.as_ref().map(|pool| pool.name.clone()).unwrap_or_default()),
         ("phase", one.phase().name().to_owned()),

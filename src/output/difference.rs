@@ -71,7 +71,11 @@ fn job(change: &Change<'_, Job>) -> Option<String> {
 }
 
 fn fields_of(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
-    if before == after || path.ends_with("Time") || path.ends_with("rdinal") {
+    if before == after
+        || path.ends_with("Time")
+        || path.ends_with("ordinal")
+        || path.ends_with("provisions")
+    {
         return;
     }
     if let (Value::Object(before), Value::Object(after)) = (before, after) {

@@ -16,7 +16,9 @@ use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 use crate::render::install_config::{self, Rendered};
 
-use super::customizations::{BROKEN_BY_CONFIGURATION, UNAVAILABLE, broken_by_configuration, free};
+use super::customizations::{
+    BROKEN_BY_CONFIGURATION, UNAVAILABLE, broken_by_configuration, free, write_status,
+};
 use super::version::pool_version;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
 
@@ -242,6 +244,9 @@ fn insert(
         say(state, tick, "Reserved", object, format!("Leased to cluster {name}"));
     }
     state.insert_cluster(cluster);
+    if let Some(at) = customization {
+        write_status(state, at, &batch.key, tick);
+    }
     say(state, tick, "ClusterCreated", (CLUSTER, Key::new(name, name)), message);
 }
 

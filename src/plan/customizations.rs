@@ -119,7 +119,7 @@ fn release_what_no_cluster_has(state: &mut State, at: usize) {
 }
 
 /// The customization's own status: who has it, and how its last use went.
-fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
+pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     let Some(one) = state.customizations.get(at) else {
         return;
     };

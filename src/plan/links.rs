@@ -151,7 +151,6 @@ fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
     if cluster.claim_key() != Some(claim.key()) {
         return (claim.pending, claim.running);
     }
-    // Assigned is said in the round that assigns, Claimed in the next one.
     let running = if cluster.power == Power::Running {
         ClusterRunning::Running
     } else {

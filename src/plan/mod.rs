@@ -2,7 +2,7 @@
 //! the order of the steps; each concern has a file of its own.
 
 mod assign;
-mod buckets;
+pub mod buckets;
 mod create;
 mod customizations;
 mod dependencies;
@@ -17,7 +17,6 @@ mod version;
 
 use std::rc::Rc;
 
-pub use buckets::{Buckets, sort_pool};
 pub use create::recipe;
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
@@ -59,6 +58,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
         state.act_for(Some(Rc::clone(&key)));
         expire::lifetimes(state, at, tick);
         links::sync(state, &key, tick);
+        links::conditions(state, &key, tick);
         customizations::sync(state, at, tick);
         // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
         // it is never deleted as stale in the pass that hands it over.
@@ -68,7 +68,6 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
         for cluster in state.members(&key).clusters {
             life::advance(state, cluster, tick);
         }
-        links::conditions(state, &key, tick);
         status::write(state, at, tick);
     }
     state.act_for(None);

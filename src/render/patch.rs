@@ -45,9 +45,11 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
     let Err(error) = json_patch::patch(document, std::slice::from_ref(&operation)) else {
         return Ok(());
     };
-    let source = from.filter(|from| document.pointer(from).is_none());
+    if let Some(explained) = from.and_then(|from| missing(document, &from, true)) {
+        return Err(format!("from: {explained}"));
+    }
     let needs_leaf = matches!(op, Op::Remove | Op::Replace | Op::Test);
-    match source.or(Some(path)).and_then(|path| missing(document, &path, needs_leaf)) {
+    match missing(document, &path, needs_leaf) {
         Some(explained) => Err(explained),
         None if op == Op::Test => Err("the value there is another one".into()),
         None => Err(error.to_string()),

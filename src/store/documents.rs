@@ -79,7 +79,7 @@ pub fn need<T: Document>(
     table: &mut Table<T>,
     key: &Key,
 ) -> Result<(), Refusal> {
-    if table.find(key).is_none()
+    if !table.knows(key)
         && let Some(found) = one(conn, key)?
     {
         table.load(found);

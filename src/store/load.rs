@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::model::customization::Holder;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, LocalRef};
-use crate::model::pool::ClusterPool;
+use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::documents::{self, need, one};
+use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 
 /// An object that a command edits or looks at whole, beyond what the scope loads.
@@ -78,10 +78,8 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
     clusters(conn, "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
     claims(conn, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", who, state)?;
     let members = state.members(key).clusters;
-    let listed = state.pools.by_key(key).and_then(|pool| pool.spec.inventory.clone());
-    let listed = listed.into_iter().flatten().map(|entry| entry.name);
     let held = members.iter().filter_map(|at| state.clusters.get(*at)?.customization.clone());
-    let names: HashSet<String> = listed.chain(held).collect();
+    let names: HashSet<String> = held.collect();
     let mut names: Vec<String> = names.into_iter().collect();
     names.sort_unstable();
     for name in names {
@@ -133,8 +131,8 @@ fn claims(
 }
 
 /// A customization and who holds it.
-fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.customizations.find(key).is_some() {
+pub fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.customizations.knows(key) {
         return Ok(());
     }
     let Some(mut found) = one::<crate::model::customization::Customization>(conn, key)? else {
@@ -157,33 +155,8 @@ pub fn holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, R
     Ok(found.optional()?)
 }
 
-/// What the pools in scope refer to by name: image sets, secrets without values, templates.
-fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let pools: Vec<ClusterPool> = state.pools.rows().cloned().collect();
-    for pool in pools {
-        let (spec, namespace) = (&pool.spec, &pool.metadata.namespace);
-        need(conn, &mut state.image_sets, &Key::new("", &*spec.image_set_ref.name))?;
-        let name = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
-        let template = name(&spec.install_config_secret_template_ref);
-        let secrets = [name(&spec.pull_secret_ref), pool.credentials().map(str::to_owned)];
-        for name in secrets.into_iter().flatten().chain(template.clone()) {
-            secret(conn, state, &Key::new(&**namespace, name))?;
-        }
-        if let Some(key) = template.map(|name| Key::new(&**namespace, name))
-            && !state.templates.contains_key(&key)
-            && let Some(text) = secret_value(conn, &key, "install-config.yaml")?
-        {
-            state.templates.insert(key, text);
-        }
-        if let Some(name) = name(&spec.customization_ref) {
-            customization(conn, state, &Key::new(&**namespace, name))?;
-        }
-    }
-    Ok(())
-}
-
-fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.secrets.find(key).is_some() {
+pub fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.secrets.knows(key) {
         return Ok(());
     }
     let Some(mut found) = one::<Secret>(conn, key)? else {

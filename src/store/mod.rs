@@ -7,6 +7,7 @@ mod load;
 mod lock;
 mod open;
 mod read;
+mod references;
 mod rows;
 mod write;
 

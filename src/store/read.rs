@@ -18,6 +18,7 @@ use crate::model::time::Time;
 use super::documents::{Document, all, one};
 use super::load::{self, Need};
 use super::open::Store;
+use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 use super::write::Mark;
 
@@ -51,6 +52,11 @@ impl Store {
 
     pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
         load::load(&self.conn, scope, needs)
+    }
+
+    /// Loads what the pools in the state refer to by now.
+    pub fn load_references(&self, state: &mut State) -> Result<(), Refusal> {
+        references(&self.conn, state)
     }
 
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Builds poolctl, then claims a simulated cluster and releases it, on a throw-away state.
+set -eu
+cd "$(dirname "$0")/../.."
+cargo build --quiet --release --locked
+PATH="$PWD/target/release:$PATH"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export POOLCTL_STATE="$folder/state.db"
+say() { printf '\n$ %s\n' "$*"; "$@"; }
+
+say poolctl pool create demo --fake --fake-install-duration 3s --size 2 --running-count 1
+say poolctl reconcile --wait=1m
+say poolctl claim demo my-cluster --lifetime 8h
+say poolctl kubeconfig my-cluster
+say poolctl get pool,claim,cluster
+say poolctl release my-cluster
+say poolctl status

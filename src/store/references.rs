@@ -1,0 +1,78 @@
+//! What pools refer to by name: image sets, secrets without values, templates, customizations.
+//! Loaded with the scope, and again after an edit, which may have named others.
+
+use rusqlite::Connection;
+
+use crate::model::documents::Stored;
+use crate::model::meta::{Key, LocalRef};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+
+use super::documents::need;
+use super::load::{customization, secret, secret_value};
+
+const TEMPLATE: &str = "install-config.yaml";
+
+/// Names in the order they are looked up.
+#[derive(Default)]
+struct Named {
+    image_sets: Vec<Key>,
+    secrets: Vec<Key>,
+    templates: Vec<Key>,
+    customizations: Vec<Key>,
+}
+
+/// Loads what is not there yet. What an edit removed stays removed.
+pub fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let named = named(state);
+    for key in &named.image_sets {
+        need(conn, &mut state.image_sets, key)?;
+    }
+    for key in named.secrets.iter().chain(&named.templates) {
+        secret(conn, state, key)?;
+    }
+    for key in named.templates {
+        template(conn, state, key)?;
+    }
+    for key in &named.customizations {
+        customization(conn, state, key)?;
+    }
+    Ok(())
+}
+
+fn named(state: &State) -> Named {
+    let mut named = Named::default();
+    for pool in state.pools.rows() {
+        let (spec, namespace) = (&pool.spec, pool.metadata.namespace.as_str());
+        let of = |one: &Option<LocalRef>| one.as_ref().map(|one| Key::new(namespace, &*one.name));
+        named.image_sets.push(Key::new("", &*spec.image_set_ref.name));
+        named.secrets.extend(of(&spec.pull_secret_ref));
+        named.secrets.extend(pool.credentials().map(|name| Key::new(namespace, name)));
+        named.templates.extend(of(&spec.install_config_secret_template_ref));
+        named.customizations.extend(of(&spec.customization_ref));
+        let listed = spec.inventory.iter().flatten();
+        named.customizations.extend(listed.map(|entry| Key::new(namespace, &*entry.name)));
+    }
+    named
+}
+
+/// The text of a template: as an edit has it, else as the state has it.
+fn template(conn: &Connection, state: &mut State, key: Key) -> Result<(), Refusal> {
+    let secret = state.secrets.by_key(&key);
+    match secret.and_then(|secret| secret.values.get(TEMPLATE)) {
+        Some(Stored::New(text) | Stored::Loaded(text)) => {
+            let text = text.clone();
+            state.templates.insert(key, text);
+        }
+        Some(Stored::Kept) if !state.templates.contains_key(&key) => {
+            if let Some(text) = secret_value(conn, &key, TEMPLATE)? {
+                state.templates.insert(key, text);
+            }
+        }
+        Some(Stored::Kept) => {}
+        Some(Stored::CopyOf(_)) | None => {
+            state.templates.remove(&key);
+        }
+    }
+    Ok(())
+}

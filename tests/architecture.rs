@@ -1,0 +1,160 @@
+//! The laws that can be read off the code.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const LONGEST: usize = 400;
+
+/// Who may name whom.
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("main", &["commands"]),
+    (
+        "commands",
+        &["reconcile", "plan", "rules", "render", "store", "output", "model", "world", "yaml"],
+    ),
+    ("reconcile", &["plan", "rules", "store", "drivers", "output", "model", "world", "yaml"]),
+    ("plan", &["rules", "render", "model"]),
+    ("rules", &["model"]),
+    ("render", &["model", "yaml"]),
+    ("store", &["model"]),
+    ("drivers", &["model"]),
+    ("output", &["model", "yaml"]),
+    ("world", &["model"]),
+    ("yaml", &[]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_files_are_found() {
+    assert!(
+        rust_files(&root().join("src")).len() > 50 && rust_files(&root().join("tests")).len() > 5
+    );
+}
+
+/// The room a file is in, and its text without comments.
+fn source(path: &Path) -> (String, String) {
+    let below = path.strip_prefix(root().join("src")).unwrap();
+    let first = below.components().next().unwrap().as_os_str().to_string_lossy();
+    let text = std::fs::read_to_string(path).unwrap();
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    (first.trim_end_matches(".rs").to_owned(), code.collect::<Vec<_>>().join("\n"))
+}
+
+fn names_after<'a>(code: &'a str, prefix: &str) -> BTreeSet<&'a str> {
+    let name = |rest: &'a str| {
+        let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    };
+    let mut found: BTreeSet<&str> = code.split(prefix).skip(1).map(name).collect();
+    // `use crate::{a, b::c};`
+    for group in code.split(prefix).skip(1).filter_map(|rest| rest.strip_prefix('{')) {
+        let inner = group.split('}').next().unwrap_or_default();
+        found.extend(inner.split(',').map(|one| name(one.trim())));
+    }
+    found.remove("");
+    found
+}
+
+#[test]
+fn rooms_name_only_the_rooms_they_may() {
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("src")) {
+        let (room, code) = source(&path);
+        if room == "lib" {
+            continue;
+        }
+        let allowed =
+            MAY_USE.iter().find(|(name, _)| *name == room).map_or(&[][..], |(_, all)| all);
+        for used in names_after(&code, "crate::").into_iter().chain(names_after(&code, "poolctl::"))
+        {
+            if used != room && !allowed.contains(&used) {
+                wrong.push(format!("{} names {used}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_is_one_rooms_work_is_done_there_alone() {
+    // What, and where it may be.
+    let only: [(&str, &[&str]); 8] = [
+        ("rusqlite", &["store"]),
+        ("serde_saphyr", &["yaml"]),
+        ("SystemTime::now", &["world"]),
+        ("env::var", &["world"]),
+        ("process::Command", &["drivers"]),
+        ("std::fs", &["store", "commands", "world"]),
+        ("comfy_table", &["output"]),
+        ("getrandom", &["world"]),
+    ];
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("src")) {
+        let (room, code) = source(&path);
+        for (what, rooms) in &only {
+            if code.contains(what) && !rooms.contains(&room.as_str()) {
+                wrong.push(format!("{} has {what}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are_about() {
+    let mut wrong = Vec::new();
+    for path in ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder))) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().count();
+        if lines > LONGEST {
+            wrong.push(format!("{} has {lines} lines", path.display()));
+        }
+        if !text.starts_with("//!") {
+            wrong.push(format!("{} does not say what it is about", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let main = std::fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    for path in rust_files(&root().join("tests")) {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let named = main.contains(&format!("mod {name};"));
+        assert!(named || name == "main", "{} is not named in tests/main.rs", path.display());
+    }
+}
+
+#[test]
+fn a_secret_value_cannot_be_printed() {
+    let code = std::fs::read_to_string(root().join("src/model/documents.rs")).unwrap();
+    assert!(!code.contains("Display for SecretValue"));
+    let value = poolctl::model::documents::SecretValue::new("hunter2");
+    assert!(!format!("{value:?}").contains("hunter2"));
+    // `reveal` is for those who write a value somewhere safe.
+    for path in rust_files(&root().join("src")) {
+        let (room, code) = source(&path);
+        let may = ["store", "render", "model"].contains(&room.as_str())
+            || path.ends_with("commands/credentials.rs")
+            || path.ends_with("commands/put_secret.rs");
+        assert!(may || !code.contains(".reveal()"), "{} reveals", path.display());
+    }
+}

@@ -1,0 +1,252 @@
+//! States for planner tests, written in a line: see `cases/pools.txt`.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use poolctl::model::claim::{Claim, Pending};
+use poolctl::model::cluster::{Cluster, Driver, FAKE, Power};
+use poolctl::model::condition::Condition;
+use poolctl::model::customization::{Customization, Holder};
+use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
+use poolctl::model::meta::{Key, LocalRef, Meta};
+use poolctl::model::platform::Platform;
+use poolctl::model::pool::{ClusterPool, InventoryEntry};
+use poolctl::model::state::{NameBook, State};
+use poolctl::model::tick::Tick;
+use poolctl::model::time::{Span, Time};
+use poolctl::plan;
+
+pub const NAMESPACE: &str = "default";
+const IMAGE_SET: &str = "test-image-set";
+const PULL_SECRET: &str = "test-pull-secret";
+
+/// Noon of a day.
+pub fn noon() -> Tick {
+    let now = Time(1_790_000_000_000_000);
+    Tick { now, seed: 7, actor: "test".into(), ..Tick::default() }
+}
+
+/// Every name that the fixture itself uses.
+#[derive(Default)]
+pub struct Names(BTreeSet<String>);
+
+impl NameBook for Names {
+    fn cluster_exists(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+
+    fn holder(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// What a line describes. Under the pool's scope, what belongs to other pools is left out.
+pub fn state(line: &str, whole: bool) -> (State, Names) {
+    let (mut state, mut names) = (State::default(), Names::default());
+    let parts: Vec<&str> = line.split("; ").map(str::trim).collect();
+    let absent = parts.iter().find_map(|part| part.strip_prefix("absent: ")).unwrap_or("");
+    let pool = pool(parts[0]);
+    let version = plan::pool_version(&pool);
+    dependencies(&mut state, absent);
+    if let (Some(wide), false) = (&pool.spec.customization_ref, absent.contains("wide")) {
+        state.customizations.load(customization(&wide.name, "fresh"));
+    }
+    state.pools.load(pool);
+    if whole {
+        let mut other = self::pool("size 1");
+        other.metadata.name = "other".into();
+        state.pools.load(other);
+    }
+    for part in &parts[1..] {
+        if let Some(claims) = part.strip_prefix("claims ") {
+            for (name, marks) in items(claims) {
+                let claim = claim(&name, &marks);
+                if claim.namespace == NAMESPACE || whole {
+                    state.load_claim(claim);
+                }
+            }
+        } else if let Some(all) = part.strip_prefix("cdcs ") {
+            for (name, marks) in items(all) {
+                if state.customizations.find(&Key::new(NAMESPACE, &*name)).is_none() {
+                    state.customizations.load(customization(&name, &marks));
+                }
+            }
+        } else if !part.starts_with("absent: ") {
+            for (name, marks) in items(part) {
+                let cluster = cluster(&name, &marks, &version);
+                names.0.insert(cluster.name.clone());
+                if whole || cluster.pool.as_deref().is_some_and(|pool| pool.name == "p") {
+                    state.load_cluster(cluster);
+                }
+            }
+        }
+    }
+    (state, names)
+}
+
+/// `a[x, y] b(z)` or `c1=R[x] c2=S`: names with what is in their brackets, and the letter.
+fn items(text: &str) -> Vec<(String, String)> {
+    let (mut found, mut depth, mut item) = (Vec::new(), 0, String::new());
+    for letter in text.chars().chain([' ']) {
+        match letter {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth -= 1,
+            _ => {}
+        }
+        if letter == ' ' && depth == 0 {
+            let end = item.find(['[', '(', '=']).unwrap_or(item.len());
+            if !item.is_empty() {
+                found.push((item[..end].to_owned(), item[end..].to_owned()));
+            }
+            item.clear();
+        } else {
+            item.push(letter);
+        }
+    }
+    found
+}
+
+/// The text after `word ` up to the next comma or bracket.
+fn value<'a>(marks: &'a str, word: &str) -> Option<&'a str> {
+    let start = marks.find(word)? + word.len();
+    let rest = &marks[start..];
+    Some(rest[..rest.find([',', ']', ')']).unwrap_or(rest.len())].trim().trim_matches('\''))
+}
+
+fn seconds(text: &str) -> Span {
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a duration"))
+}
+
+fn pool(text: &str) -> ClusterPool {
+    let number = |word: &str| {
+        let mut words = text.split(' ');
+        words.find(|one| *one == word)?;
+        words.next()?.parse::<u32>().ok()
+    };
+    let mut pool = ClusterPool::default();
+    let now = noon().now;
+    pool.metadata = Meta {
+        name: "p".into(),
+        namespace: NAMESPACE.into(),
+        uid: "00000000-0000-0000-0000-000000000001".into(),
+        generation: 1,
+        deletion_timestamp: text.contains("POOL DELETED").then_some(now),
+        ..Meta::default()
+    };
+    let spec = &mut pool.spec;
+    spec.size = number("size").unwrap();
+    spec.running_count = number("run").unwrap_or(0);
+    spec.max_size = number("maxSize");
+    spec.max_concurrent = number("maxConc");
+    spec.base_domain = "example.com".into();
+    spec.image_set_ref = LocalRef::to(IMAGE_SET);
+    spec.pull_secret_ref = Some(LocalRef::to(PULL_SECRET));
+    spec.platform = Platform::named("aws").unwrap();
+    spec.annotations.insert(FAKE.into(), "true".into());
+    spec.customization_ref = text.contains("customizationRef wide").then(|| LocalRef::to("wide"));
+    spec.inventory = value(text, "inv[").map(|_| {
+        let listed = &text[text.find("inv[").unwrap() + 4..];
+        let listed = &listed[..listed.find(']').unwrap()];
+        let entry = |name: &str| InventoryEntry { kind: String::new(), name: name.into() };
+        listed.split(',').map(entry).collect()
+    });
+    pool
+}
+
+fn dependencies(state: &mut State, absent: &str) {
+    if !absent.contains("imageset") {
+        let metadata = Meta { name: IMAGE_SET.into(), ..Meta::default() };
+        state.image_sets.load(ClusterImageSet { metadata, ..ClusterImageSet::default() });
+    }
+    if !absent.contains("pull") {
+        let metadata =
+            Meta { name: PULL_SECRET.into(), namespace: NAMESPACE.into(), ..Meta::default() };
+        let values = [(".dockerconfigjson".to_owned(), Stored::Kept)].into();
+        state.secrets.load(Secret { metadata, values, ..Secret::default() });
+    }
+}
+
+fn cluster(name: &str, marks: &str, version: &str) -> Cluster {
+    let tick = noon();
+    let age = value(marks, "age ").map(seconds).unwrap_or_default();
+    let created = Time(tick.now.0 - Span::hours(6).0 - age.0);
+    let kind = marks.trim_start_matches('=').chars().next().unwrap();
+    let installed = matches!(kind, 'S' | 'R').then_some(created);
+    let (power, power_wanted) = match kind {
+        'R' => (Power::Running, Power::Running),
+        'S' => (Power::Hibernating, Power::Hibernating),
+        _ => (Power::Unset, Power::Unset),
+    };
+    let pool = match value(marks, "pool ") {
+        Some("none") => None,
+        Some(other) => Some(Rc::new(Key::new(NAMESPACE, other))),
+        None => Some(Rc::new(Key::new(NAMESPACE, "p"))),
+    };
+    let claim = value(marks, "claimed:").map(str::to_owned);
+    let marked =
+        |word: &str| marks.trim_end_matches(']').split([',', '[']).any(|one| one.trim() == word);
+    Cluster {
+        name: name.into(),
+        namespace: name.into(),
+        created,
+        driver: Driver::Fake,
+        pool,
+        claimed_at: claim.as_ref().map(|_| created),
+        claim,
+        customization: value(marks, "cdc ").map(str::to_owned),
+        version: Some(value(marks, "ver ").unwrap_or(version).into()),
+        cluster_name: name.into(),
+        base_domain: "example.com".into(),
+        power_wanted,
+        power,
+        power_since: installed,
+        started_at: Some(created),
+        installed_at: installed,
+        stopped: kind == 'B',
+        failed_at: (kind == 'B').then_some(created),
+        marked: marked("marked"),
+        deleting: marked("deleting").then_some(created),
+        ..Cluster::default()
+    }
+}
+
+fn claim(name: &str, marks: &str) -> Claim {
+    let age = value(marks, "age ").map(seconds).unwrap_or_default();
+    let elsewhere = marks.contains("other namespace");
+    Claim {
+        name: name.into(),
+        namespace: if elsewhere { "elsewhere" } else { NAMESPACE }.into(),
+        created: Time(noon().now.0 - age.0),
+        pool: "p".into(),
+        pending: Pending::Initialized,
+        ..Claim::default()
+    }
+}
+
+fn customization(name: &str, marks: &str) -> Customization {
+    let mut one = Customization::default();
+    let tick = noon();
+    one.metadata = Meta {
+        name: name.into(),
+        namespace: NAMESPACE.into(),
+        generation: 1,
+        deletion_timestamp: marks.contains("being deleted").then_some(tick.now),
+        ..Meta::default()
+    };
+    let pool = value(marks, "pool ").map(|pool| Key::new(NAMESPACE, pool));
+    if marks.contains("Reserved") {
+        let cluster = value(marks, "->").unwrap_or("").to_owned();
+        one.holder = Some(Holder { cluster, pool: pool.clone() });
+    }
+    // The old status is what was written last, right or wrong.
+    one.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);
+    one.status.cluster_pool_ref = pool.map(|pool| LocalRef::to(pool.name));
+    for (reason, status) in [("Succeeded", "True"), ("BrokenByCloud", "False")] {
+        if let Some(ago) = value(marks, &format!("{reason} ")) {
+            let at = Time(tick.now.0 - seconds(ago.trim_end_matches(" ago")).0);
+            let condition = Condition::new("ApplySucceeded", status, reason, "").at(at);
+            one.status.conditions.push(condition);
+        }
+    }
+    one
+}

@@ -1,0 +1,106 @@
+//! Manifests as production has them: listed and missing customizations, one in two pools, nulls,
+//! stale statuses, RBAC in between. In the shape of a public CI fleet's; where the originals lie
+//! beside the checkout, they are applied too.
+
+use std::path::Path;
+
+use crate::sandbox::Sandbox;
+
+const NAMESPACE: &str = "openstack-k8s-operators-cluster-pool";
+
+/// Everything that the manifests refer to and do not bring.
+const SUPPLIED: &str = r#"
+apiVersion: hive.openshift.io/v1
+kind: ClusterImageSet
+metadata: {name: ocp-release-4.18.30-x86-64-for-4.18.0-0-to-4.19.0-0}
+spec: {releaseImage: "example.com/ocp:4.18.30"}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterImageSet
+metadata: {name: ocp-release-4.20.28-multi-for-4.20.0-0-to-4.21.0-0}
+spec: {releaseImage: "example.com/ocp:4.20.28"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: pull-secret, namespace: openstack-k8s-operators-cluster-pool}
+stringData: {.dockerconfigjson: "{}"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: openstack-operators-vexxhost-hive-creds, namespace: openstack-k8s-operators-cluster-pool}
+stringData: {clouds.yaml: "clouds: {}"}
+"#;
+
+const SIMULATED: &str = r#"{"spec": {"annotations": {"hive.openshift.io/fake-cluster": "true"}}}"#;
+
+#[test]
+fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/realworld");
+    if !folder.is_dir() {
+        println!("SKIP: the production manifests do not lie beside this checkout");
+        return;
+    }
+    let folder = folder.display().to_string();
+    let sandbox = Sandbox::new();
+    let first = sandbox.run(&["apply", "-f", &folder]);
+    assert_eq!(first.code, 0, "{}", first.err);
+    assert!(first.err.contains("ClusterRoleBinding"), "{}", first.err);
+    assert!(first.out.lines().all(|line| line.ends_with(" created")), "{}", first.out);
+    let second = sandbox.ok(&["apply", "-f", &folder]);
+    assert_eq!(second.lines().count(), first.out.lines().count());
+    assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
+
+    let message = |pool: &str, kind: &str| {
+        let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].message}}");
+        sandbox.ok(&["get", "pool", pool, "-n", NAMESPACE, "-o", &path])
+    };
+    let lacks = message("oko-op-09", "MissingDependencies");
+    for what in ["cluster image set: ", "pull secret: ", "credentials secret: "] {
+        assert!(lacks.contains(what), "{lacks}");
+    }
+
+    let supplied = sandbox.file("supplied.yaml", SUPPLIED);
+    sandbox.ok(&["apply", "-f", &supplied]);
+    for pool in ["oko-op-08", "oko-op-09"] {
+        sandbox.ok(&["patch", "pool", pool, "-n", NAMESPACE, "-p", SIMULATED]);
+    }
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+
+    let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} \
+                {.spec.clusterPoolRef.clusterDeploymentCustomization.name} {.spec.clusterName}{\"\\n\"}{end}";
+    let clusters = sandbox.ok(&["get", "cluster", "-n", NAMESPACE, "-o", path]);
+    let mut lines: Vec<&str> = clusters.lines().collect();
+    lines.sort_unstable();
+    let prefix = "openstack-k8s-operators-cdc-vexx";
+    let expected = [
+        format!("oko-op-08 {prefix}-01 oko-01"),
+        format!("oko-op-08 {prefix}-02 oko-02"),
+        format!("oko-op-08 {prefix}-05 oko-05"),
+        format!("oko-op-09 {prefix}-20 oko-20"),
+    ];
+    assert_eq!(lines, expected);
+
+    let missing =
+        ["03", "04", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "23"];
+    let missing: Vec<String> = missing.iter().map(|one| format!("{prefix}-{one}")).collect();
+    let valid: serde_json::Value =
+        serde_json::from_str(&message("oko-op-08", "InventoryValid")).unwrap();
+    assert_eq!(valid["Missing"], serde_json::json!(missing));
+    assert_eq!(message("oko-op-09", "InventoryValid"), "");
+
+    for (cluster, api, ingress) in [
+        ("oko-01", "38.129.56.44", "38.129.56.195"),
+        ("oko-02", "38.129.56.12", "38.129.56.77"),
+        ("oko-05", "38.102.83.34", "38.102.83.42"),
+        ("oko-20", "38.102.83.71", "38.102.83.228"),
+    ] {
+        let grep =
+            format!("cat $(grep -lr 'name: {cluster}$' {}/clusters)", sandbox.path().display());
+        let config = sandbox.shell(&grep).out;
+        for part in
+            [format!("apiFloatingIP: \"{api}\""), format!("ingressFloatingIP: \"{ingress}\"")]
+        {
+            assert!(config.contains(&part), "{cluster}: {config}");
+        }
+    }
+}
