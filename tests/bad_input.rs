@@ -1,1 +1,237 @@
-//! todo
+//! What users get wrong: a clear message, the right exit code, and a state that is what it was.
+
+use crate::sandbox::{Sandbox, is_root};
+
+const POOL: &str = "apiVersion: hive.openshift.io/v1
+kind: ClusterPool
+metadata: {name: lab}
+spec:
+  size: 1
+  baseDomain: example.com
+  imageSetRef: {name: x}
+  platform: {none: {}}
+";
+
+fn pool(change: &str) -> String {
+    format!("{POOL}{change}")
+}
+
+/// A manifest, the exit code, and what the message says.
+fn manifests() -> Vec<(String, i32, &'static str)> {
+    let bomb = || {
+        let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+        for at in 1..9 {
+            let aliases = vec![format!("*a{}", at - 1); 9].join(",");
+            bomb = format!("{bomb}a{at}: &a{at} [{aliases}]\n");
+        }
+        bomb
+    };
+    vec![
+        (pool("  inventroy: []\n"), 1, "bad.yaml:9:3: unknown field `spec.inventroy`, did you mean `inventory`?"),
+        (POOL.replace("size: 1", "size: three"), 1, "bad.yaml:5:9: `spec.size` is a string \"three\", not a whole number"),
+        (POOL.replace("size: 1", "size: -1"), 1, "bad.yaml:5:9: `spec.size`: -1 is less than 0"),
+        (POOL.replace("size: 1", "size: 99999999999"), 1, "is more than"),
+        (POOL.replace("  size: 1\n", ""), 1, "`spec.size` is missing"),
+        (pool("  size: 2\n"), 1, "bad.yaml:9:3: duplicate mapping key: size"),
+        (pool("  inventory: []\n"), 1, "spec.inventory is empty"),
+        (pool("  inventory: {ClusterDeploymentCustomizations: []}\n"), 1, "spec.inventory is empty"),
+        (pool("  inventory: [{name: a}, {name: a}]\n"), 1, "lists `a` twice"),
+        (POOL.replace("name: lab", "name: ../x"), 1, "`../x` is not usable"),
+        (POOL.replace("name: lab", &format!("name: {}", "a".repeat(64))), 1, "it has 64 characters, and 63 are the most"),
+        (POOL.replace("none: {}", "none: {}, aws: {region: x}"), 1, "exactly one platform; it has aws, none"),
+        (POOL.replace("none: {}", "nome: {}"), 1, "did you mean `none`?"),
+        (POOL.replace("example.com", "exa mple"), 1, "is not a domain"),
+        (pool("  labels: {version: 4.18}\n"), 1, "not a string; write it in quotes"),
+        (pool("  hibernateAfter: soon\n"), 1, "`soon` is not a duration like"),
+        (POOL.replace("kind: ClusterPool\n", ""), 1, "needs `apiVersion` and `kind`"),
+        ("just text".into(), 1, "the document is not an object"),
+        ("a: [".into(), 1, "unclosed bracket"),
+        ("\t- x: y: z".into(), 1, "bad.yaml:1:"),
+        ("[".repeat(100_000), 1, "nested too deeply"),
+        (bomb(), 1, "aliases expand"),
+        ("x".repeat(2 << 20), 1, "more than 1048576 bytes"),
+        (String::new(), 1, "there is nothing to apply"),
+        ("apiVersion: hive.openshift.io/v1\nkind: ClusterClaim\nmetadata: {name: c}\nspec: {clusterPoolName: ready, namespace: mine}\n".into(),
+         4, "is filled in by poolctl"),
+        ("apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: c}\nspec: {installConfigPatches: [{op: set, path: /a}]}\n".into(),
+         1, "`set` is none of add, remove"),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '%%'}\n".into(), 1, "data.a is not base64"),
+    ]
+}
+
+#[test]
+fn bad_manifests_are_refused_and_nothing_happens() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("ready", 1);
+    let before = sandbox.objects();
+    for (text, code, says) in manifests() {
+        let path = sandbox.file("bad.yaml", &text);
+        let ran = sandbox.run(&["apply", "-f", &path]);
+        let shown: String = text.chars().take(300).collect();
+        assert_eq!(ran.code, code, "{shown}\n{}", ran.err);
+        assert!(ran.err.contains(says), "{shown}\n{}\nnot: {says}", ran.err);
+        assert!(ran.err.len() < 2000, "{}", ran.err);
+    }
+    assert_eq!(sandbox.objects(), before);
+}
+
+#[test]
+fn one_bad_document_keeps_the_good_ones_out_too() {
+    let sandbox = Sandbox::new();
+    let text = format!("{POOL}---\n{}", POOL.replace("size: 1", "size: x").replace("lab", "other"));
+    let path = sandbox.file("two.yaml", &text);
+    let ran = sandbox.run(&["apply", "-f", &path]);
+    assert!(ran.err.contains("two.yaml:14:9: `spec.size`"), "{}", ran.err);
+    assert!(!sandbox.state().exists());
+    // What is not known can be left out when asked.
+    let path = sandbox.file("lenient.yaml", &format!("{POOL}  colour: red\n"));
+    let ran = sandbox.run(&["apply", "--lenient", "-f", &path]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("unknown field `spec.colour`; left out"), "{}", ran.err);
+}
+
+#[test]
+fn bad_commands_are_refused_and_nothing_happens() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("ready", 1);
+    sandbox.ok(&["claim", "ready", "mine", "-q"]);
+    let before = sandbox.objects();
+    let long = "a".repeat(64);
+    let cases: Vec<(Vec<&str>, i32, &str)> = vec![
+        (vec!["claim", "raedy"], 3, "did you mean `ready`?"),
+        (
+            vec!["claim", "nothing-like-it"],
+            3,
+            "there is no clusterpool `nothing-like-it` in namespace `default`",
+        ),
+        (vec!["claim", "ready", "-n", "other"], 3, "poolctl get clusterpool ready -n default"),
+        (vec!["claim", "ready", "mine"], 4, "there is a claim `mine` already"),
+        (vec!["claim", "ready", "../x"], 2, "`../x` is not usable"),
+        (vec!["claim", "ready", "--lifetime", "soon"], 2, "is not a duration like"),
+        (vec!["pool", "create", &long, "--fake"], 2, "63 are the most"),
+        (vec!["pool", "create", "ready", "--fake"], 4, "there is a pool `ready` already"),
+        (vec!["pool", "create", "x", "--fake", "--size=-1"], 2, "invalid value '-1'"),
+        (
+            vec!["pool", "create", "x", "--fake", "--platform", "openstck"],
+            2,
+            "did you mean `openstack`?",
+        ),
+        (vec!["pool", "create", "x"], 2, "--base-domain"),
+        (vec!["pool", "scale", "ready"], 2, "--size"),
+        (vec!["scale", "claim", "mine", "--replicas", "2"], 2, "only pools can be scaled"),
+        (vec!["get", "poool"], 2, "did you mean `pool`?"),
+        (vec!["get", "pool", "reedy"], 3, "did you mean `ready`?"),
+        (vec!["get", "pool", "-o", "xml"], 2, "jsonpath"),
+        (vec!["get", "pool", "-o", "jsonpath={.a"], 2, "a `{` is not closed"),
+        (vec!["get", "pool", "-l", "a b"], 2, "is not a label selector"),
+        (vec!["describe", "claim"], 2, "needs a kind and a name"),
+        (vec!["release", "mien"], 3, "did you mean `mine`?"),
+        (vec!["patch", "pool", "ready", "-p", "{"], 2, "the patch cannot be read"),
+        (
+            vec!["patch", "pool", "ready", "-p", "{\"spec\": {\"sise\": 2}}"],
+            1,
+            "did you mean `size`?",
+        ),
+        (
+            vec!["patch", "pool", "ready", "-p", "{\"metadata\": {\"name\": \"x\"}}"],
+            4,
+            "cannot be changed",
+        ),
+        (
+            vec![
+                "patch",
+                "pool",
+                "ready",
+                "--type",
+                "json",
+                "-p",
+                "[{\"op\": \"remove\", \"path\": \"/spec/nope\"}]",
+            ],
+            1,
+            "does not apply",
+        ),
+        (vec!["patch", "cluster", "x", "-p", "{}"], 3, "there is no cluster `x`"),
+        (vec!["kubeconfig", "nobody"], 3, "there is no claim and no cluster `nobody`"),
+        (vec!["job", "show", "nobody"], 3, "there is no job `nobody`"),
+        (vec!["apply", "-f", "nowhere.yaml"], 3, "`nowhere.yaml` cannot be read"),
+        (vec!["--namespace", "../x", "get", "pool"], 2, "`../x` is not usable as a namespace"),
+        (vec!["reconcile", "--pool", "x"], 3, "there is no clusterpool `x`"),
+        (vec!["reconcile", "--wait=never"], 2, "is not a duration like"),
+    ];
+    for (arguments, code, says) in cases {
+        let ran = sandbox.run(&arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(says), "{arguments:?}: {}\nnot: {says}", ran.err);
+    }
+    assert_eq!(sandbox.objects(), before);
+}
+
+#[test]
+fn a_claimed_cluster_is_not_destroyed_without_a_word() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "mine", "-q"]);
+    let path = "jsonpath={.spec.namespace}";
+    let cluster = sandbox.ok(&["get", "claim", "mine", "-o", path]);
+    let ran = sandbox.run(&["delete", "cluster", &cluster]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains(&format!("next: poolctl delete cluster {cluster} -y")), "{}", ran.err);
+    sandbox.ok(&["delete", "cluster", &cluster, "-y"]);
+    let state = sandbox.ok(&["get", "claim", "mine"]);
+    assert!(state.contains("ClusterDeleting"), "{state}");
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert!(sandbox.ok(&["get", "claim", "mine"]).contains("ClusterDeleted"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 40);
+    for command in ["get cluster", "get cluster -o yaml", "events", "describe pool lab", "--help"] {
+        let script = format!("{{ poolctl {command}; echo $? >&2; }} | head -1");
+        let ran = sandbox.shell(&script);
+        assert_eq!(ran.err, "0\n", "{command}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_denied() {
+    let sandbox = Sandbox::new();
+    let script = "mkdir $HOME/closed $HOME/empty; chmod 0 $HOME/closed";
+    sandbox.shell(script);
+    let closed = format!("{}/closed", sandbox.path().display());
+    if is_root() {
+        // Root reads everything; somebody else does not.
+        if !crate::sandbox::has("setpriv") {
+            return;
+        }
+        sandbox.shell("chmod 755 $HOME; chmod -R go+rX $HOME");
+        let other = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let ran = sandbox.shell(&format!("chmod 0 {closed}; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p; {other} $HOME/p apply -f {closed}"));
+        assert_eq!(ran.code, 9, "{}", ran.err);
+    } else {
+        let ran = sandbox.run(&["apply", "-f", &closed]);
+        assert_eq!(ran.code, 9, "{}", ran.err);
+    }
+    let empty = format!("{}/empty", sandbox.path().display());
+    let ran = sandbox.run(&["apply", "-f", &empty]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+}
+
+#[test]
+fn hostile_strings_do_not_reach_the_terminal() {
+    let sandbox = Sandbox::new();
+    let text = POOL.replace(
+        "metadata: {name: lab}",
+        "metadata: {name: lab, annotations: {note: \"\\e]0;owned\\a\\u202e\\n x\"}}",
+    );
+    let path = sandbox.file("hostile.yaml", &text);
+    sandbox.ok(&["apply", "-f", &path]);
+    sandbox.run(&["claim", "lab", "c", "--reason", "\u{1b}[31m"]);
+    for command in ["get pool", "describe pool lab", "describe claim c", "events", "status", "plan"]
+    {
+        let ran = sandbox.shell(&format!("poolctl {command}"));
+        let all = ran.out + &ran.err;
+        assert!(!all.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{command}: {all:?}");
+    }
+}

@@ -1,1 +1,87 @@
-//! todo
+//! Many at once: nothing is held twice, nobody is turned away.
+
+use std::collections::BTreeSet;
+
+use crate::sandbox::Sandbox;
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn fifty_claims_at_once_get_fifty_clusters() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 50);
+    let all: Vec<Vec<String>> = (0..50).map(|at| words(&format!("claim lab c{at} -q"))).collect();
+    for ran in sandbox.together(&all) {
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    }
+    let path = "jsonpath={range .items[*]}{.spec.namespace}{\"\\n\"}{end}";
+    let clusters = sandbox.ok(&["get", "claim", "-o", path]);
+    let different: BTreeSet<&str> = clusters.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!((clusters.lines().count(), different.len()), (50, 50), "{clusters}");
+    // Both ends of each link agree.
+    let path =
+        "jsonpath={range .items[*]}{.spec.clusterPoolRef.claimName} {.metadata.name}{\"\\n\"}{end}";
+    let from_clusters = sandbox.ok(&["get", "cluster", "-o", path]);
+    let path = "jsonpath={range .items[*]}{.metadata.name} {.spec.namespace}{\"\\n\"}{end}";
+    let from_claims = sandbox.ok(&["get", "claim", "-o", path]);
+    let held = |text: &str| -> BTreeSet<String> {
+        text.lines().filter(|line| line.starts_with('c')).map(str::to_owned).collect()
+    };
+    assert_eq!(held(&from_clusters), held(&from_claims));
+}
+
+#[test]
+fn a_state_that_many_open_for_the_first_time_is_one_state() {
+    let sandbox = Sandbox::new();
+    let all: Vec<Vec<String>> =
+        (0..30).map(|at| words(&format!("pool create p{at} --fake --size 1 -q"))).collect();
+    for ran in sandbox.together(&all) {
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    }
+    assert_eq!(sandbox.ok(&["get", "pool", "-o", "name"]).lines().count(), 30);
+    let left: Vec<_> =
+        std::fs::read_dir(sandbox.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".state.db")), "{left:?}");
+}
+
+#[test]
+fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 20);
+    for at in 0..10 {
+        sandbox.ok(&["claim", "lab", &format!("old{at}"), "-q"]);
+    }
+    let claims = (0..20).map(|at| words(&format!("claim lab new{at} -q")));
+    let releases = (0..10).map(|at| words(&format!("release old{at} -q")));
+    let passes = (0..10).map(|_| words("reconcile -q"));
+    let all: Vec<Vec<String>> = claims.chain(releases).chain(passes).collect();
+    for (ran, arguments) in sandbox.together(&all).into_iter().zip(&all) {
+        assert_eq!(ran.code, 0, "{arguments:?}: {}{}", ran.out, ran.err);
+    }
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let path = "jsonpath={range .items[*]}{.spec.namespace}{\"\\n\"}{end}";
+    let clusters = sandbox.ok(&["get", "claim", "-o", path]);
+    let different: BTreeSet<&str> = clusters.lines().collect();
+    assert_eq!((clusters.lines().count(), different.len()), (20, 20), "{clusters}");
+    assert_eq!(sandbox.run(&["plan", "-q"]).code, 0);
+}
+
+#[test]
+fn two_passes_do_not_overlap() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake"]);
+    let lock = format!("{}.pass", sandbox.state().display());
+    let held =
+        |command: &str| sandbox.shell(&format!("touch {lock}; flock {lock} sh -c '{command}'"));
+    if !crate::sandbox::has("flock") {
+        return;
+    }
+    let ran = held("poolctl reconcile");
+    assert_eq!(ran.code, 0);
+    assert!(ran.err.contains("another pass is running"), "{}", ran.err);
+    assert_eq!(held("poolctl reconcile --strict").code, 7);
+    // A claim never waits for a pass.
+    assert_eq!(held("poolctl claim lab -q").code, 0);
+}

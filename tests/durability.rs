@@ -1,1 +1,143 @@
-//! todo
+//! Full disks, kills at any system call, and the number of fsyncs.
+
+use crate::sandbox::{Sandbox, has};
+
+/// A disk that ends at `blocks` of 512 bytes per file: writes beyond it fail.
+fn on_full_disk(sandbox: &Sandbox, blocks: u64, command: &str) -> crate::sandbox::Ran {
+    sandbox.shell(&format!("trap '' XFSZ; ulimit -f {blocks}; poolctl {command}"))
+}
+
+#[test]
+fn a_full_disk_is_said_and_nothing_is_changed() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 2);
+    let before = sandbox.objects();
+    let log = std::fs::metadata(format!("{}-wal", sandbox.state().display())).unwrap().len();
+    let mut refused = 0;
+    for beyond in 0..4 {
+        let blocks = log / 512 + beyond;
+        let ran = on_full_disk(&sandbox, blocks, "claim lab c -q");
+        if ran.code != 0 {
+            refused += 1;
+            assert_eq!(ran.code, 8, "{}", ran.err);
+            assert!(ran.err.contains("nothing was changed"), "{}", ran.err);
+            assert_eq!(sandbox.objects(), before);
+        }
+    }
+    assert!(refused > 0, "the fault never fired");
+    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    // Making a state needs room as well.
+    let empty = Sandbox::new();
+    for blocks in [0, 1, 8, 20] {
+        let ran = on_full_disk(&empty, blocks, "pool create lab --fake");
+        assert_eq!(ran.code, 8, "{blocks}: {}", ran.err);
+        assert!(!empty.state().exists(), "{blocks}");
+    }
+}
+
+/// Runs a command under strace and returns what it traced.
+fn trace(sandbox: &Sandbox, options: &str, command: &str) -> (i32, String) {
+    let file = format!("{}/trace", sandbox.path().display());
+    let ran = sandbox.shell(&format!("strace -f -qq -o {file} {options} poolctl {command}"));
+    (ran.code, std::fs::read_to_string(file).unwrap_or_default())
+}
+
+fn fsyncs(sandbox: &Sandbox, command: &str) -> usize {
+    let (code, text) = trace(sandbox, "-e trace=fsync,fdatasync,msync,sync_file_range", command);
+    assert!([0, 10].contains(&code), "{command}: {code}");
+    text.lines().filter(|line| line.contains("sync(")).count()
+}
+
+/// When the state and its log were last written, and how large they are.
+fn written(sandbox: &Sandbox) -> Vec<(std::time::SystemTime, u64)> {
+    let state = sandbox.state().display().to_string();
+    let of = |path: String| {
+        let meta = std::fs::metadata(path).unwrap();
+        (meta.modified().unwrap(), meta.len())
+    };
+    vec![of(format!("{state}-wal")), of(state)]
+}
+
+#[test]
+fn reading_and_idling_write_nothing_and_a_change_syncs_twice() {
+    if !has("strace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 10);
+    let before = written(&sandbox);
+    for command in
+        ["get pool", "get cluster -o yaml", "describe pool lab", "status", "plan", "reconcile"]
+    {
+        assert_eq!(fsyncs(&sandbox, command), 0, "{command}");
+        // SQLite rebuilds its index of the log in memory it shares; the state and its log stay.
+        assert_eq!(written(&sandbox), before, "{command}");
+    }
+    let mut counts: Vec<usize> =
+        (0..9).map(|at| fsyncs(&sandbox, &format!("claim lab c{at} -q"))).collect();
+    counts.sort_unstable();
+    assert!(counts[4] <= 2, "median of {counts:?}");
+    assert!(counts[8] <= 5, "most of {counts:?}");
+}
+
+#[test]
+fn the_log_does_not_grow_for_ever() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let log = || {
+        std::fs::metadata(format!("{}-wal", sandbox.state().display())).map_or(0, |meta| meta.len())
+    };
+    let mut largest = 0;
+    for at in 0..40 {
+        sandbox.ok(&["pool", "scale", "lab", "--size", &(at % 7 + 1).to_string(), "-q"]);
+        largest = largest.max(log());
+    }
+    assert!(largest < 1 << 20, "{largest}");
+}
+
+/// A claim killed at each of its system calls that change anything: it happened or it did not.
+#[test]
+fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for call in ["pwrite64", "fdatasync", "fsync", "ftruncate", "openat", "fcntl", "flock", "write"]
+    {
+        for at in 1..60 {
+            let sandbox = Sandbox::new();
+            sandbox.ready_pool("lab", 1);
+            let options = format!("-e trace={call} -e inject={call}:signal=KILL:when={at}");
+            let (code, _) = trace(&sandbox, &options, "claim lab c -q");
+            if code == 0 {
+                // Fewer calls than that: the sweep of this one is done.
+                break;
+            }
+            assert_eq!(code, 137, "{call} {at}");
+            fired += 1;
+            sandbox.ok(&["reconcile", "-q"]);
+            let claims = sandbox.ok(&[
+                "get",
+                "claim",
+                "-o",
+                "jsonpath={range .items[*]}{.spec.namespace}{end}",
+            ]);
+            let clusters = sandbox.ok(&[
+                "get",
+                "cluster",
+                "-o",
+                "jsonpath={range .items[*]}{.spec.clusterPoolRef.claimName}{end}",
+            ]);
+            assert_eq!(claims.is_empty(), clusters.is_empty(), "{call} {at}: {claims} {clusters}");
+            let again = sandbox.run(&["claim", "lab", "c", "-q"]);
+            assert_eq!(
+                again.code,
+                if claims.is_empty() { 0 } else { 4 },
+                "{call} {at}: {}",
+                again.err
+            );
+            assert_eq!(sandbox.run(&["plan", "-q"]).code, 0, "{call} {at}");
+        }
+    }
+    assert!(fired > 20, "{fired}");
+}

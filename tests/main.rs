@@ -4,6 +4,7 @@
 mod architecture;
 mod bad_input;
 mod concurrency;
+mod constraints;
 mod durability;
 mod fixture;
 mod planner;

@@ -54,8 +54,6 @@ pub fn scale(
                     (pool.spec.size, pool.spec.running_count) = now;
                     pool.metadata.generation += 1;
                 });
-                let text =
-                    format!("size {} -> {}, runningCount {} -> {}", was.0, now.0, was.1, now.1);
                 say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &sizes(was, now));
             }
             Ok(())
