@@ -115,11 +115,8 @@ fn secret_values_are_in_one_table() {
         let mut found = 0;
         while let Some(row) = rows.next().unwrap() {
             for at in 0..columns {
-                let bytes = match row.get_ref(at).unwrap() {
-                    rusqlite::types::ValueRef::Text(bytes)
-                    | rusqlite::types::ValueRef::Blob(bytes) => bytes,
-                    _ => continue,
-                };
+                let value = row.get_ref(at).unwrap();
+                let Ok(bytes) = value.as_blob().or_else(|_| value.as_bytes()) else { continue };
                 found += usize::from(bytes.windows(6).any(|part| part == b"CANARY"));
             }
         }

@@ -1,6 +1,8 @@
 //! One binary for all tests. A module that is not named here is not run; `architecture` checks
 //! that each file is.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod architecture;
 mod bad_input;
 mod concurrency;

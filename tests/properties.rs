@@ -178,8 +178,8 @@ fn play(line: &str, steps: &[Step]) {
         plan::absorb(&mut state, done, &tick);
         plan::settle(&mut state, &tick, &Names::default()).unwrap();
     }
-    let live = state.jobs.rows().filter(|job| job.ended.is_none()).count();
-    assert_eq!(live, 0, "never steady");
+    let running = state.jobs.rows().filter(|job| job.ended.is_none()).count();
+    assert_eq!(running, 0, "never steady");
     let waiting = state.claims.rows().filter(|claim| claim.waits()).count();
     let limited = line.contains("inv[");
     assert!(limited || waiting == 0, "{waiting} claims wait for ever");

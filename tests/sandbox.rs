@@ -31,11 +31,6 @@ impl Sandbox {
         Self { folder, variables }
     }
 
-    /// The real clock runs.
-    pub fn real() -> Self {
-        Self { variables: Vec::new(), ..Self::new() }
-    }
-
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
