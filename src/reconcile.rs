@@ -145,6 +145,9 @@ impl Door<'_> {
     /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
     /// write a difference; whoever was faster makes it plan again.
     pub fn pass(&self, scope: &Scope) -> Result<Passed, Refusal> {
+        if *scope == Scope::Whole {
+            self.prune()?;
+        }
         for _ in 0..TRIES {
             let (planned, revision, mark) = self.plan_only(scope)?;
             if planned.is_unchanged() {
@@ -157,6 +160,20 @@ impl Door<'_> {
             }
         }
         self.pool_by_pool(scope)
+    }
+
+    fn prune(&self) -> Result<(), Refusal> {
+        let now = self.tick()?.0.now;
+        if !self.store.wants_pruning(now)? {
+            return Ok(());
+        }
+        let _lock = Lock::to_write(self.store.path())?;
+        self.store.begin_write()?;
+        let pruned = self.store.prune(now).and_then(|()| self.store.commit());
+        if pruned.is_err() {
+            self.store.rollback();
+        }
+        pruned
     }
 
     /// What a pass would do.

@@ -166,3 +166,34 @@ impl World {
         std::thread::sleep(Duration::from_micros(left.0.unsigned_abs()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = Span::hours(1).0;
+
+    fn clocks(wall: i64, since_boot: i64) -> Clocks {
+        Clocks { wall: Time(wall), boot: "this".into(), since_boot }
+    }
+
+    #[test]
+    fn a_clock_that_was_moved_is_not_believed() {
+        let world = World::new().unwrap();
+        let then = clocks(100 * HOUR, 5 * HOUR);
+        let tick = |wall, since_boot| {
+            let tick = world.tick(Time(100 * HOUR), &then, &clocks(wall, since_boot), 1);
+            (tick.now.0 / HOUR, tick.jumped)
+        };
+        // An hour passed on both clocks, however long nobody wrote.
+        assert_eq!(tick(101 * HOUR, 6 * HOUR), (101, false));
+        assert_eq!(tick(9100 * HOUR, 9005 * HOUR), (9100, false));
+        // The wall was moved forward a year, or back; the machine knows that an hour passed.
+        assert_eq!(tick(8861 * HOUR, 6 * HOUR), (101, true));
+        assert_eq!(tick(50 * HOUR, 6 * HOUR), (101, true));
+        // After a boot there is nothing to compare with, but time never goes back.
+        let rebooted = Clocks { boot: "other".into(), ..clocks(50 * HOUR, 0) };
+        let tick = world.tick(Time(100 * HOUR), &then, &rebooted, 1);
+        assert_eq!((tick.now, tick.jumped), (Time(100 * HOUR), false));
+    }
+}

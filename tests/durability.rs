@@ -95,6 +95,22 @@ fn the_log_does_not_grow_for_ever() {
     assert!(largest < 1 << 20, "{largest}");
 }
 
+#[test]
+fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    for at in 0..110 {
+        sandbox.ok(&["pool", "scale", "lab", "--size", &(at % 2).to_string(), "-q"]);
+    }
+    let count = || sandbox.ok(&["events", "pool/lab"]).lines().count() - 1;
+    assert!(count() > 105, "{}", count());
+    sandbox.ok(&["reconcile"]);
+    assert!(count() > 105);
+    sandbox.set("POOLCTL_NOW", "2027-05-01T00:00:00Z");
+    sandbox.ok(&["reconcile"]);
+    assert_eq!(sandbox.ok(&["events", "pool/lab"]).lines().count() - 1, 100);
+}
+
 /// A claim killed at each of its system calls that change anything: it happened or it did not.
 #[test]
 fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {

@@ -48,7 +48,7 @@ fn reports(state: &State, which: u8, fail: u8) -> Vec<Report> {
     let chosen = live.filter(|(at, _)| which & (1 << (at % 8)) != 0);
     let secret = || SecretValue::new("x");
     let outcome = |at: usize, verb: Verb| match verb {
-        Verb::Provision if fail & (1 << (at % 8)) != 0 && fail % 3 == 0 => {
+        Verb::Provision if fail & (1 << (at % 8)) != 0 && fail.is_multiple_of(3) => {
             Outcome::Failed { message: "no".into() }
         }
         Verb::Provision => Outcome::Installed(Installation {

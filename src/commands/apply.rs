@@ -28,7 +28,7 @@ impl Verb for Apply {
     const ABOUT: &'static str = "Make objects what manifests say";
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
         let mut read = manifest::read(&self.filename, &namespace, self.lenient)?;
         skip_settings(&mut read);
@@ -36,7 +36,7 @@ impl Verb for Apply {
             context.warn(warning);
         }
         if read.objects.is_empty() {
-            return Err(Refusal::invalid("there is nothing to apply"));
+            return Err(Refusal::invalid("there is nothing to apply").into());
         }
         let pool = |object: &Object| match object {
             Object::Claim(claim) => Some(claim.pool.clone()),
@@ -60,7 +60,7 @@ impl Verb for Apply {
             };
             context.changed(*kind, &key.name, &said)?;
         }
-        passed.check()
+        Ok(passed.check()?)
     }
 }
 

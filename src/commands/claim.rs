@@ -34,7 +34,7 @@ impl Verb for Claim {
     const ABOUT: &'static str = "Take a cluster from a pool";
     const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let pool = context.key(Kind::ClusterPool, &self.pool)?;
         let mut needs = Vec::new();
@@ -53,7 +53,7 @@ impl Verb for Claim {
             // The pool was not in the transaction: say where it is, or what is called alike.
             Err(refusal) => {
                 context.find(&store, Kind::ClusterPool, &self.pool)?;
-                return Err(refusal);
+                return Err(refusal.into());
             }
         };
         passed.check()?;
@@ -101,7 +101,7 @@ impl Claim {
 }
 
 /// Says what came of it: a cluster, or a place in the queue and why.
-fn report(context: &Context, store: &crate::store::Store, key: &Key) -> Result<(), Refusal> {
+fn report(context: &Context, store: &crate::store::Store, key: &Key) -> anyhow::Result<()> {
     let whole = context.globals.output.whole();
     let filter =
         Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };

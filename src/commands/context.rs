@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use clap::Args;
 
 use crate::model::kind::Kind;
@@ -110,19 +111,15 @@ impl Context {
 
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     /// Text for stdout. A reader that went away is no error.
-    pub fn print(&self, text: &str) -> Result<(), Refusal> {
-        let written = std::io::stdout().lock().write_all(text.as_bytes());
-        match written {
-            Ok(()) => Ok(()),
+    pub fn print(&self, text: &str) -> anyhow::Result<()> {
+        match std::io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            Err(error) => {
-                Err(Refusal::invalid("stdout cannot be written").because(error.to_string()))
-            }
+            written => written.context("stdout cannot be written"),
         }
     }
 
     /// The one line that a change prints: `clusterpool/lab scaled`, with -q the bare name.
-    pub fn changed(&self, kind: Kind, name: &str, what: &str) -> Result<(), Refusal> {
+    pub fn changed(&self, kind: Kind, name: &str, what: &str) -> anyhow::Result<()> {
         if self.globals.quiet || self.globals.output == Format::Name {
             let prefix =
                 if self.globals.quiet { String::new() } else { format!("{}/", kind.word()) };

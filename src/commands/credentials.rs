@@ -25,7 +25,7 @@ impl Verb for Kubeconfig {
     const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path";
     const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let cluster = cluster(context, &store, &self.name)?;
         context.print(&format!("{}\n", kubeconfig(&store, &cluster)?))
@@ -43,7 +43,7 @@ impl Verb for Credentials {
     const ABOUT: &'static str = "Print how to log in to a cluster";
     const EXAMPLE: &'static str = "poolctl credentials ci-17";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let cluster = cluster(context, &store, &self.name)?;
         let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.clone());

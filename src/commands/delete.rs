@@ -27,7 +27,7 @@ impl Verb for Delete {
     const ABOUT: &'static str = "Delete objects; clusters are destroyed first";
     const EXAMPLE: &'static str = "poolctl delete claim ci-17";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, mut names) = match self.kind.split_once('/') {
             Some((kind, name)) => (kind_of(kind)?, vec![name.to_owned()]),
             None => (kind_of(&self.kind)?, Vec::new()),
@@ -44,7 +44,7 @@ impl Verb for Delete {
             return if self.all {
                 Ok(())
             } else {
-                Err(Refusal::usage("delete needs names, or --all"))
+                Err(Refusal::usage("delete needs names, or --all").into())
             };
         }
         for object in &objects {
@@ -56,7 +56,7 @@ impl Verb for Delete {
 }
 
 /// A claimed cluster is somebody's.
-fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
+fn ask(context: &Context, object: &Object) -> anyhow::Result<()> {
     let Object::Cluster(cluster) = object else {
         return Ok(());
     };
@@ -65,7 +65,7 @@ fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
     };
     let loss =
         format!("cluster `{}` is in use by claim `{claim}` and would be destroyed", cluster.name);
-    context.confirm(&loss, &format!("poolctl delete cluster {}", cluster.name))
+    Ok(context.confirm(&loss, &format!("poolctl delete cluster {}", cluster.name))?)
 }
 
 pub fn delete(
@@ -74,7 +74,7 @@ pub fn delete(
     kind: Kind,
     keys: &[Key],
     done: &str,
-) -> Result<(), Refusal> {
+) -> anyhow::Result<()> {
     let what: Vec<(Kind, Key, Option<String>)> =
         keys.iter().map(|key| (kind, key.clone(), None)).collect();
     let scope = edit::scope_of(store, &what)?;
@@ -88,9 +88,10 @@ pub fn delete(
                 "there is no {} `{}` any more",
                 kind.word(),
                 key.name
-            )));
+            ))
+            .into());
         }
         context.changed(kind, &key.name, done)?;
     }
-    passed.check()
+    Ok(passed.check()?)
 }

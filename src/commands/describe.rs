@@ -28,11 +28,15 @@ impl Verb for Describe {
     const ABOUT: &'static str = "Show an object with its conditions, events and what to do next";
     const EXAMPLE: &'static str = "poolctl describe pool lab";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = match (self.kind.split_once('/'), &self.name) {
             (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
             (None, Some(name)) => (self.kind.clone(), name.clone()),
-            _ => return Err(Refusal::usage("describe needs a kind and a name").next(Self::EXAMPLE)),
+            _ => {
+                return Err(Refusal::usage("describe needs a kind and a name")
+                    .next(Self::EXAMPLE)
+                    .into());
+            }
         };
         let kind = kind_of(&kind)?;
         let store = context.look()?;

@@ -26,7 +26,7 @@ impl Verb for Events {
     const ABOUT: &'static str = "Show what happened, oldest first";
     const EXAMPLE: &'static str = "poolctl events pool/lab";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let of = self.object.as_deref().map(|text| parse(context, text)).transpose()?;
         let mut events = match &of {
@@ -63,7 +63,7 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
     })
 }
 
-pub fn show(context: &Context, events: &[Event]) -> Result<(), Refusal> {
+pub fn show(context: &Context, events: &[Event]) -> anyhow::Result<()> {
     if context.globals.output.whole() {
         let documents = events.iter().map(document).collect();
         return context.print(&output::documents(&context.globals.output, documents, false)?);

@@ -32,7 +32,7 @@ impl Verb for Get {
     const ABOUT: &'static str = "List objects, or show them whole";
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kinds, mut names) = match self.kinds.split_once('/') {
             Some((kind, name)) => (kind.to_owned(), vec![name.to_owned()]),
             None => (self.kinds.clone(), Vec::new()),

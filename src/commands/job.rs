@@ -22,14 +22,14 @@ impl Verb for List {
     const ABOUT: &'static str = "List running jobs";
     const EXAMPLE: &'static str = "poolctl job list --all";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         show(context, &store.jobs(None, !self.all)?, false)
     }
 }
 
 /// Jobs in the format that was asked for.
-pub fn show(context: &Context, jobs: &[Job], single: bool) -> Result<(), Refusal> {
+pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()> {
     let format = &context.globals.output;
     let now = context.world.now();
     if format.whole() {
@@ -73,7 +73,7 @@ impl Verb for Show {
     const ABOUT: &'static str = "Show a job, or the jobs of a cluster";
     const EXAMPLE: &'static str = "poolctl job show CLUSTER";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let of_cluster = store.jobs(Some(&self.name), false)?;
         let jobs = if of_cluster.is_empty() {
@@ -84,7 +84,7 @@ impl Verb for Show {
         };
         if jobs.is_empty() {
             let what = format!("there is no job `{}`, nor a cluster that had one", self.name);
-            return Err(Refusal::not_found(what).next("poolctl job list --all"));
+            return Err(Refusal::not_found(what).next("poolctl job list --all").into());
         }
         show(context, &jobs, jobs.len() == 1)
     }

@@ -30,6 +30,7 @@ mod wait;
 use std::ffi::OsString;
 use std::io::Write;
 
+use anyhow::bail;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::model::refusal::{Refusal, nearest};
@@ -41,7 +42,7 @@ trait Verb: Args + FromArgMatches {
     const ABOUT: &'static str;
     /// After `Example:`; a test runs it.
     const EXAMPLE: &'static str;
-    fn run(self, context: &Context) -> Result<(), Refusal>;
+    fn run(self, context: &Context) -> anyhow::Result<()>;
 }
 
 /// A command in the tree; its arguments are made only when it is named.
@@ -49,7 +50,7 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     arguments: fn(Command) -> Command,
-    run: fn(&ArgMatches, &Context) -> Result<(), Refusal>,
+    run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
 }
 
 fn entry<V: Verb>() -> Entry {
@@ -59,11 +60,7 @@ fn entry<V: Verb>() -> Entry {
         arguments: |command| {
             V::augment_args(command).after_help(format!("Example:\n  {}", V::EXAMPLE))
         },
-        run: |matches, context| {
-            V::from_arg_matches(matches)
-                .map_err(|error| Refusal::usage(error.to_string()))?
-                .run(context)
-        },
+        run: |matches, context| V::from_arg_matches(matches)?.run(context),
     }
 }
 
@@ -141,27 +138,31 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
     };
-    let done = Globals::from_arg_matches(&matches)
-        .map_err(|error| Refusal::usage(error.to_string()))
-        .and_then(Context::new)
-        .and_then(|context| dispatch(&matches, &context));
-    match done {
+    match start(&matches) {
         Ok(()) => 0,
-        Err(refusal) => {
-            let text = refusal.to_string();
-            let lines: Vec<_> = text.lines().map(|line| crate::output::clean(line)).collect();
-            if !text.is_empty() {
-                drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
-            }
-            refusal.exit as u8
-        }
+        Err(error) => fail(&error),
     }
 }
 
-fn dispatch(matches: &ArgMatches, context: &Context) -> Result<(), Refusal> {
+fn start(matches: &ArgMatches) -> anyhow::Result<()> {
+    dispatch(matches, &Context::new(Globals::from_arg_matches(matches)?)?)
+}
+
+/// Says what went wrong and returns the exit code: a refusal's own, else 1.
+fn fail(error: &anyhow::Error) -> u8 {
+    let refusal = error.downcast_ref::<Refusal>();
+    let text = refusal.map_or_else(|| format!("{error:#}"), Refusal::to_string);
+    let lines: Vec<_> = text.lines().map(crate::output::clean).collect();
+    if !lines.is_empty() {
+        drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
+    }
+    refusal.map_or(1, |refusal| refusal.exit as u8)
+}
+
+fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let unknown = |name: &str| Refusal::usage(format!("there is no command `{name}`"));
     let Some((name, below)) = matches.subcommand() else {
-        return Err(unknown(""));
+        bail!(unknown(""));
     };
     let (entries, name, matches) = match (group(name), below.subcommand()) {
         (Some((_, entries)), Some((name, below))) => (entries, name, below),

@@ -42,11 +42,15 @@ impl Verb for Patch {
     const EXAMPLE: &'static str =
         "poolctl patch pool lab --type merge -p '{\"spec\": {\"maxSize\": 5}}'";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = match (self.kind.split_once('/'), &self.name) {
             (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
             (None, Some(name)) => (self.kind.clone(), name.clone()),
-            _ => return Err(Refusal::usage("patch needs a kind and a name").next(Self::EXAMPLE)),
+            _ => {
+                return Err(Refusal::usage("patch needs a kind and a name")
+                    .next(Self::EXAMPLE)
+                    .into());
+            }
         };
         let kind = kind_of(&kind)?;
         let patch = yaml::value(&self.changes).map_err(|wrong| {
@@ -82,7 +86,7 @@ pub fn change(
     name: &str,
     done: &str,
     apply: impl Fn(&mut Value) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
+) -> anyhow::Result<()> {
     let object = context.find(store, kind, name)?;
     let what = [(kind, object.key(), None)];
     let scope = edit::scope_of(store, &what)?;
@@ -112,7 +116,7 @@ pub fn change(
         _ => done.to_owned(),
     };
     context.changed(kind, name, &said)?;
-    passed.check()
+    Ok(passed.check()?)
 }
 
 /// The object as the transaction sees it.

@@ -20,7 +20,7 @@ impl Verb for Plan {
     const ABOUT: &'static str = "Show what a pass would change; exit 10 when there is anything";
     const EXAMPLE: &'static str = "poolctl plan";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let scope = match &self.pool {
             Some(name) => Scope::pool(
@@ -41,6 +41,6 @@ impl Verb for Plan {
             return Ok(());
         }
         // Nothing is wrong: an exit code without words.
-        Err(Refusal::new(Exit::Changes, ""))
+        Err(Refusal::new(Exit::Changes, "").into())
     }
 }

@@ -26,7 +26,7 @@ impl Verb for Scale {
     const ABOUT: &'static str = "Set how many clusters a pool keeps, and how many of them run";
     const EXAMPLE: &'static str = "poolctl pool scale lab --size 3 --running-count 1";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         scale(context, &self.name, self.size, self.running_count)
     }
 }
@@ -36,7 +36,7 @@ pub fn scale(
     name: &str,
     size: Option<u32>,
     running: Option<u32>,
-) -> Result<(), Refusal> {
+) -> anyhow::Result<()> {
     let store = context.look()?;
     let key = context.find(&store, Kind::ClusterPool, name)?.key();
     let gone = || Refusal::not_found(format!("there is no pool `{name}` any more"));
@@ -59,7 +59,7 @@ pub fn scale(
             Ok(())
         })?;
     context.changed(Kind::ClusterPool, name, "scaled")?;
-    passed.check()
+    Ok(passed.check()?)
 }
 
 /// What changed of size and runningCount.

@@ -64,7 +64,7 @@ impl Verb for Create {
     const ABOUT: &'static str = "Create a pool";
     const EXAMPLE: &'static str = "poolctl pool create demo --fake --size 3 --running-count 1";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool(&key)?;
         rules::check(&Object::Pool(Box::new(pool.clone())))?;
@@ -93,7 +93,7 @@ impl Verb for Create {
         };
         let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
         context.changed(Kind::ClusterPool, &key.name, "created")?;
-        passed.check()
+        Ok(passed.check()?)
     }
 }
 

@@ -33,7 +33,7 @@ impl Verb for Reconcile {
     const ABOUT: &'static str = "One pass: collect finished jobs, decide, start what is due";
     const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let door = Door { store: &store, world: &context.world, pass: true };
         let pool = match &self.pool {
@@ -48,14 +48,14 @@ impl Verb for Reconcile {
         }
         let Some(_lock) = try_pass_lock(store.path())? else {
             if self.strict {
-                return Err(Refusal::new(Exit::Busy, "another pass is running"));
+                return Err(Refusal::new(Exit::Busy, "another pass is running").into());
             }
             context.hint("another pass is running; this one left it to that");
             return Ok(());
         };
         match self.wait {
-            Some(limit) => wait::until_idle(context, &door, pool.as_ref(), limit),
-            None => door.pass(&scope)?.check(),
+            Some(limit) => Ok(wait::until_idle(context, &door, pool.as_ref(), limit)?),
+            None => Ok(door.pass(&scope)?.check()?),
         }
     }
 }

@@ -5,7 +5,6 @@ use clap::Args;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
 
 use super::{Context, Verb, delete};
 
@@ -20,7 +19,7 @@ impl Verb for Release {
     const ABOUT: &'static str = "Give a cluster back; it is destroyed, and its pool makes another";
     const EXAMPLE: &'static str = "poolctl release ci-17";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let actor = context.world.actor();
         let mut keys: Vec<Key> = Vec::new();

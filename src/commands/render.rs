@@ -26,7 +26,7 @@ impl Verb for Render {
     const ABOUT: &'static str = "Show the install-config a cluster would get, secrets hidden";
     const EXAMPLE: &'static str = "poolctl pool render lab --customization foo";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let key = context.find(&store, Kind::ClusterPool, &self.name)?.key();
         let mut needs = Vec::new();

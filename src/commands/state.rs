@@ -2,8 +2,6 @@
 
 use clap::Args;
 
-use crate::model::refusal::Refusal;
-
 use super::{Context, Verb};
 
 #[derive(Args)]
@@ -14,7 +12,7 @@ impl Verb for Path {
     const ABOUT: &'static str = "Print which state file is used";
     const EXAMPLE: &'static str = "poolctl state path";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         context.print(&format!("{}\n", context.path()?.display()))
     }
 }

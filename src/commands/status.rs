@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
-use crate::model::refusal::Refusal;
 use crate::output::{self, clean};
 use crate::store::Filter;
 
@@ -22,7 +21,7 @@ impl Verb for Status {
     const ABOUT: &'static str = "Show all pools at a glance, and what is wrong";
     const EXAMPLE: &'static str = "poolctl status";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let namespace = context.globals.namespace.clone();
         let found = store.objects(Kind::ClusterPool, &Filter { namespace, ..Filter::default() })?;

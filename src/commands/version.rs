@@ -2,7 +2,6 @@
 
 use clap::Args;
 
-use crate::model::refusal::Refusal;
 use crate::output;
 
 use super::{Context, Verb};
@@ -15,7 +14,7 @@ impl Verb for Version {
     const ABOUT: &'static str = "Print the version";
     const EXAMPLE: &'static str = "poolctl version";
 
-    fn run(self, context: &Context) -> Result<(), Refusal> {
+    fn run(self, context: &Context) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION");
         if context.globals.output.whole() {
             let document = serde_json::json!({ "version": version });

@@ -134,7 +134,8 @@ pub struct Settings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SettingsSpec {
-    /// Days that events of living objects are kept; 400 without it.
+    /// Days that events and finished jobs are kept; 400 without it. The last 100 events of an
+    /// object stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_events_days: Option<u32>,
 }

@@ -6,6 +6,7 @@ mod documents;
 mod load;
 mod lock;
 mod open;
+mod prune;
 mod read;
 mod references;
 mod rows;

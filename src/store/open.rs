@@ -64,6 +64,8 @@ impl Store {
             ("synchronous", 2),
             ("foreign_keys", 1),
             ("wal_autocheckpoint", 0),
+            // What a savepoint may have to undo stays in memory, not in a file of its own.
+            ("temp_store", 2),
         ] {
             conn.pragma_update(None, pragma, value)?;
             // A pragma that SQLite does not understand is ignored without a word.

@@ -6,9 +6,10 @@ CREATE TABLE state (
   last_pass INTEGER NOT NULL,
   wall INTEGER NOT NULL,
   boot TEXT NOT NULL,
-  since_boot INTEGER NOT NULL
+  since_boot INTEGER NOT NULL,
+  pruned INTEGER NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (1, 0, 0, 0, '', 0);
+INSERT INTO state VALUES (1, 0, 0, 0, '', 0, 0);
 
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
