@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::env::VarError;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,19 +17,15 @@ use crate::model::time::{Span, Time};
 const JUMP: Span = Span::minutes(5);
 
 /// Variables that poolctl reads; no other reaches it.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 9] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
     "POOLCTL_SEED",
     "XDG_STATE_HOME",
     "HOME",
-    "USER",
     "SUDO_UID",
-    "NO_COLOR",
-    "CLICOLOR_FORCE",
     "TERM",
-    "COLUMNS",
     "CI",
 ];
 
@@ -52,8 +49,17 @@ pub struct Clocks {
 impl World {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn new() -> Result<Self, Refusal> {
-        let read = |name: &'static str| std::env::var(name).ok().map(|value| (name, value));
-        let environment: HashMap<_, _> = VARIABLES.into_iter().filter_map(read).collect();
+        let mut environment = HashMap::new();
+        for name in VARIABLES {
+            match std::env::var(name) {
+                // Empty is as good as unset.
+                Ok(value) if !value.is_empty() => drop(environment.insert(name, value)),
+                Ok(_) | Err(VarError::NotPresent) => {}
+                Err(VarError::NotUnicode(_)) => {
+                    return Err(Refusal::usage(format!("{name} is not UTF-8 text")));
+                }
+            }
+        }
         let standing =
             match environment.get("POOLCTL_NOW") {
                 Some(text) => Some(text.parse().map_err(|why: String| {
@@ -70,9 +76,9 @@ impl World {
         Ok(Self { environment, standing: Cell::new(standing), seed })
     }
 
-    /// A variable that is set and not empty.
+    /// A variable that is set.
     pub fn variable(&self, name: &str) -> Option<&str> {
-        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.environment.get(name).map(String::as_str)
     }
 
     /// Whether time is rehearsed.

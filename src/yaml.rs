@@ -54,7 +54,10 @@ pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
         )));
     }
     // No snippets: what stands around a mistake may be a secret.
-    let options = serde_saphyr::options! { with_snippet: false };
+    let options = serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! { max_documents: LARGEST },
+    };
     let read: Result<Vec<Spanned<Raw>>, _> =
         serde_saphyr::from_multiple_with_options(text, options);
     match read {

@@ -59,7 +59,7 @@ impl Verb for Describe {
             out += "\nconditions:\n";
             out += &table(&conditions);
         }
-        let mut recent = store.events(Some((kind.name(), &object.key())), RECENT)?;
+        let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.reverse();
         if !recent.is_empty() {
             let now = context.world.now().max(store.mark()?.1.now);

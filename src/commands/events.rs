@@ -29,14 +29,8 @@ impl Verb for Events {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let of = self.object.as_deref().map(|text| parse(context, text)).transpose()?;
-        let mut events = match &of {
-            Some((Kind::ClusterDeployment, key)) => {
-                let key = Key::new(&*key.name, &*key.name);
-                store.events(Some((Kind::ClusterDeployment.name(), &key)), MOST)?
-            }
-            Some((kind, key)) => store.events(Some((kind.name(), key)), MOST)?,
-            None => store.events(None, MOST)?,
-        };
+        let of = of.as_ref().map(|(kind, key)| (*kind, key));
+        let mut events = store.events(of, MOST)?;
         events.reverse();
         show(context, &events)
     }

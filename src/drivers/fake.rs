@@ -32,13 +32,13 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
         Verb::Provision => Outcome::Installed(installation(work)),
         Verb::Deprovision | Verb::Start | Verb::Stop => Outcome::Done,
     };
-    Some(Report { job: work.job.id, outcome })
+    Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
 }
 
 fn fails(work: &Work<'_>) -> bool {
     let every = work.annotations.get("poolctl.dev/fake-fail-every");
     let every = every.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    every > 0 && work.job.ordinal.is_multiple_of(every)
+    every > 0 && work.job.ordinal > 0 && work.job.ordinal.is_multiple_of(every)
 }
 
 /// What an installation would leave: a kubeconfig, a password and metadata.json.

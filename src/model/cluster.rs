@@ -14,6 +14,9 @@ pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
 
+/// Secrets that an installation leaves, after the cluster's name and a dash.
+pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
+
 /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
 #[expect(clippy::struct_excessive_bools, reason = "one column each, independent of each other")]
 #[derive(Clone, Debug, Default, PartialEq)]

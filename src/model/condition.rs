@@ -42,10 +42,6 @@ impl Condition {
         self.last_probe_time = Some(time);
         self
     }
-
-    pub fn is(&self, kind: &str, status: &str) -> bool {
-        self.kind == kind && self.status == status
-    }
 }
 
 pub fn find<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::condition::Condition;
 use super::meta::{Key, LocalRef, Meta};
+use super::time::Time;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -95,6 +96,17 @@ pub struct CustomizationStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_configuration: Option<String>,
     pub conditions: Vec<Condition>,
+}
+
+impl CustomizationStatus {
+    /// Says whether anything changed. Upstream's schema of this kind knows no time of probing.
+    pub fn set(&mut self, new: Condition, now: Time) -> bool {
+        let changed = super::condition::set(&mut self.conditions, new, now);
+        for one in &mut self.conditions {
+            one.last_probe_time = None;
+        }
+        changed
+    }
 }
 
 impl Customization {

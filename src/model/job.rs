@@ -50,6 +50,8 @@ impl Verb {
 #[derive(Clone, Debug)]
 pub struct Report {
     pub job: Uid,
+    /// The cluster it worked on.
+    pub object: String,
     pub outcome: Outcome,
 }
 

@@ -180,8 +180,4 @@ impl ClusterPool {
     pub fn credentials(&self) -> Option<&str> {
         self.spec.platform.credentials()
     }
-
-    pub fn lists(&self, customization: &str) -> bool {
-        self.spec.inventory.iter().flatten().any(|entry| entry.name == customization)
-    }
 }

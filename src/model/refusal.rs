@@ -15,7 +15,6 @@ pub enum Exit {
     State = 8,
     Denied = 9,
     Changes = 10,
-    Interrupted = 130,
 }
 
 /// An error that says what to type next.

@@ -1,7 +1,10 @@
 //! What a pass or an edit sees: the objects of its scope, each remembering what it was.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+use serde_json::Value;
 
 use super::claim::Claim;
 use super::cluster::Cluster;
@@ -41,10 +44,25 @@ pub struct State {
     /// Live jobs, and those that ended in this pass.
     pub jobs: Table<Job>,
     /// Install-config templates of the pools in scope, by Secret.
-    pub templates: HashMap<Key, SecretValue>,
+    pub templates: HashMap<Key, Template>,
     pub events: Vec<(Event, Owner)>,
     members: HashMap<Key, Members>,
+    /// Names in DNS given in this pass, and to whom.
+    named: HashMap<(String, String), String>,
     acting: Owner,
+}
+
+/// The text of an install-config template, and what it says once somebody has read it.
+#[derive(Debug)]
+pub struct Template {
+    pub text: SecretValue,
+    pub read: OnceCell<Result<Value, String>>,
+}
+
+impl Template {
+    pub fn new(text: SecretValue) -> Self {
+        Self { text, read: OnceCell::new() }
+    }
 }
 
 /// What belongs to a pool, as places in the tables, in order of insertion.
@@ -92,6 +110,8 @@ impl State {
     }
 
     pub fn insert_cluster(&mut self, cluster: Cluster) -> usize {
+        let dns = (cluster.cluster_name.clone(), cluster.base_domain.clone());
+        self.named.insert(dns, cluster.name.clone());
         let pool = cluster.pool.clone();
         let at = self.clusters.insert(cluster);
         self.join(pool.as_deref(), at);
@@ -130,6 +150,13 @@ impl State {
 
     pub fn cluster(&self, name: &str) -> Option<usize> {
         self.clusters.find(&Key::new("", name))
+    }
+
+    /// The cluster that has a name in DNS, here or beyond the scope.
+    pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
+        let there = |found: &String| !self.clusters.was_removed(&Key::new("", &**found));
+        let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
+        made.filter(there).or_else(|| names.holder(name, domain).filter(there))
     }
 
     pub fn live_job(&self, cluster: &str) -> Option<(usize, &Job)> {

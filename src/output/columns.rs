@@ -88,19 +88,15 @@ fn claim(one: &Claim, view: &View) -> Row {
         (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
         _ => place.map_or("Pending".into(), |place| format!("Pending (#{place})")),
     };
-    let expires =
-        one.expires().map(|end| view.now.since(end).0.max(0).eq(&0).then(|| end.since(view.now)));
+    let expires = one.expires().map(|end| {
+        if view.now < end { end.since(view.now).short() } else { "now".into() }
+    });
     vec![
         ("pool", one.pool.clone()),
         ("state", state),
         ("cluster", one.cluster.clone().unwrap_or_default()),
         ("owner", one.owner.clone()),
-        (
-            "expires",
-            expires
-                .map(|left| left.map_or("now".into(), super::super::model::time::Span::short))
-                .unwrap_or_default(),
-        ),
+        ("expires", expires.unwrap_or_default()),
     ]
 }
 
@@ -138,7 +134,8 @@ fn customization(one: &Customization, view: &View) -> Row {
     let holder = one.holder.as_ref();
     let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
     let failed = one.condition("ApplySucceeded").filter(|one| one.reason.starts_with("Broken"));
-    let error = failed.map(|one| one.message.clone()).unwrap_or_default();
+    let here = listed.map(|entry| entry.message.clone()).filter(|message| !message.is_empty());
+    let error = here.or_else(|| failed.map(|one| one.message.clone())).unwrap_or_default();
     vec![
         ("state", state),
         ("pool", pool.unwrap_or_default()),

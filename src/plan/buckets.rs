@@ -1,5 +1,7 @@
 //! Sorts a pool's clusters into what can be done with them.
 
+use std::collections::HashSet;
+
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::pool::ClusterPool;
@@ -49,6 +51,9 @@ impl Buckets {
 
 pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
     let version = pool_version(pool);
+    let inventory = pool.spec.inventory.as_ref();
+    let listed: Option<HashSet<&str>> =
+        inventory.map(|all| all.iter().map(|entry| entry.name.as_str()).collect());
     let members = state.members(&pool.key());
     let mut sorted = Buckets::default();
     for at in members.clusters {
@@ -56,9 +61,10 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
             continue;
         };
         sorted.total += 1;
-        put(&mut sorted, pool, cluster, at, now);
+        let removed = removed(listed.as_ref(), cluster);
+        put(&mut sorted, pool, cluster, at, removed, now);
         let in_pool = cluster.deleting.is_none() && !cluster.marked && cluster.claim.is_none();
-        if in_pool && !removed(pool, cluster) {
+        if in_pool && !removed {
             match cluster.version.as_deref() {
                 None | Some("") => sorted.unknown.push(at),
                 Some(made) if made != version => sorted.mismatched.push(at),
@@ -85,14 +91,21 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
     sorted
 }
 
-fn put(sorted: &mut Buckets, pool: &ClusterPool, cluster: &Cluster, at: usize, now: Time) {
+fn put(
+    sorted: &mut Buckets,
+    pool: &ClusterPool,
+    cluster: &Cluster,
+    at: usize,
+    removed: bool,
+    now: Time,
+) {
     if cluster.claim.is_some() {
         sorted.claimed.push(at);
     }
     if cluster.deleting.is_some() {
         sorted.unclaimed_deleting += usize::from(cluster.claim.is_none());
         sorted.deleting.push(at);
-    } else if cluster.marked || (cluster.claim.is_none() && removed(pool, cluster)) {
+    } else if cluster.marked || (cluster.claim.is_none() && removed) {
         sorted.marked.push(at);
     } else if cluster.claim.is_some() {
     } else if is_broken(pool, cluster, now) {
@@ -107,9 +120,9 @@ fn put(sorted: &mut Buckets, pool: &ClusterPool, cluster: &Cluster, at: usize, n
 }
 
 /// Whether its customization is no longer in the inventory.
-fn removed(pool: &ClusterPool, cluster: &Cluster) -> bool {
+fn removed(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
     let name = cluster.customization.as_deref();
-    pool.spec.inventory.is_some() && name.is_some_and(|name| !pool.lists(name))
+    listed.zip(name).is_some_and(|(listed, name)| !listed.contains(name))
 }
 
 pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {

@@ -1,12 +1,12 @@
 //! Makes clusters for a pool: a name, a customization, an install-config, copies of its secrets.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use crate::model::cluster::{Cluster, Driver};
-use crate::model::condition::{self, Condition};
+use crate::model::condition::Condition;
 use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
@@ -17,7 +17,7 @@ use crate::model::tick::Tick;
 use crate::render::install_config::{self, Rendered};
 
 use super::customizations::{
-    BROKEN_BY_CONFIGURATION, UNAVAILABLE, broken_by_configuration, free, write_status,
+    BROKEN_BY_CONFIGURATION, NAME_TAKEN, UNAVAILABLE, worth_another_look, free, write_status,
 };
 use super::version::pool_version;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
@@ -29,8 +29,6 @@ struct Batch<'a> {
     version: Rc<str>,
     key: Rc<Key>,
     names: &'a dyn NameBook,
-    /// Names in DNS given in this batch.
-    taken: HashSet<(String, String)>,
     /// Entries that turned out unusable: status and why.
     unusable: BTreeMap<String, (&'static str, String)>,
 }
@@ -62,10 +60,10 @@ pub fn add(
     };
     let version = pool_version(pool).into();
     let (pool, key) = (pool.clone(), Rc::new(pool.key()));
-    let (taken, unusable) = (HashSet::new(), BTreeMap::new());
-    let mut batch = Batch { pool, base, version, key, names, taken, unusable };
+    let unusable = BTreeMap::new();
+    let mut batch = Batch { pool, base, version, key, names, unusable };
     let made = if batch.pool.spec.inventory.is_some() {
-        let usable = free(&batch.pool).chain(broken_by_configuration(&batch.pool));
+        let usable = free(&batch.pool).chain(worth_another_look(&batch.pool));
         let candidates: Vec<String> = usable.map(str::to_owned).collect();
         let mut made = 0;
         for name in candidates {
@@ -111,11 +109,11 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let name = draw_name(state, batch, tick);
     match install_config::render(&batch.base, &name, &[], &batch.pool) {
-        Ok(rendered) => {
+        Ok(rendered) if taken(state, batch, &rendered).is_none() => {
             insert(state, batch, &name, None, rendered, tick);
             true
         }
-        Err(_) => false,
+        _ => false,
     }
 }
 
@@ -135,9 +133,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
             Some((BROKEN_BY_CONFIGURATION, message))
         }
         Ok(rendered) => {
-            if let Some(by) = holder(state, batch, &rendered) {
-                let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
-                let message = format!("Cluster {by} has the name {name}.{domain}");
+            if let Some(message) = taken(state, batch, &rendered) {
                 Some((UNAVAILABLE, message))
             } else {
                 insert(state, batch, &name, Some(at), rendered, tick);
@@ -159,25 +155,22 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     false
 }
 
+/// Why the name that a cluster would have in DNS cannot be its.
+fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
+    let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
+    let by = state.holder_of(batch.names, name, domain)?;
+    Some(format!("{NAME_TAKEN}: {name}.{domain} is cluster {by}"))
+}
+
 fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
     let new = Condition::new("ApplySucceeded", "False", "BrokenBySyntax", message);
     let Some(one) = state.customizations.get(at) else {
         return;
     };
-    let mut conditions = one.status.conditions.clone();
-    if condition::set(&mut conditions, new, tick.now) {
-        state.customizations.update(at, |one| one.status.conditions = conditions);
+    let mut status = one.status.clone();
+    if status.set(new, tick.now) {
+        state.customizations.update(at, |one| one.status = status);
     }
-}
-
-/// Who has a name in DNS: in this batch, in this pass, or beyond the scope.
-fn holder(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
-    let name = (rendered.cluster_name.clone(), rendered.base_domain.clone());
-    if batch.taken.contains(&name) {
-        return Some("of this pool".into());
-    }
-    let found = batch.names.holder(&name.0, &name.1)?;
-    (!state.clusters.was_removed(&Key::new("", &*found))).then_some(found)
 }
 
 /// `<pool>-<5 random characters>`, never one that is in use.
@@ -214,7 +207,6 @@ fn insert(
     tick: &Tick,
 ) {
     let spec = &batch.pool.spec;
-    batch.taken.insert((rendered.cluster_name.clone(), rendered.base_domain.clone()));
     let customization_name = customization
         .and_then(|at| state.customizations.get(at))
         .map(|one: &Customization| one.metadata.name.clone());

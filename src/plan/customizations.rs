@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::condition::{self, Condition};
+use crate::model::condition::Condition;
 use crate::model::customization::{Customization, Holder};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::{ATTEMPTS, ClusterPool, InventoryStatus};
@@ -19,6 +19,8 @@ pub const BROKEN_BY_CONFIGURATION: &str = "Broken by configuration";
 pub const BROKEN_BY_CLOUD: &str = "Broken by cloud";
 pub const MISSING: &str = "Missing";
 pub const UNAVAILABLE: &str = "Unavailable";
+/// How the message begins when an entry is unavailable because of its name in DNS.
+pub const NAME_TAKEN: &str = "The name is taken";
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
 pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
@@ -27,10 +29,15 @@ pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
     entries.into_iter().map(|(name, _)| name)
 }
 
-/// Entries whose patches did not apply when last tried; they are tried anew when nothing better
-/// is free, and work as soon as they or the template are mended.
-pub fn broken_by_configuration(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    entries(pool, BROKEN_BY_CONFIGURATION).map(|(name, _)| name)
+/// Entries that could not be used when last tried: their patches did not apply, or another
+/// cluster had the name in DNS. Tried anew when nothing better is free; they work as soon as they
+/// or what was in their way is mended.
+pub fn worth_another_look(pool: &ClusterPool) -> impl Iterator<Item = &str> {
+    let by_name = |(name, _): &(&str, u32)| {
+        pool.status.inventory.get(*name).is_some_and(|one| one.message.starts_with(NAME_TAKEN))
+    };
+    let taken = entries(pool, UNAVAILABLE).filter(by_name);
+    entries(pool, BROKEN_BY_CONFIGURATION).chain(taken).map(|(name, _)| name)
 }
 
 fn entries<'a>(pool: &'a ClusterPool, status: &str) -> impl Iterator<Item = (&'a str, u32)> {
@@ -133,9 +140,9 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     let cluster = holder.as_ref().and_then(|holder| state.cluster(&holder.cluster));
     let applied = cluster.and_then(|at| state.clusters.get(at)).and_then(applied);
     let mut status = one.status.clone();
-    condition::set(&mut status.conditions, available(holder.as_ref()), tick.now);
+    status.set(available(holder.as_ref()), tick.now);
     if let Some(applied) = applied {
-        condition::set(&mut status.conditions, applied, tick.now);
+        status.set(applied, tick.now);
     }
     let pool_ref = |holder: &Holder| holder.pool.as_ref().map(|pool| LocalRef::to(&*pool.name));
     status.cluster_deployment_ref = holder.as_ref().map(|holder| LocalRef::to(&*holder.cluster));
@@ -234,10 +241,11 @@ fn present(
             InventoryStatus { status: MISSING.into(), message: "Being deleted".into(), ..as_is }
         }
         None if known.attempts == 0 => {
-            let message = format!("{ATTEMPTS} clusters in a row were given up");
+            let message = format!("{ATTEMPTS} clusters with it were given up");
             InventoryStatus { status: BROKEN_BY_CLOUD.into(), message, ..as_is }
         }
         None if known.status == BROKEN_BY_CONFIGURATION => known.clone(),
+        None if known.message.starts_with(NAME_TAKEN) => known.clone(),
         None => as_is,
     }
 }

@@ -5,6 +5,8 @@ use crate::model::meta::{Key, is_true};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+use super::create::recipe;
+
 /// What is missing, in Hive's words.
 pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
     let spec = &pool.spec;
@@ -41,6 +43,9 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
         && state.customizations.find(&Key::new(&*pool.metadata.namespace, &*name)).is_none()
     {
         found.push(format!("pool-wide customizationRef {name} not found"));
+    }
+    if let Err(why) = recipe(state, pool) {
+        found.push(format!("install config template secret: {why}"));
     }
     if !spec.annotations.get(FAKE).is_some_and(|value| is_true(value)) {
         found.push(format!(

@@ -1,6 +1,7 @@
 //! Lifetimes: how long a claim keeps its cluster.
 
 use crate::model::claim::Claim;
+use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -19,15 +20,12 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
 }
 
 /// Writes down the lifetime in force, and ends the claims whose time is over.
-pub fn lifetimes(state: &mut State, pool: usize, tick: &Tick) {
-    let Some(key) = state.pools.get(pool).map(ClusterPool::key) else {
-        return;
-    };
-    for at in state.members(&key).claims {
+pub fn lifetimes(state: &mut State, pool: &Key, tick: &Tick) {
+    for at in state.members(pool).claims {
         let Some(claim) = state.claims.get(at) else {
             continue;
         };
-        let effective = effective_lifetime(claim, state.pools.get(pool));
+        let effective = effective_lifetime(claim, state.pools.by_key(pool));
         if claim.effective != effective {
             state.claims.update(at, |claim| claim.effective = effective);
         }

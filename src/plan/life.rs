@@ -42,8 +42,9 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if state.live_job(&cluster.name).is_some() {
         return;
     }
-    // Hive lets the back-off pass before it looks at the limit; nothing is gained by that.
-    if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit) {
+    // Hive lets the back-off pass before it looks at the limit; nothing is gained by that. A limit
+    // of 0 counts as 1: a pool would make and give up clusters for ever.
+    if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit.max(1)) {
         return give_up(state, at, tick);
     }
     if retry_at(cluster).is_some_and(|next| tick.now < next) {
@@ -139,7 +140,12 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
     };
     if one.holder.as_ref().is_some_and(|holder| holder.cluster == name) {
         let object = (CUSTOMIZATION, one.key());
-        state.customizations.update(lease, |one| one.holder = None);
+        let goes = one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty();
+        if goes {
+            state.customizations.remove(lease);
+        } else {
+            state.customizations.update(lease, |one| one.holder = None);
+        }
         say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
     }
 }

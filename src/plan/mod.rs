@@ -56,7 +56,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
             continue;
         };
         state.act_for(Some(Rc::clone(&key)));
-        expire::lifetimes(state, at, tick);
+        expire::lifetimes(state, &key, tick);
         links::sync(state, &key, tick);
         links::conditions(state, &key, tick);
         customizations::sync(state, at, tick);
@@ -84,6 +84,7 @@ fn without_pool(state: &mut State, tick: &Tick) {
     let orphaned: Vec<Key> =
         state.pools_with_members().filter(|key| state.pools.find(key).is_none()).cloned().collect();
     for key in orphaned {
+        expire::lifetimes(state, &key, tick);
         links::sync(state, &key, tick);
         for at in state.members(&key).clusters {
             life::advance(state, at, tick);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::Power;
+use crate::model::cluster::{LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::job::{FAILED, Installation, Outcome, Report, SUCCEEDED, Verb};
@@ -16,7 +16,7 @@ use super::{CLUSTER, life, say, warn};
 /// Each job ends, and its cluster becomes what the job made of it.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
-        let found = state.jobs.iter().find(|(_, job)| job.id == report.job && job.ended.is_none());
+        let found = state.live_job(&report.object).filter(|(_, job)| job.id == report.job);
         let Some((at, job)) = found else { continue };
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
@@ -86,25 +86,26 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
         return;
     };
     let (name, namespace) = (cluster.name.clone(), cluster.namespace.clone());
-    let named = |what: &str| LocalRef::to(format!("{name}-{what}"));
+    let [kubeconfig, password, metadata_json] =
+        LEFT_BY_INSTALLATION.map(|what| format!("{name}-{what}"));
     let metadata = ClusterMetadata {
         infra_id: made.infra_id,
         cluster_id: made.cluster_id,
-        admin_kubeconfig_secret_ref: named("admin-kubeconfig"),
-        admin_password_secret_ref: Some(named("admin-password")),
-        metadata_json_secret_ref: Some(named("metadata-json")),
+        admin_kubeconfig_secret_ref: LocalRef::to(&*kubeconfig),
+        admin_password_secret_ref: Some(LocalRef::to(&*password)),
+        metadata_json_secret_ref: Some(LocalRef::to(&*metadata_json)),
         platform: None,
     };
     let user = SecretValue::new("kubeadmin");
-    for (what, values) in [
-        ("admin-kubeconfig", vec![("kubeconfig", made.kubeconfig)]),
-        ("admin-password", vec![("username", user), ("password", made.password)]),
-        ("metadata-json", vec![("metadata.json", made.metadata)]),
+    for (name, values) in [
+        (kubeconfig, vec![("kubeconfig", made.kubeconfig)]),
+        (password, vec![("username", user), ("password", made.password)]),
+        (metadata_json, vec![("metadata.json", made.metadata)]),
     ] {
         let values = values.into_iter().map(|(key, value)| (key.into(), Stored::New(value)));
         let values: BTreeMap<String, Stored> = values.collect();
         let metadata = Meta {
-            name: format!("{name}-{what}"),
+            name,
             namespace: namespace.clone(),
             creation_timestamp: Some(now),
             generation: 1,

@@ -89,12 +89,11 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     }
 }
 
-/// Clusters the pool can have at most now: its size, the room under maxSize, and what its
-/// inventory can still give.
+/// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the
+/// claimed ones and those on their way out leave, and what its inventory can still give.
 fn reachable(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
-    let gone = sorted.deleting.len() + sorted.marked.len();
-    let claimed = sorted.claimed.iter().filter(|at| !sorted.deleting.contains(at)).count();
-    let room = pool.spec.max_size.map(|most| as_count(most).saturating_sub(claimed + gone));
+    let theirs = sorted.total - sorted.unclaimed();
+    let room = pool.spec.max_size.map(|most| as_count(most).saturating_sub(theirs));
     let names = pool.spec.inventory.as_ref().map(|_| free(pool).count() + own(state, sorted));
     let wanted = size(pool) + sorted.waiting.len();
     [room, names].into_iter().flatten().fold(wanted, usize::min)

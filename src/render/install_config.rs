@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::model::customization::Patch;
 use crate::model::documents::SecretValue;
 use crate::model::pool::{ClusterPool, PoolSpec};
+use crate::model::state::Template;
 use crate::yaml;
 
 use super::patch;
@@ -18,25 +19,28 @@ pub struct Rendered {
 }
 
 /// The document before name and patches.
-pub fn base(spec: &PoolSpec, template: Option<&SecretValue>) -> Result<Value, String> {
+pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, String> {
     let mut document = match template {
         None => generated(spec),
-        Some(text) => {
-            yaml::value(text.reveal()).map_err(|error| format!("install-config.yaml: {error}"))?
-        }
+        Some(template) => template.read.get_or_init(|| read(&template.text)).clone()?,
     };
-    let Some(root) = document.as_object_mut() else {
-        return Err("install-config.yaml: is not a mapping".into());
-    };
-    root.insert("baseDomain".into(), spec.base_domain.clone().into());
-    let metadata = root.entry("metadata").or_insert_with(|| json!({}));
+    if let Some(root) = document.as_object_mut() {
+        root.insert("baseDomain".into(), spec.base_domain.clone().into());
+    }
+    Ok(document)
+}
+
+/// A template must be a mapping, and its metadata too.
+fn read(text: &SecretValue) -> Result<Value, String> {
+    let wrong = |why: &str| format!("install-config.yaml: {why}");
+    let mut document = yaml::value(text.reveal()).map_err(|why| wrong(&why.to_string()))?;
+    let root = document.as_object_mut().ok_or_else(|| wrong("is not a mapping"))?;
+    let metadata = root.entry("metadata").or_insert(Value::Null);
     if metadata.is_null() {
         *metadata = json!({});
     }
-    if !metadata.is_object() {
-        return Err("install-config.yaml: metadata is not a mapping".into());
-    }
-    Ok(document)
+    let is_mapping = metadata.is_object();
+    if is_mapping { Ok(document) } else { Err(wrong("metadata is not a mapping")) }
 }
 
 /// Hive's default: 3 masters, 3 workers, the usual networks.
@@ -81,6 +85,9 @@ pub fn render(
         None => Err(format!("{path} is missing in the patched install-config")),
     };
     let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
+    crate::rules::label("the name of a cluster", &cluster_name).map_err(|refusal| {
+        format!("{}: {}", refusal.what, refusal.causes.join(", "))
+    })?;
     let text = yaml::text(&document).map_err(|error| error.to_string())?;
     Ok(Rendered { cluster_name, base_domain, text: SecretValue::new(text) })
 }

@@ -7,7 +7,7 @@ use crate::model::refusal::Refusal;
 pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
     let wrong =
         |why: &str| Err(Refusal::invalid(format!("`{name}` is not usable as {what}")).because(why));
-    let end = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-' && *byte != b'.');
+    let end = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
     let bytes = name.as_bytes();
     if name.is_empty() {
         return wrong("it is empty");

@@ -8,6 +8,7 @@ use crate::model::customization::Holder;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
@@ -48,28 +49,18 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for customization in documents::all(conn, None)? {
         state.customizations.load(customization);
     }
-    let sql = "SELECT u.namespace, u.name, c.name, c.pool_namespace, c.pool FROM lease l \
+    let sql = "SELECT c.name, c.pool_namespace, c.pool, u.namespace, u.name FROM lease l \
                JOIN cluster c ON c.id = l.cluster JOIN customization u ON u.id = l.customization";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let at = state
-            .customizations
-            .find(&Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
-        let pool = row.get::<_, Option<String>>(3)?.zip(row.get::<_, Option<String>>(4)?);
-        let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-        let holder = Holder { cluster: row.get(2)?, pool };
-        if let Some(at) = at {
+        let key = Key::new(row.get::<_, String>(3)?, row.get::<_, String>(4)?);
+        let holder = read_holder(row)?;
+        if let Some(at) = state.customizations.find(&key) {
             state.customizations.fill(at, |one| one.holder = Some(holder));
         }
     }
-    let sql = format!("SELECT {JOB} FROM job WHERE ended IS NULL ORDER BY started, id");
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        state.jobs.load(rows::job(row)?);
-    }
-    Ok(())
+    jobs(conn, "ended IS NULL", [], state)
 }
 
 fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
@@ -85,19 +76,31 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
     for name in names {
         customization(conn, state, &Key::new(&*key.namespace, name))?;
     }
-    for at in members {
-        if let Some(name) = state.clusters.get(at).map(|cluster| cluster.name.clone()) {
-            live_job(conn, state, &name)?;
+    jobs(conn, "ended IS NULL AND pool_namespace = ?1 AND pool = ?2", who, state)
+}
+
+/// Pools that an edit sent a claim to: without them it would look as if there were none.
+pub fn newly_named_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let named: Vec<Key> = state.pools_with_members().cloned().collect();
+    for key in named {
+        if !state.pools.knows(&key) && one::<ClusterPool>(conn, &key)?.is_some() {
+            pool(conn, state, &key)?;
         }
     }
     Ok(())
 }
 
-fn live_job(conn: &Connection, state: &mut State, cluster: &str) -> Result<(), Refusal> {
-    let sql = format!("SELECT {JOB} FROM job WHERE object = ?1 AND ended IS NULL");
-    let found = conn.prepare_cached(&sql)?.query_row([cluster], rows::job).optional()?;
-    if let Some(job) = found {
-        state.jobs.load(job);
+fn jobs(
+    conn: &Connection,
+    which: &str,
+    who: impl rusqlite::Params,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let sql = format!("SELECT {JOB} FROM job WHERE {which} ORDER BY started, id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(who)?;
+    while let Some(row) = rows.next()? {
+        state.jobs.load(rows::job(row)?);
     }
     Ok(())
 }
@@ -111,7 +114,10 @@ fn clusters(
     let mut statement = conn.prepare_cached(&format!("SELECT {CLUSTER} FROM cluster {which}"))?;
     let (mut rows, mut shared) = (statement.query(who)?, Shared::default());
     while let Some(row) = rows.next()? {
-        state.load_cluster(rows::cluster(row, &mut shared)?);
+        let cluster = rows::cluster(row, &mut shared)?;
+        if state.cluster(&cluster.name).is_none() {
+            state.load_cluster(cluster);
+        }
     }
     Ok(())
 }
@@ -125,7 +131,10 @@ fn claims(
     let mut statement = conn.prepare_cached(&format!("SELECT {CLAIM} FROM claim {which}"))?;
     let mut rows = statement.query(who)?;
     while let Some(row) = rows.next()? {
-        state.load_claim(rows::claim(row)?);
+        let claim = rows::claim(row)?;
+        if state.claims.find(&claim.key()).is_none() {
+            state.load_claim(claim);
+        }
     }
     Ok(())
 }
@@ -147,12 +156,14 @@ pub fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<
 pub fn holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, Refusal> {
     let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l \
                JOIN cluster c ON c.id = l.cluster WHERE l.customization = ?1";
-    let found = conn.prepare_cached(sql)?.query_row([customization], |row| {
-        let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
-        let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-        Ok(Holder { cluster: row.get(0)?, pool })
-    });
+    let found = conn.prepare_cached(sql)?.query_row([customization], read_holder);
     Ok(found.optional()?)
+}
+
+fn read_holder(row: &rusqlite::Row<'_>) -> rusqlite::Result<Holder> {
+    let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
+    let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
+    Ok(Holder { cluster: row.get(0)?, pool })
 }
 
 pub fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
@@ -233,22 +244,27 @@ fn claim_body(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Ref
         return Ok(());
     };
     let id = state.claims.get(at).map_or(0, |claim| claim.id);
-    let body = body(conn, "claim_body", id)?;
-    state.claims.fill(at, |claim| claim.body = body);
+    if state.claims.get(at).is_some_and(|claim| claim.body.is_none()) {
+        let body = body(conn, "claim_body", id)?;
+        state.claims.fill(at, |claim| claim.body = body);
+    }
     Ok(())
 }
 
 pub fn cluster_body(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     if state.cluster(name).is_none() {
         clusters(conn, "WHERE name = ?1", [name], state)?;
-        live_job(conn, state, name)?;
+        jobs(conn, "ended IS NULL AND object = ?1", [name], state)?;
     }
     let Some(at) = state.cluster(name) else {
         return Ok(());
     };
     let id = state.clusters.get(at).map_or(0, |cluster| cluster.id);
-    let body = body(conn, "cluster_body", id)?;
-    state.clusters.fill(at, |cluster| cluster.body = body);
+    // A body that is there may have been edited.
+    if state.clusters.get(at).is_some_and(|cluster| cluster.body.is_none()) {
+        let body = body(conn, "cluster_body", id)?;
+        state.clusters.fill(at, |cluster| cluster.body = body);
+    }
     Ok(())
 }
 

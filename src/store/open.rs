@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -15,6 +16,9 @@ const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
 const VERSION: u32 = 1;
 /// The log is folded into the state file when it is larger than this.
 const LOG_LIMIT: u64 = 512 << 10;
+
+/// How long a writer outside of poolctl is waited for.
+const BUSY: Duration = Duration::from_secs(10);
 
 /// An open state file.
 pub struct Store {
@@ -59,8 +63,8 @@ impl Store {
         }
         // A command folds the log only when it is large: two fsyncs instead of five.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        conn.busy_timeout(BUSY)?;
         for (pragma, value) in [
-            ("busy_timeout", 10_000),
             ("synchronous", 2),
             ("foreign_keys", 1),
             ("wal_autocheckpoint", 0),
@@ -80,12 +84,20 @@ impl Store {
 
     /// Folds the log into the state file when it has grown. Nothing depends on it.
     pub fn checkpoint(&self) {
-        let log = self.path.with_file_name(format!("{}-wal", file_name(&self.path)));
-        if fs::metadata(log).is_ok_and(|log| log.len() > LOG_LIMIT) {
-            // Busy readers only put it off.
-            drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        if log_size(&self.path) <= LOG_LIMIT {
+            return;
         }
+        // Readers only put it off: nobody waits for them.
+        drop(self.conn.busy_timeout(Duration::ZERO));
+        drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        drop(self.conn.busy_timeout(BUSY));
     }
+}
+
+/// Bytes in the log that are not folded in yet, roughly.
+fn log_size(path: &Path) -> u64 {
+    let log = path.with_file_name(format!("{}-wal", file_name(path)));
+    fs::metadata(log).map_or(0, |log| log.len())
 }
 
 fn file_name(path: &Path) -> String {
@@ -140,7 +152,10 @@ fn check_header(path: &Path) -> Result<Header, Refusal> {
         1 => 65536,
         size => size,
     };
-    if file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28))) {
+    // While a log is there, the file may be shorter than its first page says: folding the log in
+    // writes that page first. Without one, a part is missing.
+    let short = || file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28)));
+    if short() && log_size(path) == 0 && short() {
         return refuse("is cut short: a part of the state file is missing");
     }
     Ok(Header::Ours)

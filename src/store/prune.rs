@@ -11,6 +11,15 @@ use super::open::Store;
 const KEEP_DAYS: i64 = 400;
 const DAY: Span = Span::hours(24);
 
+/// Old events go, but for the last 100 of an object that is there.
+const FORGET_EVENTS: &str = "DELETE FROM event WHERE time < ?1 AND id NOT IN (\
+    SELECT id FROM (SELECT id, kind, namespace, name, \
+    row_number() OVER (PARTITION BY kind, namespace, name ORDER BY id DESC) AS place FROM event) AS e \
+    WHERE place <= 100 AND (kind NOT IN ('ClusterDeployment', 'ClusterClaim', 'ClusterPool') \
+    OR EXISTS (SELECT 1 FROM cluster c WHERE e.kind = 'ClusterDeployment' AND c.name = e.name) \
+    OR EXISTS (SELECT 1 FROM claim c WHERE e.kind = 'ClusterClaim' AND c.namespace = e.namespace AND c.name = e.name) \
+    OR EXISTS (SELECT 1 FROM pool c WHERE e.kind = 'ClusterPool' AND c.namespace = e.namespace AND c.name = e.name)))";
+
 impl Store {
     /// Whether there is anything to forget, and it was not done today. Cheap: looks at one row.
     pub fn wants_pruning(&self, now: Time) -> Result<bool, Refusal> {
@@ -29,10 +38,7 @@ impl Store {
     /// an object. Needs an open write transaction.
     pub fn prune(&self, now: Time) -> Result<(), Refusal> {
         let limit = self.limit(now)?.0;
-        let sql = "DELETE FROM event WHERE time < ?1 AND id NOT IN (SELECT id FROM (\
-                   SELECT id, row_number() OVER (PARTITION BY kind, namespace, name ORDER BY id DESC) AS place \
-                   FROM event) WHERE place <= 100)";
-        self.conn.execute(sql, [limit])?;
+        self.conn.execute(FORGET_EVENTS, [limit])?;
         self.conn.execute("DELETE FROM job WHERE ended < ?1", [limit])?;
         self.conn.execute("UPDATE state SET pruned = ?1", params![now.0])?;
         Ok(())

@@ -171,15 +171,18 @@ impl Store {
         load::secret_value(&self.conn, key, name)
     }
 
-    /// The newest events first, of one object or of all.
-    pub fn events(&self, of: Option<(&str, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
+    /// The newest events first, of one object or of all. A cluster's name is unique over the
+    /// state, so its namespace does not count.
+    pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
         let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message FROM event \
-                   WHERE ?1 IS NULL OR (kind = ?1 AND namespace = ?2 AND name = ?3) \
+                   WHERE ?1 IS NULL OR (kind = ?1 AND coalesce(?2, namespace) = namespace AND name = ?3) \
                    ORDER BY id DESC LIMIT ?4";
         let mut statement = self.conn.prepare_cached(sql)?;
         let (kind, key) = of.unzip();
+        let namespace = key.map(|key| &key.namespace);
+        let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let who = params![kind, key.map(|key| &key.namespace), key.map(|key| &key.name), limit];
+        let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit];
         let rows = statement.query_map(who, |row| {
             let kind: String = row.get(3)?;
             let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);

@@ -6,10 +6,10 @@ use rusqlite::Connection;
 use crate::model::documents::Stored;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
+use crate::model::state::{State, Template};
 
 use super::documents::need;
-use super::load::{customization, secret, secret_value};
+use super::load::{customization, newly_named_pools, secret, secret_value};
 
 const TEMPLATE: &str = "install-config.yaml";
 
@@ -24,6 +24,7 @@ struct Named {
 
 /// Loads what is not there yet. What an edit removed stays removed.
 pub fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    newly_named_pools(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
         need(conn, &mut state.image_sets, key)?;
@@ -61,12 +62,12 @@ fn template(conn: &Connection, state: &mut State, key: Key) -> Result<(), Refusa
     let secret = state.secrets.by_key(&key);
     match secret.and_then(|secret| secret.values.get(TEMPLATE)) {
         Some(Stored::New(text) | Stored::Loaded(text)) => {
-            let text = text.clone();
-            state.templates.insert(key, text);
+            let template = Template::new(text.clone());
+            state.templates.insert(key, template);
         }
         Some(Stored::Kept) if !state.templates.contains_key(&key) => {
             if let Some(text) = secret_value(conn, &key, TEMPLATE)? {
-                state.templates.insert(key, text);
+                state.templates.insert(key, Template::new(text));
             }
         }
         Some(Stored::Kept) => {}

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rusqlite::{Connection, params};
 
 use crate::model::claim::Claim;
-use crate::model::cluster::Cluster;
+use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
 use crate::model::customization::Customization;
 use crate::model::documents::{Secret, Stored};
 use crate::model::event::Event;
@@ -40,7 +40,14 @@ pub fn write(
 ) -> Result<Vec<(Rc<Key>, Refusal)>, Refusal> {
     let conn = &store.conn;
     let mut refused = Vec::new();
-    for owner in state.owners() {
+    let mut owners = state.owners();
+    // What a pool gives back another may take: pools that lose clusters come first.
+    let removes = |owner: &Owner| {
+        let gone = state.clusters.difference().filter(|change| change.after.is_none());
+        gone.map(|change| change.owner).any(|by| by == owner)
+    };
+    owners.sort_by_cached_key(|owner| (owner.is_some(), !removes(owner)));
+    for owner in owners {
         let Some(pool) = &owner else {
             group(conn, state, &owner)?;
             continue;
@@ -126,13 +133,20 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
     Ok(())
 }
 
-/// A cluster goes with its namespace and the secrets in it.
+/// A pool's cluster goes with its namespace and all secrets in it, one applied by hand with the
+/// secrets that its installation left.
 fn remove_cluster(conn: &Connection, gone: Option<&Cluster>) -> Result<(), Refusal> {
     let Some(gone) = gone else { return Ok(()) };
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
-    if gone.namespace == gone.name {
+    if gone.pool.is_some() {
         let sql = "DELETE FROM secret_object WHERE namespace = ?1";
         conn.prepare_cached(sql)?.execute([&gone.namespace])?;
+        return Ok(());
+    }
+    for what in LEFT_BY_INSTALLATION {
+        let sql = "DELETE FROM secret_object WHERE namespace = ?1 AND name = ?2";
+        let name = format!("{}-{what}", gone.name);
+        conn.prepare_cached(sql)?.execute([&gone.namespace, &name])?;
     }
     Ok(())
 }

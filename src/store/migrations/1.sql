@@ -158,6 +158,7 @@ CREATE TABLE job (
   outcome TEXT
 ) STRICT;
 CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
+CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;
 CREATE INDEX job_object ON job (object, started);
 
 CREATE TABLE event (
