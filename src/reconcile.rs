@@ -10,7 +10,7 @@ use crate::model::job::{Job, Report, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
+use crate::model::state::{NameBook, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::store::{Lock, Mark, Need, Store, copies};
@@ -35,6 +35,8 @@ type Refused = Vec<(Rc<Key>, Refusal)>;
 pub struct Passed {
     pub state: State,
     pub refused: Refused,
+    /// What went wrong after the commit and is tried again by the next pass.
+    pub warnings: Vec<String>,
 }
 
 /// What still works, and when it will be over as far as drivers know.
@@ -60,8 +62,8 @@ impl Door<'_> {
             self.store.rollback();
         }
         drop(lock);
-        let (value, passed) = done?;
-        self.act(&passed.state)?;
+        let (value, mut passed) = done?;
+        passed.warnings = self.act(&passed.state, scope);
         Ok((value, passed))
     }
 
@@ -71,37 +73,44 @@ impl Door<'_> {
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, Passed), Refusal> {
-        let (tick, mark, _) = self.tick()?;
+        let whole = *scope == Scope::Whole && self.pass;
+        let (tick, mark, _) = self.tick(whole)?;
         let mut state = self.store.load(scope, needs)?;
         let value = edit(&mut state, &tick)?;
         rules::invariants(&state)?;
         self.store.load_references(&mut state)?;
         if self.pass {
-            self.plan(&mut state, &tick)?;
+            self.plan(&mut state, &tick, whole)?;
         }
         if state.is_unchanged() {
             self.store.rollback();
-            return Ok((value, Passed { state, refused: Vec::new() }));
+            return Ok((value, Passed::new(state)));
         }
-        let refused = store::write(self.store, &state, &mark)?;
+        // A command is done whole or not at all.
+        if let Some((pool, refusal)) = store::write(self.store, &state, &mark)?.into_iter().next() {
+            let what = format!("{} (pool `{pool}`, InvariantViolated)", refusal.what);
+            return Err(Refusal { what, ..refusal });
+        }
         self.store.commit()?;
         self.store.checkpoint();
-        Ok((value, Passed { state, refused }))
+        Ok((value, Passed::new(state)))
     }
 
-    fn tick(&self) -> Result<(Tick, Mark, i64), Refusal> {
+    /// After a jump of the clock only a pass over everything takes the new time for granted: it
+    /// is the one that lets nothing expire.
+    fn tick(&self, whole: bool) -> Result<(Tick, Mark, i64), Refusal> {
         let (revision, last) = self.store.mark()?;
         let now = self.world.clocks();
         let then = Clocks { wall: last.wall, boot: last.boot, since_boot: last.since_boot };
         let tick = self.world.tick(last.now, &then, &now, revision.unsigned_abs());
-        let Clocks { wall, boot, since_boot } = now;
+        let Clocks { wall, boot, since_boot } = if tick.jumped && !whole { then } else { now };
         let mark = Mark { now: tick.now, wall, boot, since_boot };
         Ok((tick, mark, revision))
     }
 
     /// Collects finished jobs and plans to the fixed point.
-    fn plan(&self, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
-        if tick.jumped {
+    fn plan(&self, state: &mut State, tick: &Tick, whole: bool) -> Result<(), Refusal> {
+        if tick.jumped && whole {
             state.event(clock_jumped(tick));
         }
         let reports = self.collect(state, tick)?;
@@ -149,21 +158,27 @@ impl Door<'_> {
             self.prune()?;
         }
         for _ in 0..TRIES {
-            let (planned, revision, mark) = self.plan_only(scope)?;
-            if planned.is_unchanged() {
-                self.act(&planned)?;
-                return Ok(Passed { state: planned, refused: Vec::new() });
-            }
-            if let Some(refused) = self.commit_if(&planned, revision, &mark)? {
-                self.act(&planned)?;
-                return Ok(Passed { state: planned, refused });
+            let (planned, revision, mark) = match self.plan_only(scope) {
+                Ok(found) => found,
+                Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
+                // One pool's trouble is not the others'.
+                Err(_) => return self.pool_by_pool(scope),
+            };
+            let refused = if planned.is_unchanged() {
+                Some(Refused::new())
+            } else {
+                self.commit_if(&planned, revision, &mark)?
+            };
+            if let Some(refused) = refused {
+                let warnings = self.act(&planned, scope);
+                return Ok(Passed { state: planned, refused, warnings });
             }
         }
         self.pool_by_pool(scope)
     }
 
     fn prune(&self) -> Result<(), Refusal> {
-        let now = self.tick()?.0.now;
+        let now = self.tick(true)?.0.now;
         if !self.store.wants_pruning(now)? {
             return Ok(());
         }
@@ -183,9 +198,10 @@ impl Door<'_> {
 
     fn plan_only(&self, scope: &Scope) -> Result<(State, i64, Mark), Refusal> {
         self.store.begin_read()?;
-        let planned = self.tick().and_then(|(tick, mark, revision)| {
+        let whole = *scope == Scope::Whole;
+        let planned = self.tick(whole).and_then(|(tick, mark, revision)| {
             let mut state = self.store.load(scope, &[])?;
-            self.plan(&mut state, &tick)?;
+            self.plan(&mut state, &tick, whole)?;
             Ok((state, revision, mark))
         });
         self.store.rollback();
@@ -215,38 +231,75 @@ impl Door<'_> {
         written
     }
 
+    /// Under the write lock, each pool on its own.
     fn pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
         let keys = match scope {
             Scope::Whole => self.store.names(Kind::ClusterPool)?,
             Scope::Pools(keys) => keys.clone(),
         };
-        let mut refused = Vec::new();
+        let (mut refused, mut warnings) = (Vec::new(), Vec::new());
         for key in keys {
-            let ((), passed) = self.change(&Scope::pool(key), &[], |_, _| Ok(()))?;
-            refused.extend(passed.refused);
+            match self.change(&Scope::pool(key.clone()), &[], |_, _| Ok(())) {
+                Ok(((), passed)) => warnings.extend(passed.warnings),
+                Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
+                Err(refusal) => {
+                    self.note(&key, &refusal)?;
+                    refused.push((Rc::new(key), refusal));
+                }
+            }
         }
-        Ok(Passed { state: self.preview(scope)?, refused })
+        Ok(Passed { state: self.store.load(scope, &[])?, refused, warnings })
+    }
+
+    /// Writes down why a pool's changes were undone, unless that is the last thing known of it.
+    fn note(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
+        let known = self.store.events(Some((Kind::ClusterPool, pool)), 1)?;
+        let (_, mark, _) = self.tick(false)?;
+        let new = store::violated(pool, refusal, mark.now);
+        if known.first().is_some_and(|known| known.message == new.message) {
+            return Ok(());
+        }
+        let edit = Self { pass: false, ..*self };
+        edit.change(&Scope::Pools(Vec::new()), &[], |state, _| {
+            state.event(new);
+            Ok(())
+        })?;
+        Ok(())
     }
 
     /// After the commit: what drivers will read is put where they read it, and copies of what is
-    /// gone go.
-    fn act(&self, state: &State) -> Result<(), Refusal> {
+    /// gone go. What fails is said, and done by the next pass.
+    fn act(&self, state: &State, scope: &Scope) -> Vec<String> {
         let path = self.store.path();
         for change in state.clusters.difference().filter(|change| change.after.is_none()) {
             if let Some(gone) = change.before {
                 copies::forget(path, &gone.name);
             }
         }
+        if *scope == Scope::Whole && !state.is_unchanged() {
+            let names = self.store.names_in_use();
+            for name in copies::clusters(path) {
+                if !names.cluster_exists(&name) {
+                    copies::forget(path, &name);
+                }
+            }
+        }
         let begins = |job: &&Job| job.ended.is_none() && job.verb == Verb::Provision;
-        for job in state.jobs.rows().filter(begins) {
-            let file = "install-config.yaml";
-            if copies::exists(path, &job.object, file) {
-                continue;
-            }
-            let secret = Key::new(&*job.object, format!("{}-install-config", job.object));
-            if let Some(value) = self.store.secret_value(&secret, file)? {
-                copies::write(path, &job.object, file, &value)?;
-            }
+        let begun = state.jobs.rows().filter(begins);
+        begun
+            .filter_map(|job| self.hand_over(&job.object).err())
+            .map(|why| why.to_string())
+            .collect()
+    }
+
+    fn hand_over(&self, cluster: &str) -> Result<(), Refusal> {
+        let (path, file) = (self.store.path(), "install-config.yaml");
+        if copies::exists(path, cluster, file) {
+            return Ok(());
+        }
+        let secret = Key::new(cluster, format!("{cluster}-install-config"));
+        if let Some(value) = self.store.secret_value(&secret, file)? {
+            copies::write(path, cluster, file, &value)?;
         }
         Ok(())
     }
@@ -281,6 +334,10 @@ fn clock_jumped(tick: &Tick) -> Event {
 }
 
 impl Passed {
+    fn new(state: State) -> Self {
+        Self { state, refused: Vec::new(), warnings: Vec::new() }
+    }
+
     /// Refused pools make the command fail, after the others were committed.
     pub fn check(&self) -> Result<(), Refusal> {
         let Some((pool, refusal)) = self.refused.first() else {

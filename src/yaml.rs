@@ -44,8 +44,31 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Every document of a text, empty ones left out.
+/// Every document of a text, empty ones left out. JSON documents may follow each other.
 pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
+    let mut all = Vec::new();
+    for part in json_documents(text).unwrap_or_else(|| vec![text]) {
+        all.extend(yaml_documents(part)?);
+    }
+    Ok(all)
+}
+
+/// The parts of a text that is several JSON documents and nothing else.
+fn json_documents(text: &str) -> Option<Vec<&str>> {
+    if !text.trim_start().starts_with('{') || text.len() > LARGEST {
+        return None;
+    }
+    let (mut parts, mut start) = (Vec::new(), 0);
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<de::IgnoredAny>();
+    while let Some(read) = stream.next() {
+        read.ok()?;
+        parts.push(&text[start..stream.byte_offset()]);
+        start = stream.byte_offset();
+    }
+    (parts.len() > 1).then_some(parts)
+}
+
+fn yaml_documents(text: &str) -> Result<Vec<Node>, Wrong> {
     let wrong = |message: String| Wrong { message, line: 0, column: 0 };
     if text.len() > LARGEST {
         return Err(wrong(format!(
@@ -243,6 +266,13 @@ mod tests {
         let read = documents("---\na: 1\n---\nb: [x]\n").unwrap();
         let item = read[1].get("b").unwrap();
         assert_eq!((item.line, item.column, item.value()), (4, 4, serde_json::json!(["x"])));
+    }
+
+    #[test]
+    fn json_documents_may_follow_each_other() {
+        let read = documents("{\"a\": 1}\n{\"a\": 2} {\"a\": 3}").unwrap();
+        let values: Vec<Value> = read.iter().map(Node::value).collect();
+        assert_eq!(values, [1, 2, 3].map(|a| serde_json::json!({ "a": a })));
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn manifests() -> Vec<(String, i32, &'static str)> {
     };
     vec![
         (pool("  inventroy: []\n"), 1, "bad.yaml:9:3: unknown field `spec.inventroy`, did you mean `inventory`?"),
-        (POOL.replace("size: 1", "size: three"), 1, "bad.yaml:5:9: `spec.size` is a string \"three\", not a whole number"),
+        (POOL.replace("size: 1", "size: three"), 1, "bad.yaml:5:9: `spec.size` is a string, not a whole number: it holds \"three\""),
         (POOL.replace("size: 1", "size: -1"), 1, "bad.yaml:5:9: `spec.size`: -1 is less than 0"),
         (POOL.replace("size: 1", "size: 99999999999"), 1, "is more than"),
         (POOL.replace("  size: 1\n", ""), 1, "`spec.size` is missing"),
@@ -118,7 +118,7 @@ const COMMANDS: [(&str, i32, &str); 31] = [
     ("get pool -o xml", 2, "jsonpath"),
     ("get pool -o jsonpath={.a", 2, "a `{` is not closed"),
     ("get pool -l a(b", 2, "is not a label selector"),
-    ("describe claim", 2, "needs a kind and a name"),
+    ("describe claim", 2, "a kind and a name are needed"),
     ("release mien", 3, "did you mean `mine`?"),
     ("patch pool ready -p {", 2, "the patch cannot be read"),
     ("patch pool ready -p {\"spec\":{\"sise\":2}}", 1, "did you mean `size`?"),

@@ -19,7 +19,7 @@ fn nothing_can_be_held_twice() {
     for (what, text) in [
         (
             "a customization, two clusters",
-            "INSERT INTO lease SELECT customization, cluster + 1 FROM lease LIMIT 1",
+            "INSERT INTO lease SELECT customization, cluster + 1, holder || 'x', pool_namespace, pool FROM lease LIMIT 1",
         ),
         (
             "a cluster, two customizations",
@@ -29,7 +29,7 @@ fn nothing_can_be_held_twice() {
         ("a claim, two clusters", "UPDATE cluster SET claim = 'c'"),
         (
             "a cluster, two claims",
-            "INSERT INTO claim SELECT id + 1, namespace, 'd', created, pool, owner, lifetime, effective, cluster, pending, pending_since, running, running_since, deleting FROM claim",
+            "INSERT INTO claim SELECT id + 1, namespace, 'd', created, pool, owner, lifetime, effective, cluster, pending, pending_since, running, running_since, held, deleting FROM claim",
         ),
         ("a name in DNS, two clusters", "UPDATE cluster SET cluster_name = 'foo'"),
         ("a name, two clusters", "UPDATE cluster SET name = 'foo'"),

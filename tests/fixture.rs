@@ -236,7 +236,7 @@ fn customization(name: &str, marks: &str) -> Customization {
     let pool = value(marks, "pool ").map(|pool| Key::new(NAMESPACE, pool));
     if marks.contains("Reserved") {
         let cluster = value(marks, "->").unwrap_or("").to_owned();
-        one.holder = Some(Holder { cluster, pool: pool.clone() });
+        one.holder = Some(Holder::new(cluster, pool.clone()));
     }
     // The old status is what was written last, right or wrong.
     one.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);

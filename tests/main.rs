@@ -5,6 +5,7 @@
 
 mod architecture;
 mod bad_input;
+mod claims;
 mod concurrency;
 mod constraints;
 mod durability;
@@ -13,6 +14,7 @@ mod planner;
 mod properties;
 mod readme;
 mod realworld;
+mod regressions;
 mod sandbox;
 mod transcripts;
 mod unusable_state;

@@ -60,7 +60,13 @@ fn reports(state: &State, which: u8, fail: u8) -> Vec<Report> {
         }),
         _ => Outcome::Done,
     };
-    chosen.map(|(at, job)| Report { job: job.id, object: job.object.clone(), outcome: outcome(at, job.verb) }).collect()
+    chosen
+        .map(|(at, job)| Report {
+            job: job.id,
+            object: job.object.clone(),
+            outcome: outcome(at, job.verb),
+        })
+        .collect()
 }
 
 fn edit(state: &mut State, step: &Step, tick: &mut Tick, number: usize) -> Vec<Report> {

@@ -60,7 +60,7 @@ impl Verb for Apply {
             };
             context.changed(*kind, &key.name, &said)?;
         }
-        Ok(passed.check()?)
+        Ok(context.finish(&passed)?)
     }
 }
 

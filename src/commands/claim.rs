@@ -22,7 +22,7 @@ pub struct Claim {
     /// Name of the claim; made up without one
     name: Option<String>,
     /// How long the cluster may be kept, from when it is handed over
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     lifetime: Option<Span>,
     /// What it is for; kept as annotation poolctl.dev/reason
     #[arg(long)]
@@ -56,7 +56,7 @@ impl Verb for Claim {
                 return Err(refusal.into());
             }
         };
-        passed.check()?;
+        context.finish(&passed)?;
         report(context, &store, &Key::new(&*pool.namespace, name))
     }
 }
@@ -120,7 +120,9 @@ fn report(context: &Context, store: &crate::store::Store, key: &Key) -> anyhow::
             &format!("bound to cluster/{cluster} (running)"),
         )?;
         if context.globals.output == Format::Table {
-            context.hint(&format!("next: export KUBECONFIG=$(poolctl kubeconfig {})", key.name));
+            let at = context.in_namespace(&key.namespace);
+            context
+                .hint(&format!("next: export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name));
         }
         return Ok(());
     }
@@ -141,7 +143,8 @@ fn report(context: &Context, store: &crate::store::Store, key: &Key) -> anyhow::
             "no cluster is ready in pool `{}` (size {}: {} installing, {} standby, {} broken)",
             claim.pool, pool.spec.size, status.installing, status.standby, status.broken
         ));
-        context.hint(&format!("next: poolctl describe claim {}", key.name));
+        let at = context.in_namespace(&key.namespace);
+        context.hint(&format!("next: poolctl describe claim {}{at}", key.name));
     }
     Ok(())
 }

@@ -11,10 +11,12 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal, nearest};
 use crate::output::{Format, clean};
-use crate::reconcile::Door;
+use crate::reconcile::{Door, Passed};
 use crate::rules;
 use crate::store::{Filter, Store};
 use crate::world::World;
+
+use super::target;
 
 /// Options of every command.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
@@ -101,6 +103,7 @@ impl Context {
 
     /// An object that must be there; otherwise says where it is, or what is called alike.
     pub fn find(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        let name = &target::bare(kind, name);
         let key = self.key(kind, name)?;
         let namespace = Some(key.namespace).filter(|_| kind.namespaced());
         let filter =
@@ -126,6 +129,24 @@ impl Context {
             return self.print(&format!("{prefix}{name}\n"));
         }
         self.print(&format!("{}/{name} {}\n", kind.word(), clean(what)))
+    }
+
+    /// Says what a pass could not do, and fails if a pool's changes were undone.
+    pub fn finish(&self, passed: &Passed) -> Result<(), Refusal> {
+        for warning in &passed.warnings {
+            self.warn(warning);
+        }
+        passed.check()
+    }
+
+    /// ` -n NAMESPACE`, where a command needs it to find an object.
+    pub fn in_namespace(&self, namespace: &str) -> String {
+        let usual = self.world.variable("POOLCTL_NAMESPACE").unwrap_or("default");
+        if namespace.is_empty() || namespace == usual {
+            String::new()
+        } else {
+            format!(" -n {namespace}")
+        }
     }
 
     /// A hint for stderr.

@@ -75,29 +75,28 @@ impl Verb for Credentials {
 
 /// The cluster of a claim, or the one of that name; installed.
 fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
-    let namespace = Some(context.namespace()?);
-    context.key(Kind::ClusterClaim, name)?;
-    let filter = Filter { namespace, name: Some(name.to_owned()), whole: false };
-    let claim = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    let cluster = match claim {
-        Some(Object::Claim(claim)) => match &claim.cluster {
-            Some(cluster) => cluster.clone(),
-            None => {
+    let claim = context.find(store, Kind::ClusterClaim, name);
+    let found = match &claim {
+        Ok(Object::Claim(claim)) => {
+            let Some(cluster) = claim.cluster.clone() else {
                 return Err(Refusal::conflict(format!("claim `{name}` has no cluster yet"))
                     .next(format!("poolctl describe claim {name}")));
-            }
-        },
-        _ => name.to_owned(),
+            };
+            let filter = Filter { namespace: None, name: Some(cluster), whole: true };
+            store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next()
+        }
+        _ => context.find(store, Kind::ClusterDeployment, name).ok(),
     };
-    let filter = Filter { namespace: None, name: Some(cluster.clone()), whole: true };
-    let found = store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
     let Some(Object::Cluster(found)) = found else {
         let what = format!("there is no claim and no cluster `{name}`");
-        return Err(Refusal::not_found(what).next("poolctl get claim,cluster"));
+        return Err(claim.err().map_or_else(
+            || Refusal::not_found(format!("the cluster of claim `{name}` is gone")),
+            |refusal| Refusal { what, ..refusal },
+        ));
     };
     if !found.installed() {
-        return Err(Refusal::conflict(format!("cluster `{cluster}` is not installed yet"))
-            .next(format!("poolctl describe cluster {cluster}")));
+        return Err(Refusal::conflict(format!("cluster `{}` is not installed yet", found.name))
+            .next(format!("poolctl describe cluster {}", found.name)));
     }
     Ok(*found)
 }

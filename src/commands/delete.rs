@@ -1,5 +1,6 @@
 //! `delete`: asks for the deletion of objects.
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::model::kind::Kind;
@@ -9,8 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::store::{Filter, Need, Store};
 
 use super::edit;
-use super::events::kind_of;
-use super::{Context, Verb};
+use super::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Delete {
@@ -28,70 +28,70 @@ impl Verb for Delete {
     const EXAMPLE: &'static str = "poolctl delete claim ci-17";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, mut names) = match self.kind.split_once('/') {
-            Some((kind, name)) => (kind_of(kind)?, vec![name.to_owned()]),
-            None => (kind_of(&self.kind)?, Vec::new()),
-        };
-        names.extend(self.names.clone());
         let store = context.look()?;
-        let objects = if self.all {
+        let mut objects = Vec::new();
+        if self.all {
+            let kind = target::kind_of(&self.kind)?;
             let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-            store.objects(kind, &Filter { namespace, name: None, whole: false })?
-        } else {
-            names.iter().map(|name| context.find(&store, kind, name)).collect::<Result<_, _>>()?
-        };
-        if objects.is_empty() {
-            return if self.all {
-                Ok(())
-            } else {
-                Err(Refusal::usage("delete needs names, or --all").into())
-            };
+            objects = store.objects(kind, &Filter { namespace, name: None, whole: false })?;
+        }
+        for (kind, name) in target::several(&self.kind, &self.names)? {
+            objects.push(context.find(&store, kind, &name)?);
+        }
+        if objects.is_empty() && !self.all {
+            bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
         }
         for object in &objects {
             ask(context, object)?;
         }
-        let keys: Vec<Key> = objects.iter().map(Object::key).collect();
-        delete(context, &store, kind, &keys, "deleted")
+        delete(context, &store, &objects, "deleted")
     }
 }
 
 /// A claimed cluster is somebody's.
-fn ask(context: &Context, object: &Object) -> anyhow::Result<()> {
-    let Object::Cluster(cluster) = object else {
-        return Ok(());
+pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
+    let (key, word) = (object.key(), object.kind().word());
+    let loss = match object {
+        Object::Cluster(cluster) => {
+            let claim = cluster.claim.as_ref();
+            claim.map(|claim| format!("is in use by claim `{claim}` and would be destroyed"))
+        }
+        Object::Claim(claim) if claim.owner != context.world.actor() => {
+            let owner = Some(&claim.owner).filter(|owner| !owner.is_empty());
+            owner.map(|owner| format!("belongs to {owner}"))
+        }
+        _ => None,
     };
-    let Some(claim) = &cluster.claim else {
-        return Ok(());
+    let Some(loss) = loss else { return Ok(()) };
+    let namespace = if key.namespace == key.name {
+        String::new()
+    } else {
+        context.in_namespace(&key.namespace)
     };
-    let loss =
-        format!("cluster `{}` is in use by claim `{claim}` and would be destroyed", cluster.name);
-    Ok(context.confirm(&loss, &format!("poolctl delete cluster {}", cluster.name))?)
+    let command = format!("poolctl delete {word} {} -y{namespace}", key.name);
+    context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
 }
 
 pub fn delete(
     context: &Context,
     store: &Store,
-    kind: Kind,
-    keys: &[Key],
+    objects: &[Object],
     done: &str,
 ) -> anyhow::Result<()> {
     let what: Vec<(Kind, Key, Option<String>)> =
-        keys.iter().map(|key| (kind, key.clone(), None)).collect();
+        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
     let scope = edit::scope_of(store, &what)?;
     let needs: Vec<Need> = edit::needs_of(&what);
     let (found, passed) = context.door(store).change(&scope, &needs, |state, tick| {
-        Ok(keys.iter().map(|key| edit::delete(state, kind, key, tick)).collect::<Vec<_>>())
+        let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
+        Ok(each.collect::<Vec<_>>())
     })?;
-    for (key, found) in keys.iter().zip(found) {
+    for ((kind, key, _), found) in what.iter().zip(found) {
         if !found {
-            return Err(Refusal::not_found(format!(
-                "there is no {} `{}` any more",
-                kind.word(),
-                key.name
-            ))
-            .into());
+            let what = format!("there is no {} `{}` any more", kind.word(), key.name);
+            bail!(Refusal::not_found(what));
         }
-        context.changed(kind, &key.name, done)?;
+        context.changed(*kind, &key.name, done)?;
     }
-    Ok(passed.check()?)
+    Ok(context.finish(&passed)?)
 }

@@ -5,13 +5,13 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
+use crate::model::claim::ClusterRunning;
 use crate::model::condition::Condition;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
 use crate::output::{self, clean};
 
-use super::events::{self, kind_of};
-use super::{Context, Verb};
+use super::events;
+use super::{Context, Verb, target};
 
 /// Events shown.
 const RECENT: usize = 10;
@@ -29,16 +29,7 @@ impl Verb for Describe {
     const EXAMPLE: &'static str = "poolctl describe pool lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
-            (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
-            (None, Some(name)) => (self.kind.clone(), name.clone()),
-            _ => {
-                return Err(Refusal::usage("describe needs a kind and a name")
-                    .next(Self::EXAMPLE)
-                    .into());
-            }
-        };
-        let kind = kind_of(&kind)?;
+        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let object = context.find(&store, kind, &name)?;
         let mut out = String::new();
@@ -68,7 +59,7 @@ impl Verb for Describe {
                 &recent.iter().map(|one| events::row(one, now)).collect::<Vec<_>>(),
             );
         }
-        let _ = writeln!(out, "\nNext: {}", next(&object));
+        let _ = writeln!(out, "\nNext: {}", next(context, &object));
         context.print(&out)
     }
 }
@@ -98,17 +89,17 @@ fn fields(out: &mut String, value: &Value, depth: usize) {
     for (name, value) in map {
         match value {
             Value::Object(_) => {
-                let _ = writeln!(out, "{indent}{name}:");
+                let _ = writeln!(out, "{indent}{}:", clean(name));
                 fields(out, value, depth + 1);
             }
             Value::Array(items) => {
-                let _ = writeln!(out, "{indent}{name}:");
+                let _ = writeln!(out, "{indent}{}:", clean(name));
                 for item in items {
                     let _ = writeln!(out, "{indent}  - {}", clean(&plain(item)));
                 }
             }
             scalar => {
-                let _ = writeln!(out, "{indent}{name}: {}", clean(&plain(scalar)));
+                let _ = writeln!(out, "{indent}{}: {}", clean(name), clean(&plain(scalar)));
             }
         }
     }
@@ -126,13 +117,10 @@ fn plain(value: &Value) -> String {
 }
 
 /// The command that helps from here.
-fn next(object: &Object) -> String {
+fn next(context: &Context, object: &Object) -> String {
     let key = object.key();
-    let at = if key.namespace == "default" || key.namespace == key.name {
-        String::new()
-    } else {
-        format!(" -n {}", key.namespace)
-    };
+    let own = key.namespace == key.name;
+    let at = if own { String::new() } else { context.in_namespace(&key.namespace) };
     let name = &key.name;
     match object {
         Object::Pool(one) => {
@@ -152,8 +140,13 @@ fn next(object: &Object) -> String {
                 "poolctl reconcile --wait".into()
             }
         }
+        Object::Claim(one) if one.deleting.is_some() => "poolctl reconcile --wait".into(),
+        Object::Claim(one) if one.running == ClusterRunning::Deleted => {
+            format!("poolctl release {name}{at}")
+        }
         Object::Claim(one) if one.cluster.is_some() => format!("poolctl kubeconfig {name}{at}"),
         Object::Claim(one) => format!("poolctl describe pool {}{at}", one.pool),
+        Object::Cluster(one) if one.deleting.is_some() => format!("poolctl job show {name}"),
         Object::Cluster(one) if one.installed() => format!("poolctl credentials {name}{at}"),
         Object::Cluster(_) => format!("poolctl job show {name}"),
         Object::Customization(_) => format!("poolctl get pool{at}"),

@@ -2,16 +2,19 @@
 
 use crate::model::event::Event;
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{HasMeta, Key, LocalRef};
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::table::{Row, Table};
 use crate::model::tick::Tick;
-use crate::store::{Need, Store};
+use crate::model::time::Time;
+use crate::store::{Filter, Need, Store};
 
-/// The scope in which objects are edited: pools and claims with their pools, the rest whole.
+/// The scope in which objects are edited: the pools that they are, belong to, or are named by.
 pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Result<Scope, Refusal> {
     let mut pools = Vec::new();
+    let mut all = None;
     for (kind, key, pool) in objects {
         match kind {
             Kind::ClusterPool => pools.push(key.clone()),
@@ -23,13 +26,39 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
                 Some(pool) => pools.push(pool),
                 None => return Ok(Scope::Whole),
             },
-            Kind::Namespace | Kind::RoleBinding | Kind::Settings => {}
-            _ => return Ok(Scope::Whole),
+            Kind::Secret | Kind::Customization | Kind::ClusterImageSet => {
+                let known = match all.take() {
+                    Some(known) => known,
+                    None => store.objects(Kind::ClusterPool, &Filter::default())?,
+                };
+                pools.extend(known.iter().filter(|pool| names(pool, *kind, key)).map(Object::key));
+                all = Some(known);
+            }
+            _ => {}
         }
     }
     pools.sort();
     pools.dedup();
     Ok(Scope::Pools(pools))
+}
+
+/// Whether a pool refers to an object.
+fn names(pool: &Object, kind: Kind, key: &Key) -> bool {
+    let Object::Pool(pool) = pool else { return false };
+    let (spec, name) = (&pool.spec, Some(key.name.as_str()));
+    let of = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
+    if kind == Kind::ClusterImageSet {
+        return Some(spec.image_set_ref.name.as_str()) == name;
+    }
+    let secrets = [of(&spec.pull_secret_ref), of(&spec.install_config_secret_template_ref)];
+    let listed = spec.inventory.iter().flatten().any(|entry| Some(entry.name.as_str()) == name);
+    pool.metadata.namespace == key.namespace
+        && match kind {
+            Kind::Secret => {
+                secrets.iter().any(|one| one.as_deref() == name) || pool.credentials() == name
+            }
+            _ => listed || of(&spec.customization_ref).as_deref() == name,
+        }
 }
 
 pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<Need> {
@@ -42,46 +71,58 @@ pub fn say(state: &mut State, tick: &Tick, kind: Kind, object: Key, reason: &str
     state.event(Event { time, warning: false, reason, kind, object, actor, message });
 }
 
-/// Asks for an object's deletion: it goes now, or when what hangs on it is gone.
+/// Asks for an object's deletion: it goes now, or when what hangs on it is gone. Says whether
+/// there is such an object.
 pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
     let now = tick.now;
     let cluster = Key::new("", &*key.name);
-    let found = match kind {
-        Kind::ClusterPool => mark(&mut state.pools, key, |one| {
-            one.metadata.deletion_timestamp.get_or_insert(now);
+    let done = match kind {
+        Kind::ClusterPool => mark(&mut state.pools, key, now),
+        Kind::ClusterClaim => state.claims.find(key).map(|at| {
+            state.claims.update(at, |one| {
+                one.deleting.get_or_insert(now);
+            })
         }),
-        Kind::ClusterClaim => mark(&mut state.claims, key, |one| {
-            one.deleting.get_or_insert(now);
+        Kind::ClusterDeployment => state.clusters.find(&cluster).map(|at| {
+            state.clusters.update(at, |one| {
+                one.deleting.get_or_insert(now);
+            })
         }),
-        Kind::ClusterDeployment => mark(&mut state.clusters, &cluster, |one| {
-            one.deleting.get_or_insert(now);
-        }),
-        Kind::Customization => match state.customizations.find(key) {
-            Some(at) if state.customizations.get(at).is_some_and(|one| one.holder.is_none()) => {
-                state.customizations.remove(at);
-                true
+        Kind::Customization => {
+            let holder = state.customizations.by_key(key).and_then(|one| one.holder.as_ref());
+            if holder.is_some_and(|holder| !holder.preserved) {
+                mark(&mut state.customizations, key, now)
+            } else {
+                take(&mut state.customizations, key, now)
             }
-            _ => mark(&mut state.customizations, key, |one| {
-                one.metadata.deletion_timestamp.get_or_insert(now);
-            }),
-        },
-        Kind::ClusterImageSet => take(&mut state.image_sets, key),
-        Kind::Secret => take(&mut state.secrets, key),
-        Kind::Namespace => take(&mut state.namespaces, key),
-        Kind::RoleBinding => take(&mut state.role_bindings, key),
-        Kind::Settings => take(&mut state.settings, key),
-        Kind::Job | Kind::Event => false,
+        }
+        Kind::ClusterImageSet => take(&mut state.image_sets, key, now),
+        Kind::Secret => take(&mut state.secrets, key, now),
+        Kind::Namespace => take(&mut state.namespaces, key, now),
+        Kind::RoleBinding => take(&mut state.role_bindings, key, now),
+        Kind::Settings => take(&mut state.settings, key, now),
+        Kind::Job | Kind::Event => None,
     };
-    if found {
+    if done == Some(true) {
         say(state, tick, kind, key.clone(), "DeletionRequested", "Deletion was asked for");
     }
-    found
+    done.is_some()
 }
 
-fn mark<T: Row>(table: &mut Table<T>, key: &Key, put: impl FnOnce(&mut T)) -> bool {
-    table.find(key).map(|at| table.update(at, put)).is_some()
+/// Whether anything changed, if there is such an object.
+fn mark<T: Row + HasMeta>(table: &mut Table<T>, key: &Key, now: Time) -> Option<bool> {
+    let at = table.find(key)?;
+    Some(table.update(at, |one| {
+        one.meta_mut().deletion_timestamp.get_or_insert(now);
+    }))
 }
 
-fn take<T: Row>(table: &mut Table<T>, key: &Key) -> bool {
-    table.find(key).map(|at| table.remove(at)).is_some()
+/// Removes an object, unless a foreign finalizer holds it.
+fn take<T: Row + HasMeta>(table: &mut Table<T>, key: &Key, now: Time) -> Option<bool> {
+    let at = table.find(key)?;
+    if table.get(at).is_some_and(|one| !one.meta().finalizers.is_empty()) {
+        return mark(table, key, now);
+    }
+    table.remove(at);
+    Some(true)
 }

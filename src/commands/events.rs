@@ -5,11 +5,9 @@ use serde_json::{Value, json};
 
 use crate::model::event::Event;
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
-use crate::model::refusal::Refusal;
 use crate::output::{self, event_row};
 
-use super::{Context, Verb, suggest};
+use super::{Context, Verb, target};
 
 /// More than anybody reads at once.
 const MOST: usize = 1000;
@@ -28,33 +26,19 @@ impl Verb for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let of = self.object.as_deref().map(|text| parse(context, text)).transpose()?;
+        let of = self.object.as_deref().map(target::slashed).transpose()?;
+        let of = match of {
+            Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
+            None => None,
+        };
         let of = of.as_ref().map(|(kind, key)| (*kind, key));
         let mut events = store.events(of, MOST)?;
+        if events.len() == MOST {
+            context.hint(&format!("only the last {MOST} are shown"));
+        }
         events.reverse();
         show(context, &events)
     }
-}
-
-/// `pool/lab`.
-pub fn parse(context: &Context, text: &str) -> Result<(Kind, Key), Refusal> {
-    let Some((kind, name)) = text.split_once('/') else {
-        return Err(
-            Refusal::usage(format!("`{text}` is not KIND/NAME")).next("poolctl events pool/lab")
-        );
-    };
-    let kind = kind_of(kind)?;
-    Ok((kind, context.key(kind, name)?))
-}
-
-pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
-    Kind::from_word(word).ok_or_else(|| {
-        let refusal = Refusal::usage(format!("there is no kind `{word}`"));
-        match suggest(word, Kind::all_words()) {
-            Some(hint) => refusal.because(hint),
-            None => refusal.because(format!("kinds are {}", Kind::ALL.map(Kind::word).join(", "))),
-        }
-    })
 }
 
 pub fn show(context: &Context, events: &[Event]) -> anyhow::Result<()> {

@@ -12,8 +12,7 @@ use crate::model::refusal::Refusal;
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
-use super::events::kind_of;
-use super::{Context, Verb, events, job};
+use super::{Context, Verb, events, job, target};
 
 #[derive(Args)]
 pub struct Get {
@@ -33,28 +32,19 @@ impl Verb for Get {
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kinds, mut names) = match self.kinds.split_once('/') {
-            Some((kind, name)) => (kind.to_owned(), vec![name.to_owned()]),
-            None => (self.kinds.clone(), Vec::new()),
-        };
-        names.extend(self.names);
-        let kinds = kinds.split(',').map(kind_of).collect::<Result<Vec<_>, _>>()?;
+        let wanted = self.wanted()?;
         let store = context.look()?;
-        let single = names.len() == 1 && kinds.len() == 1;
+        let single = matches!(&wanted[..], [(_, names)] if names.len() == 1);
         let format = context.globals.output.clone();
         let selector = self.selector.as_deref().map(parse_selector).transpose()?;
-        if let [Kind::Job] = kinds[..] {
-            return job::show(context, &store.jobs(None, false)?, false);
-        }
-        if let [Kind::Event] = kinds[..] {
-            let mut all = store.events(None, 1000)?;
-            all.reverse();
-            return events::show(context, &all);
-        }
         let (mut documents, mut printed) = (Vec::new(), false);
-        for kind in &kinds {
+        for (kind, names) in &wanted {
+            if let Kind::Job | Kind::Event = kind {
+                records(context, &store, *kind, names)?;
+                continue;
+            }
             let whole = format.whole() || selector.is_some();
-            let mut found = list(context, &store, *kind, &names, whole)?;
+            let mut found = list(context, &store, *kind, names, whole)?;
             if let Some(selector) = &selector {
                 found.retain(|one| matches(selector, one));
             }
@@ -67,11 +57,46 @@ impl Verb for Get {
             printed |= !text.is_empty();
             context.print(&format!("{gap}{text}"))?;
         }
-        if format.whole() {
+        let records_only = wanted.iter().all(|(kind, _)| matches!(kind, Kind::Job | Kind::Event));
+        if format.whole() && !records_only {
             context.print(&output::documents(&format, documents, single)?)?;
         }
         Ok(())
     }
+}
+
+impl Get {
+    /// Kinds with the names that are wanted of each; all without any.
+    fn wanted(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
+        if !self.kinds.contains('/') {
+            let kinds = self.kinds.split(',').map(target::kind_of);
+            return kinds.map(|kind| Ok((kind?, self.names.clone()))).collect();
+        }
+        let mut wanted: Vec<(Kind, Vec<String>)> = Vec::new();
+        for (kind, name) in target::several(&self.kinds, &self.names)? {
+            match wanted.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, names)) => names.push(name),
+                None => wanted.push((kind, vec![name])),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Jobs and events: what happened, not what is. Names are those of the objects.
+fn records(context: &Context, store: &Store, kind: Kind, names: &[String]) -> anyhow::Result<()> {
+    let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
+    if kind == Kind::Job {
+        let mut jobs = store.jobs(None, false)?;
+        jobs.retain(|job| wanted(&job.object) || wanted(&job.id.to_string()));
+        return job::show(context, &jobs, false);
+    }
+    let namespace = context.globals.namespace.as_ref();
+    let mut all = store.events(None, usize::MAX)?;
+    all.retain(|one| wanted(&one.object.name));
+    all.retain(|one| namespace.is_none_or(|name| one.object.namespace == *name));
+    all.reverse();
+    events::show(context, &all)
 }
 
 fn list(
@@ -85,7 +110,11 @@ fn list(
         let namespace = if kind.namespaced() { context.namespaces()? } else { None };
         let mut found = store.objects(kind, &Filter { namespace, name: None, whole })?;
         found.retain(|one| names.is_empty() || names.contains(&one.key().name));
-        return Ok(found);
+        let missing = names.iter().find(|name| !found.iter().any(|one| one.key().name == **name));
+        return match missing {
+            Some(name) => Err(Refusal::not_found(format!("there is no {} `{name}`", kind.word()))),
+            None => Ok(found),
+        };
     }
     names.iter().map(|name| context.find(store, kind, name)).collect()
 }

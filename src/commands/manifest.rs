@@ -14,7 +14,7 @@ use crate::yaml::{self, Node, Tree};
 use super::schema;
 
 /// Fields of metadata that servers write.
-const SERVERS: [&str; 9] = [
+const SERVERS: [&str; 10] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -23,6 +23,7 @@ const SERVERS: [&str; 9] = [
     "deletionGracePeriodSeconds",
     "managedFields",
     "selfLink",
+    "generateName",
     "status",
 ];
 
@@ -105,7 +106,8 @@ fn decode(name: &str, text: Vec<u8>) -> Result<String, Refusal> {
     String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
 }
 
-fn io(name: &str, error: &std::io::Error) -> Refusal {
+/// Why a file cannot be read, with the exit code that fits.
+pub fn io(name: &str, error: &std::io::Error) -> Refusal {
     use std::io::ErrorKind;
     let exit = match error.kind() {
         ErrorKind::NotFound => Exit::NotFound,
@@ -172,6 +174,7 @@ fn normalise(kind: Kind, document: &mut Node, namespace: &str) {
     remove(document, &["status", "apiVersion", "kind"]);
     if let Some(metadata) = field(document, "metadata") {
         remove(metadata, &SERVERS);
+        without_upstreams(metadata);
         let nowhere = metadata.get("namespace").is_none_or(Node::is_null);
         if nowhere && kind.namespaced() {
             insert(metadata, "namespace", namespace);
@@ -184,6 +187,18 @@ fn normalise(kind: Kind, document: &mut Node, namespace: &str) {
         && let Some(listed) = inventory.get("ClusterDeploymentCustomizations")
     {
         *inventory = listed.clone();
+    }
+}
+
+/// What upstream's own programs keep in the metadata: Hive's finalizers, which nobody here would
+/// take away, and kubectl's copy of the manifest, secret values and all.
+fn without_upstreams(metadata: &mut Node) {
+    if let Some(annotations) = field(metadata, "annotations") {
+        remove(annotations, &["kubectl.kubernetes.io/last-applied-configuration"]);
+    }
+    if let Some(Node { tree: Tree::List(finalizers), .. }) = field(metadata, "finalizers") {
+        finalizers
+            .retain(|one| !one.text().is_some_and(|name| name.starts_with("hive.openshift.io/")));
     }
 }
 

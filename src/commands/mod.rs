@@ -24,6 +24,7 @@ mod scale;
 mod schema;
 mod state;
 mod status;
+mod target;
 mod version;
 mod wait;
 

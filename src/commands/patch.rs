@@ -12,9 +12,8 @@ use crate::store::Store;
 use crate::yaml;
 
 use super::edit;
-use super::events::kind_of;
 use super::put::{Verdict, put};
-use super::{Context, Verb, manifest};
+use super::{Context, Verb, manifest, target};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Type {
@@ -43,16 +42,7 @@ impl Verb for Patch {
         "poolctl patch pool lab --type merge -p '{\"spec\": {\"maxSize\": 5}}'";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
-            (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
-            (None, Some(name)) => (self.kind.clone(), name.clone()),
-            _ => {
-                return Err(Refusal::usage("patch needs a kind and a name")
-                    .next(Self::EXAMPLE)
-                    .into());
-            }
-        };
-        let kind = kind_of(&kind)?;
+        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let patch = yaml::value(&self.changes).map_err(|wrong| {
             Refusal::usage("the patch cannot be read").because(wrong.to_string())
         })?;
@@ -116,7 +106,7 @@ pub fn change(
         _ => done.to_owned(),
     };
     context.changed(kind, name, &said)?;
-    Ok(passed.check()?)
+    Ok(context.finish(&passed)?)
 }
 
 /// The object as the transaction sees it.

@@ -14,10 +14,10 @@ use super::{Context, Verb};
 pub struct Scale {
     name: String,
     /// Unclaimed clusters to keep
-    #[arg(long, group = "what")]
+    #[arg(long, group = "what", allow_negative_numbers = true)]
     size: Option<u32>,
     /// How many of them run; the rest hibernate
-    #[arg(long, group = "what")]
+    #[arg(long, group = "what", allow_negative_numbers = true)]
     running_count: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ pub fn scale(
             Ok(())
         })?;
     context.changed(Kind::ClusterPool, name, "scaled")?;
-    Ok(passed.check()?)
+    Ok(context.finish(&passed)?)
 }
 
 /// What changed of size and runningCount.

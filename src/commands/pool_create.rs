@@ -19,7 +19,7 @@ use crate::rules;
 use crate::store::Need;
 
 use super::put::put;
-use super::{Context, Verb, suggest};
+use super::{Context, Verb, manifest, suggest};
 
 #[derive(Args)]
 pub struct Create {
@@ -31,16 +31,16 @@ pub struct Create {
     #[arg(long, requires = "fake", value_name = "DURATION")]
     fake_install_duration: Option<Span>,
     /// Unclaimed clusters to keep
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     size: u32,
     /// How many of them run; the rest hibernate
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     running_count: u32,
     /// Most clusters, claimed ones included
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     max_size: Option<u32>,
     /// Most clusters installing or deprovisioning at a time
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     max_concurrent: Option<u32>,
     /// Domain of the clusters
     #[arg(long, required_unless_present = "fake")]
@@ -93,7 +93,7 @@ impl Verb for Create {
         };
         let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
         context.changed(Kind::ClusterPool, &key.name, "created")?;
-        Ok(passed.check()?)
+        Ok(context.finish(&passed)?)
     }
 }
 
@@ -150,10 +150,8 @@ impl Create {
         let Some(path) = &self.install_config else {
             return Ok(None);
         };
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Refusal::not_found(format!("`{}` cannot be read", path.display()))
-                .because(error.to_string())
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| manifest::io(&path.display().to_string(), &error))?;
         crate::yaml::value(&text)
             .map_err(|wrong| Refusal::invalid(format!("{}: {wrong}", path.display())))?;
         let metadata = Meta {

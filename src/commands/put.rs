@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::model::claim::Claim;
-use crate::model::cluster::Cluster;
+use crate::model::cluster::{Cluster, Driver, FAKE, PROTECTED, Power};
 use crate::model::customization::Customization;
-use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use crate::model::documents::{ClusterImageSet, RoleBinding, Settings};
 use crate::model::kind::Kind;
-use crate::model::meta::Meta;
+use crate::model::meta::{HasMeta, Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -37,38 +37,22 @@ pub fn put(
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
     let (kind, key) = (object.kind(), object.key());
-    let verdict = match object {
-        Object::Pool(new) => put_pool(state, *new, merge, tick),
-        Object::Claim(new) => put_claim(state, *new, merge, tick),
-        Object::Cluster(new) => put_cluster(state, *new, merge, tick),
-        Object::Secret(new) => put_secret(state, new, merge, tick),
-        Object::Customization(new) => {
-            let keep = |old: &Customization, new: &mut Customization| {
-                new.status.clone_from(&old.status);
-                new.holder.clone_from(&old.holder);
-                old.spec != new.spec
-            };
-            Ok(document(&mut state.customizations, *new, kind, merge, tick, keep))
+    let verdict = put_one(state, object, merge, tick)?;
+    match kind {
+        Kind::ClusterImageSet => finish(&mut state.image_sets, &key),
+        Kind::Secret => finish(&mut state.secrets, &key),
+        Kind::Namespace => finish(&mut state.namespaces, &key),
+        Kind::RoleBinding => finish(&mut state.role_bindings, &key),
+        Kind::Settings => finish(&mut state.settings, &key),
+        Kind::Customization => {
+            let one = state.customizations.by_key(&key);
+            if one.is_some_and(|one| one.holder.is_none()) {
+                finish(&mut state.customizations, &key);
+            }
         }
-        Object::ImageSet(new) => {
-            Ok(document(&mut state.image_sets, new, kind, merge, tick, |old, new| {
-                old.spec != new.spec
-            }))
-        }
-        Object::Namespace(new) => {
-            Ok(document(&mut state.namespaces, new, kind, merge, tick, |_, _| false))
-        }
-        Object::RoleBinding(new) => {
-            Ok(document(&mut state.role_bindings, new, kind, merge, tick, |old, new| {
-                (&old.role_ref, &old.subjects) != (&new.role_ref, &new.subjects)
-            }))
-        }
-        Object::Settings(new) => {
-            Ok(document(&mut state.settings, new, kind, merge, tick, |old, new| {
-                old.spec != new.spec
-            }))
-        }
-    }?;
+        // What hangs on these the pass looks at.
+        _ => {}
+    }
     match &verdict {
         Verdict::Created => say(state, tick, kind, key, "Created", "Created"),
         Verdict::Configured(what) => {
@@ -80,28 +64,45 @@ pub fn put(
     Ok(verdict)
 }
 
-pub trait HasMeta {
-    fn meta_mut(&mut self) -> &mut Meta;
+fn put_one(
+    state: &mut State,
+    object: Object,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let kind = object.kind();
+    match object {
+        Object::Pool(new) => put_pool(state, *new, merge, tick),
+        Object::Claim(new) => put_claim(state, *new, merge, tick),
+        Object::Cluster(new) => put_cluster(state, *new, merge, tick),
+        Object::Secret(new) => put_secret(state, new, merge, tick),
+        Object::Customization(new) => {
+            let keep = |old: &Customization, new: &mut Customization| {
+                new.status.clone_from(&old.status);
+                new.holder.clone_from(&old.holder);
+                old.spec != new.spec
+            };
+            document(&mut state.customizations, *new, kind, merge, tick, keep)
+        }
+        Object::ImageSet(new) => {
+            let keep = |old: &ClusterImageSet, new: &mut ClusterImageSet| old.spec != new.spec;
+            document(&mut state.image_sets, new, kind, merge, tick, keep)
+        }
+        Object::Namespace(new) => {
+            document(&mut state.namespaces, new, kind, merge, tick, |_, _| false)
+        }
+        Object::RoleBinding(new) => {
+            let keep = |old: &RoleBinding, new: &mut RoleBinding| {
+                (&old.role_ref, &old.subjects) != (&new.role_ref, &new.subjects)
+            };
+            document(&mut state.role_bindings, new, kind, merge, tick, keep)
+        }
+        Object::Settings(new) => {
+            let keep = |old: &Settings, new: &mut Settings| old.spec != new.spec;
+            document(&mut state.settings, new, kind, merge, tick, keep)
+        }
+    }
 }
-
-macro_rules! has_metadata {
-    ($($kind:ty),*) => {
-        $(impl HasMeta for $kind {
-            fn meta_mut(&mut self) -> &mut Meta {
-                &mut self.metadata
-            }
-        })*
-    };
-}
-has_metadata!(
-    ClusterPool,
-    Secret,
-    Customization,
-    ClusterImageSet,
-    Namespace,
-    RoleBinding,
-    Settings
-);
 
 /// `keep` carries over what is not the user's and says whether the spec is another one.
 pub fn document<T: Row + HasMeta>(
@@ -111,22 +112,31 @@ pub fn document<T: Row + HasMeta>(
     merge: bool,
     tick: &Tick,
     keep: impl FnOnce(&T, &mut T) -> bool,
-) -> Verdict {
+) -> Result<Verdict, Refusal> {
     let key = new.key();
-    let Some(at) = table.find(&key) else {
+    let Some((at, old)) = table.find(&key).and_then(|at| Some((at, table.get(at)?.clone()))) else {
         born(new.meta_mut(), kind, tick);
         table.insert(new);
-        return Verdict::Created;
-    };
-    let Some(mut old) = table.get(at).cloned() else {
-        return Verdict::Unchanged;
+        return Ok(Verdict::Created);
     };
     let other_spec = keep(&old, &mut new);
-    inherit(old.meta_mut(), new.meta_mut(), merge, other_spec);
-    if table.update(at, |row| *row = new) {
-        Verdict::Configured(String::new())
-    } else {
-        Verdict::Unchanged
+    let goes = old.meta().deletion_timestamp.is_some();
+    if goes && other_spec {
+        let word = kind.word();
+        return Err(Refusal::conflict(format!("{word} `{}` is being deleted", key.name))
+            .next(format!("poolctl describe {word} {}", key.name)));
+    }
+    inherit(old.meta(), new.meta_mut(), merge, other_spec);
+    let changed = table.update(at, |row| *row = new);
+    Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+}
+
+/// An object whose deletion was asked for goes when its last finalizer is taken away.
+fn finish<T: Row + HasMeta>(table: &mut Table<T>, key: &Key) {
+    let goes =
+        |one: &T| one.meta().deletion_timestamp.is_some() && one.meta().finalizers.is_empty();
+    if let Some(at) = table.find(key).filter(|at| table.get(*at).is_some_and(goes)) {
+        table.remove(at);
     }
 }
 
@@ -169,22 +179,17 @@ fn put_pool(
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
     let old = state.pools.by_key(&new.key()).map(|old| (old.spec.size, old.spec.running_count));
-    if let Some(old) = state.pools.by_key(&new.key())
-        && old.metadata.deletion_timestamp.is_some()
-    {
-        return Err(Refusal::conflict(format!("pool `{}` is being deleted", new.metadata.name))
-            .next(format!("poolctl describe pool {}", new.metadata.name)));
-    }
     let (size, running) = (new.spec.size, new.spec.running_count);
     let verdict = document(&mut state.pools, new, Kind::ClusterPool, merge, tick, |old, new| {
         new.status.clone_from(&old.status);
         old.spec != new.spec
-    });
-    let Verdict::Configured(_) = verdict else {
-        return Ok(verdict);
-    };
-    let said = old.map(|old| sizes(old, (size, running))).unwrap_or_default();
-    Ok(Verdict::Configured(said))
+    })?;
+    Ok(match verdict {
+        Verdict::Configured(_) => {
+            Verdict::Configured(old.map(|old| sizes(old, (size, running))).unwrap_or_default())
+        }
+        other => other,
+    })
 }
 
 fn put_claim(
@@ -221,8 +226,12 @@ fn put_claim(
     if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
         let other_spec = (new.lifetime, &new.pool) != (old.lifetime, &old.pool)
             || before.spec.subjects != after.spec.subjects;
+        if old.deleting.is_some() && other_spec {
+            return refuse("it is being released".into());
+        }
         inherit(&before.metadata, &mut after.metadata, merge, other_spec);
         after.metadata.creation_timestamp = None;
+        new.held = !after.metadata.finalizers.is_empty();
     }
     let mut changed = false;
     if new.pool != old.pool {
@@ -230,7 +239,7 @@ fn put_claim(
         changed = true;
     }
     changed |= state.claims.update(at, |claim| {
-        claim.lifetime = new.lifetime;
+        (claim.lifetime, claim.held) = (new.lifetime, new.held);
         claim.body = new.body;
     });
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
@@ -249,7 +258,17 @@ fn put_cluster(
                 "clusters of a pool are made by the pool; leave spec.clusterPoolRef out",
             );
         }
+        let dns = |one: &Cluster| (one.cluster_name.clone(), one.base_domain.clone());
+        if let Some(other) = state.clusters.rows().find(|other| dns(other) == dns(&new)) {
+            let (name, domain) = dns(&new);
+            return refuse(&format!("{name}.{domain} is cluster `{}` already", other.name));
+        }
         new.created = tick.now;
+        if new.installed() {
+            // It was installed elsewhere and is taken as running.
+            (new.installed_at, new.started_at) = (Some(tick.now), Some(tick.now));
+            (new.power, new.power_since) = (Power::Running, Some(tick.now));
+        }
         if let Some(body) = &mut new.body {
             born(&mut body.metadata, Kind::ClusterDeployment, tick);
             body.metadata.creation_timestamp = None;
@@ -270,17 +289,25 @@ fn put_cluster(
     if (&new.cluster_name, &new.base_domain) != (&old.cluster_name, &old.base_domain) {
         return refuse("spec.clusterName and spec.baseDomain cannot be changed");
     }
-    if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
-        let other_spec = before.spec != after.spec;
-        inherit(&before.metadata, &mut after.metadata, merge, other_spec);
-        after.metadata.creation_timestamp = None;
+    let Some((before, after)) = old.body.as_ref().zip(new.body.as_mut()) else {
+        return Ok(Verdict::Unchanged);
+    };
+    if merge && after.spec.cluster_metadata.is_none() {
+        // What the installation filled in stays.
+        after.spec.cluster_metadata.clone_from(&before.spec.cluster_metadata);
     }
+    let other_spec = before.spec != after.spec;
+    inherit(&before.metadata, &mut after.metadata, merge, other_spec);
+    after.metadata.creation_timestamp = None;
+    let marked = new.marked || (merge && old.marked);
+    let meta = &after.metadata;
+    let (held, protected) = (!meta.finalizers.is_empty(), meta.annotated(PROTECTED));
+    let driver = if meta.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
     let changed = state.clusters.update(at, |cluster| {
-        cluster.driver = new.driver;
         cluster.power_wanted = new.power_wanted;
         cluster.attempts_limit = new.attempts_limit;
-        (cluster.preserve, cluster.protected) = (new.preserve, new.protected);
-        cluster.marked = new.marked;
+        (cluster.driver, cluster.marked, cluster.preserve) = (driver, marked, new.preserve);
+        (cluster.held, cluster.protected) = (held, protected);
         cluster.body = new.body;
     });
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })

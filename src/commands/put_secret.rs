@@ -13,7 +13,8 @@ use crate::model::tick::Tick;
 
 use super::put::{Verdict, document};
 
-/// A Secret without any values leaves those that are there; others replace them all.
+/// A Secret without any values leaves those that are there. Those of a manifest replace them all,
+/// those of a patch are laid over them.
 pub fn put_secret(
     state: &mut State,
     mut new: Secret,
@@ -22,20 +23,18 @@ pub fn put_secret(
 ) -> Result<Verdict, Refusal> {
     let known = state.secrets.by_key(&new.metadata.key()).map(|old| old.values.clone());
     let known = known.unwrap_or_default();
-    new.values = if new.data.is_none() && new.string_data.is_none() {
-        known
-    } else {
-        let values = values(&new)?;
-        let keep = |(key, value): (String, SecretValue)| match known.get(&key) {
-            Some(Stored::Loaded(old)) if *old == value => (key, Stored::Loaded(value)),
-            _ => (key, Stored::New(value)),
-        };
-        values.into_iter().map(keep).collect()
+    let given = new.data.is_some() || new.string_data.is_some();
+    let values = values(&new)?;
+    let keep = |(key, value): (String, SecretValue)| match known.get(&key) {
+        Some(Stored::Loaded(old)) if *old == value => (key, Stored::Loaded(value)),
+        _ => (key, Stored::New(value)),
     };
+    new.values = if given && merge { BTreeMap::new() } else { known.clone() };
+    new.values.extend(values.into_iter().map(keep));
     (new.data, new.string_data) = (None, None);
-    Ok(document(&mut state.secrets, new, Kind::Secret, merge, tick, |old, new| {
-        old.values != new.values
-    }))
+    document(&mut state.secrets, new, Kind::Secret, merge, tick, |old, new| {
+        (&old.values, &old.kind) != (&new.values, &new.kind)
+    })
 }
 
 fn values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refusal> {

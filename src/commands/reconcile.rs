@@ -1,5 +1,6 @@
 //! `reconcile`: one pass over everything, for cron.
 
+use anyhow::bail;
 use clap::Args;
 
 use crate::model::kind::Kind;
@@ -24,7 +25,7 @@ pub struct Reconcile {
     #[arg(long, conflicts_with = "wait")]
     dry_run: bool,
     /// Exit 7 when another pass is running
-    #[arg(long)]
+    #[arg(long, conflicts_with = "wait")]
     strict: bool,
 }
 
@@ -46,16 +47,16 @@ impl Verb for Reconcile {
             let lines = output::lines(&state);
             return context.print(&output::joined(&lines));
         }
+        if let Some(limit) = self.wait {
+            return Ok(wait::until_idle(context, &door, pool.as_ref(), limit)?);
+        }
         let Some(_lock) = try_pass_lock(store.path())? else {
             if self.strict {
-                return Err(Refusal::new(Exit::Busy, "another pass is running").into());
+                bail!(Refusal::new(Exit::Busy, "another pass is running"));
             }
             context.hint("another pass is running; this one left it to that");
             return Ok(());
         };
-        match self.wait {
-            Some(limit) => Ok(wait::until_idle(context, &door, pool.as_ref(), limit)?),
-            None => Ok(door.pass(&scope)?.check()?),
-        }
+        Ok(context.finish(&door.pass(&scope)?)?)
     }
 }

@@ -3,8 +3,6 @@
 use clap::Args;
 
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
-use crate::model::object::Object;
 
 use super::{Context, Verb, delete};
 
@@ -21,19 +19,12 @@ impl Verb for Release {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let actor = context.world.actor();
-        let mut keys: Vec<Key> = Vec::new();
+        let mut claims = Vec::new();
         for name in &self.claims {
-            let found = context.find(&store, Kind::ClusterClaim, name)?;
-            if let Object::Claim(claim) = &found
-                && !claim.owner.is_empty()
-                && claim.owner != actor
-            {
-                let loss = format!("claim `{name}` belongs to {}", claim.owner);
-                context.confirm(&loss, &format!("poolctl release {name}"))?;
-            }
-            keys.push(found.key());
+            let claim = context.find(&store, Kind::ClusterClaim, name)?;
+            delete::ask(context, &claim)?;
+            claims.push(claim);
         }
-        delete::delete(context, &store, Kind::ClusterClaim, &keys, "released")
+        delete::delete(context, &store, &claims, "released")
     }
 }

@@ -5,8 +5,7 @@ use clap::Args;
 use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 
-use super::events::kind_of;
-use super::{Context, Verb, pool};
+use super::{Context, Verb, pool, target};
 
 #[derive(Args)]
 pub struct Scale {
@@ -14,7 +13,7 @@ pub struct Scale {
     kind: String,
     name: Option<String>,
     /// The new size
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     replicas: u32,
 }
 
@@ -24,19 +23,13 @@ impl Verb for Scale {
     const EXAMPLE: &'static str = "poolctl scale pool lab --replicas=3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, name) = match (self.kind.split_once('/'), &self.name) {
-            (Some((kind, name)), None) => (kind.to_owned(), name.to_owned()),
-            (None, Some(name)) => (self.kind.clone(), name.clone()),
-            _ => {
-                return Err(Refusal::usage("scale needs a kind and a name")
-                    .next(Self::EXAMPLE)
-                    .into());
-            }
-        };
-        if kind_of(&kind)? != Kind::ClusterPool {
-            return Err(
-                Refusal::usage(format!("a {kind} has no size; only pools can be scaled")).into()
-            );
+        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        if kind != Kind::ClusterPool {
+            return Err(Refusal::usage(format!(
+                "a {} has no size; only pools can be scaled",
+                kind.word()
+            ))
+            .into());
         }
         pool::scale(context, &name, Some(self.replicas), None)
     }

@@ -18,10 +18,21 @@ pub struct Problem {
     pub unknown: bool,
 }
 
+/// Before the value that a message ends with.
+const HOLDS: &str = ": it holds ";
+
 /// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut found = Vec::new();
     walk(document, &schema(kind), "", &mut found);
+    if kind == Kind::Secret {
+        // What stands where a value was expected may be one.
+        for problem in &mut found {
+            if let Some(at) = problem.message.find(HOLDS) {
+                problem.message.truncate(at);
+            }
+        }
+    }
     found
 }
 
@@ -69,7 +80,8 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
     if fields.is_none() && others.is_none_or(Value::is_boolean) {
         return;
     }
-    entries.retain(|(_, value)| !value.is_null());
+    let any = |name: &str| fields.and_then(|fields| fields.get(name)).is_some_and(accepts_all);
+    entries.retain(|(key, value)| !value.is_null() || any(&key.name()));
     entries.retain_mut(|(key, value)| {
         let name = key.name();
         let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -103,6 +115,14 @@ fn not_null(schema: &Value) -> &Value {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let real = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
     real.unwrap_or(schema)
+}
+
+/// Whether a field may hold any value, null too.
+fn accepts_all(schema: &Value) -> bool {
+    schema == &Value::Bool(true)
+        || schema.as_object().is_some_and(|all| {
+            ["type", "anyOf", "oneOf", "properties"].iter().all(|word| !all.contains_key(*word))
+        })
 }
 
 fn types(schema: &Value) -> Vec<&str> {
@@ -139,10 +159,10 @@ fn mismatch(path: &str, wanted: &[&str], given: &str, value: &Value) -> String {
     let path = if path.is_empty() { "the document" } else { path };
     let shown = match value {
         Value::Object(_) | Value::Array(_) => String::new(),
-        scalar => format!(" {scalar}"),
+        scalar => format!("{HOLDS}{scalar}"),
     };
     let quote = if wanted == ["string"] { "; write it in quotes" } else { "" };
-    format!("`{path}` is {}{shown}, not {}{quote}", words(given), words(wanted[0]))
+    format!("`{path}` is {}, not {}{quote}{shown}", words(given), words(wanted[0]))
 }
 
 /// Ranges, durations, times, and lists of allowed words.
@@ -156,8 +176,8 @@ fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
         if below {
             return Some(format!("{number} is less than {}", schema["minimum"]));
         }
-        if schema.get("type").is_some() && number > i64::from(u32::MAX) {
-            return Some(format!("{number} is more than {}", u32::MAX));
+        if schema.get("type").is_some() && number > i64::from(i32::MAX) {
+            return Some(format!("{number} is more than {}", i32::MAX));
         }
     }
     let text = value.as_str()?;

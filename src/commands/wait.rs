@@ -7,6 +7,7 @@ use crate::model::time::{Span, Time};
 use crate::output::Progress;
 use crate::plan;
 use crate::reconcile::Door;
+use crate::store::try_pass_lock;
 
 use super::Context;
 
@@ -26,8 +27,18 @@ pub fn until_idle(
     let end = context.world.now().plus(limit);
     let mut progress = Progress::new(context.draws(), context.globals.quiet);
     loop {
+        // Held for one pass only: others go on between ours.
+        let Some(lock) = try_pass_lock(door.store.path())? else {
+            let now = context.world.now();
+            if now >= end {
+                return Err(Refusal::new(Exit::Timeout, "another pass is running all the time"));
+            }
+            context.world.wait(now.plus(LOOK), FRAME);
+            continue;
+        };
         let passed = door.pass(&scope)?;
-        passed.check()?;
+        drop(lock);
+        context.finish(&passed)?;
         let flying = door.in_flight(pool)?;
         let now = context.world.now();
         if flying.jobs.is_empty() {

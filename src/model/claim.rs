@@ -67,6 +67,8 @@ pub struct Claim {
     pub pending_since: Option<Time>,
     pub running: ClusterRunning,
     pub running_since: Option<Time>,
+    /// A foreign finalizer holds the object.
+    pub held: bool,
     pub deleting: Option<Time>,
     pub body: Option<Box<ClusterClaim>>,
 }
@@ -174,6 +176,7 @@ impl Claim {
             pool: std::mem::take(&mut spec.cluster_pool_name),
             owner: meta.annotations.remove(OWNER).unwrap_or_default(),
             lifetime: spec.lifetime.take(),
+            held: !meta.finalizers.is_empty(),
             cluster: Some(std::mem::take(&mut spec.namespace)).filter(|name| !name.is_empty()),
             ..Self::default()
         };

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::condition::Condition;
-use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
+use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus, PowerState};
 use super::meta::{Key, LocalRef, is_true};
 use super::time::Time;
 
@@ -57,6 +57,8 @@ pub struct Cluster {
     pub marked: bool,
     pub protected: bool,
     pub preserve: bool,
+    /// A foreign finalizer holds the object.
+    pub held: bool,
     pub deleting: Option<Time>,
     pub body: Option<Box<ClusterDeployment>>,
 }
@@ -97,6 +99,26 @@ impl Power {
 
     pub fn from_wire(text: &str) -> Self {
         Self::ALL.into_iter().find(|power| power.wire() == text).unwrap_or_default()
+    }
+}
+
+impl From<PowerState> for Power {
+    fn from(wanted: PowerState) -> Self {
+        match wanted {
+            PowerState::Unset => Self::Unset,
+            PowerState::Running => Self::Running,
+            PowerState::Hibernating => Self::Hibernating,
+        }
+    }
+}
+
+impl From<Power> for PowerState {
+    fn from(power: Power) -> Self {
+        match power {
+            Power::Running => Self::Running,
+            Power::Hibernating => Self::Hibernating,
+            _ => Self::Unset,
+        }
     }
 }
 
@@ -171,7 +193,7 @@ impl Cluster {
         cluster.deleting = meta.deletion_timestamp.take();
         cluster.cluster_name = std::mem::take(&mut spec.cluster_name);
         cluster.base_domain = std::mem::take(&mut spec.base_domain);
-        cluster.power_wanted = Power::from_wire(&std::mem::take(&mut spec.power_state));
+        cluster.power_wanted = std::mem::take(&mut spec.power_state).into();
         cluster.attempts_limit = spec.install_attempts_limit.take();
         cluster.preserve = std::mem::take(&mut spec.preserve_on_delete);
         if let Some(pool) = spec.cluster_pool_ref.take() {
@@ -181,7 +203,9 @@ impl Cluster {
             cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
         let status = std::mem::take(&mut wire.status);
-        cluster.installed_at = status.installed_timestamp;
+        // `installed: true` without a time: it was installed elsewhere.
+        let elsewhere = wire.spec.installed.then(Time::default);
+        cluster.installed_at = status.installed_timestamp.or(elsewhere);
         cluster.started_at = status.install_started_timestamp;
         cluster.restarts = status.install_restarts;
         cluster.power = Power::from_wire(&status.power_state);
@@ -200,6 +224,7 @@ impl Cluster {
             self.marked |= marked;
         }
         self.version = annotations.remove(SPEC_HASH).map(Rc::from);
+        self.held = !wire.metadata.finalizers.is_empty();
         self.protected = wire.metadata.annotated(PROTECTED);
         self.driver = if wire.metadata.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
     }
@@ -221,7 +246,7 @@ impl Cluster {
         }
         spec.cluster_name.clone_from(&self.cluster_name);
         spec.base_domain.clone_from(&self.base_domain);
-        spec.power_state = self.power_wanted.wire().into();
+        spec.power_state = self.power_wanted.into();
         spec.install_attempts_limit = self.attempts_limit;
         spec.preserve_on_delete = self.preserve;
         spec.installed = self.installed();
@@ -269,6 +294,18 @@ impl Cluster {
 
     fn provisioned(&self) -> Condition {
         let (status, reason, message) = match self.phase() {
+            Phase::Deprovisioning if self.protected => {
+                let by = "Annotation hive.openshift.io/protected-delete holds the cluster";
+                ("False", "DeletionBlocked", by)
+            }
+            Phase::Deprovisioning
+                if self.driver == Driver::Missing && self.started_at.is_some() =>
+            {
+                ("False", "DriverMissing", "No driver of this build can destroy the cluster")
+            }
+            Phase::Deprovisioning if self.held && self.started_at.is_none() => {
+                ("False", "DeletionBlocked", "A finalizer of another program holds the object")
+            }
             Phase::Deprovisioning => ("False", "Deprovisioning", "Cluster is being destroyed"),
             Phase::Installed => ("True", "Provisioned", "Cluster is provisioned"),
             Phase::Broken => ("False", "ProvisionStopped", "Provisioning failed terminally"),

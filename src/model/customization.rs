@@ -26,6 +26,14 @@ pub struct Customization {
 pub struct Holder {
     pub cluster: String,
     pub pool: Option<Key>,
+    /// Its object is gone, but it runs on (preserveOnDelete).
+    pub preserved: bool,
+}
+
+impl Holder {
+    pub fn new(cluster: impl Into<String>, pool: Option<Key>) -> Self {
+        Self { cluster: cluster.into(), pool, preserved: false }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,17 +52,21 @@ pub struct CustomizationSpec {
 pub struct Patch {
     pub op: Op,
     /// JSON pointer; one without its leading slash is read as if it had it.
-    #[serde(default)]
     pub path: String,
     /// Where move and copy take from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// Any value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
     /// The value as JSON text; wins over value.
     #[serde(default, rename = "valueJSON", skip_serializing_if = "Option::is_none")]
     pub value_json: Option<String>,
+}
+
+/// A value that is given as null is null, not absent.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -56,8 +56,8 @@ pub struct DeploymentSpec {
     pub manage_dns: bool,
     pub platform: Platform,
     /// Running, Hibernating, or nothing, which means Running.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub power_state: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub power_state: PowerState,
     /// Leave the machines alone when the object goes.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserve_on_delete: bool,
@@ -65,6 +65,16 @@ pub struct DeploymentSpec {
     pub provisioning: Option<Provisioning>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<LocalRef>,
+}
+
+/// What a user may ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PowerState {
+    #[default]
+    #[serde(rename = "")]
+    Unset,
+    Running,
+    Hibernating,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

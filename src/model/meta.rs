@@ -109,6 +109,12 @@ impl Meta {
     }
 }
 
+/// Objects that keep their whole metadata themselves.
+pub trait HasMeta {
+    fn meta(&self) -> &Meta;
+    fn meta_mut(&mut self) -> &mut Meta;
+}
+
 /// Go's `ParseBool`.
 pub fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")

@@ -12,7 +12,7 @@ use super::customization::Customization;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
 use super::event::Event;
 use super::job::Job;
-use super::meta::Key;
+use super::meta::{HasMeta, Key, Meta};
 use super::pool::ClusterPool;
 use super::table::{Owner, Row, Table};
 
@@ -206,7 +206,15 @@ impl State {
 
 macro_rules! found_by_metadata {
     ($($kind:ty),*) => {
-        $(impl Row for $kind {
+        $(impl HasMeta for $kind {
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut Meta {
+                &mut self.metadata
+            }
+        }
+        impl Row for $kind {
             fn key(&self) -> Key {
                 self.metadata.key()
             }

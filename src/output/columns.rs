@@ -88,9 +88,9 @@ fn claim(one: &Claim, view: &View) -> Row {
         (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
         _ => place.map_or("Pending".into(), |place| format!("Pending (#{place})")),
     };
-    let expires = one.expires().map(|end| {
-        if view.now < end { end.since(view.now).short() } else { "now".into() }
-    });
+    let expires = one
+        .expires()
+        .map(|end| if view.now < end { end.since(view.now).short() } else { "now".into() });
     vec![
         ("pool", one.pool.clone()),
         ("state", state),

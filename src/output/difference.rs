@@ -37,9 +37,11 @@ fn each<'a, T: Row + 'a>(
         let name = name(one.kind(), &one.key());
         match (&before, &after) {
             (Some(before), Some(after)) => {
-                all.push(format!("~ {name}"));
                 let mut fields = Vec::new();
                 fields_of("", &before.to_wire(), &after.to_wire(), &mut fields);
+                if !fields.is_empty() {
+                    all.push(format!("~ {name}"));
+                }
                 all.extend(fields.into_iter().map(|field| format!("    {field}")));
             }
             (None, _) => all.push(format!("+ {name}{}", about(one))),

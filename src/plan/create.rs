@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::cluster::{Cluster, Driver};
 use crate::model::condition::Condition;
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::{Customization, Holder, Patch};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -15,9 +15,10 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 use crate::render::install_config::{self, Rendered};
+use crate::rules;
 
 use super::customizations::{
-    BROKEN_BY_CONFIGURATION, NAME_TAKEN, UNAVAILABLE, worth_another_look, free, write_status,
+    BROKEN_BY_CONFIGURATION, NAME_TAKEN, UNAVAILABLE, free, worth_another_look, write_status,
 };
 use super::version::pool_version;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
@@ -108,7 +109,7 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let name = draw_name(state, batch, tick);
-    match install_config::render(&batch.base, &name, &[], &batch.pool) {
+    match render(batch, &name, &[]) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
             insert(state, batch, &name, None, rendered, tick);
             true
@@ -126,7 +127,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let patches = &one.spec.install_config_patches;
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let rendered = install_config::render(&batch.base, &name, patches, &batch.pool);
+    let rendered = render(batch, &name, patches);
     let refused = match rendered {
         Err(message) => {
             note_broken(state, at, &message, tick);
@@ -155,6 +156,14 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     false
 }
 
+/// The install-config, with a name that can be one in DNS.
+fn render(batch: &Batch<'_>, name: &str, patches: &[Patch]) -> Result<Rendered, String> {
+    let rendered = install_config::render(&batch.base, name, patches, &batch.pool)?;
+    let usable = rules::label("the name of a cluster", &rendered.cluster_name);
+    usable.map_err(|refusal| format!("{}: {}", refusal.what, refusal.causes.join(", ")))?;
+    Ok(rendered)
+}
+
 /// Why the name that a cluster would have in DNS cannot be its.
 fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
     let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
@@ -167,6 +176,10 @@ fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
     let Some(one) = state.customizations.get(at) else {
         return;
     };
+    // The words are those of the pool that tried first; each pool's own are in its inventory.
+    if one.condition("ApplySucceeded").is_some_and(|old| old.reason == new.reason) {
+        return;
+    }
     let mut status = one.status.clone();
     if status.set(new, tick.now) {
         state.customizations.update(at, |one| one.status = status);
@@ -228,7 +241,7 @@ fn insert(
     let pool = &batch.key.name;
     let mut message = format!("Made for pool {pool}");
     if let Some(at) = customization {
-        let holder = Holder { cluster: name.to_owned(), pool: Some((*batch.key).clone()) };
+        let holder = Holder::new(name, Some((*batch.key).clone()));
         state.customizations.update(at, |one| one.holder = Some(holder));
         let used = cluster.customization.clone().unwrap_or_default();
         message = format!("Made for pool {pool} with customization {used}");

@@ -94,7 +94,7 @@ fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) {
         };
         let free = state.customizations.get(found).is_some_and(|one| one.holder.is_none());
         if free {
-            let holder = Holder { cluster: cluster.name.clone(), pool: Some(pool.clone()) };
+            let holder = Holder::new(&*cluster.name, Some(pool.clone()));
             let message =
                 format!("Lease taken again for cluster {}, which uses it", holder.cluster);
             state.customizations.update(found, |one| one.holder = Some(holder));
@@ -116,7 +116,8 @@ fn release_what_no_cluster_has(state: &mut State, at: usize) {
         .filter(|at| {
             let holder = state.customizations.get(*at).and_then(|one| one.holder.as_ref());
             holder.is_some_and(|holder| {
-                holder.pool.as_ref() == Some(&key) && state.cluster(&holder.cluster).is_none()
+                let mine = holder.pool.as_ref() == Some(&key) && !holder.preserved;
+                mine && state.cluster(&holder.cluster).is_none()
             })
         })
         .collect();
@@ -133,7 +134,8 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     if one.holder.as_ref().is_some_and(|holder| holder.pool.as_ref() != Some(pool)) {
         return;
     }
-    if one.holder.is_none() && one.metadata.deletion_timestamp.is_some() {
+    let goes = one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty();
+    if one.holder.is_none() && goes {
         return state.customizations.remove(at);
     }
     let holder = one.holder.clone();
@@ -153,7 +155,7 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
 }
 
 fn available(holder: Option<&Holder>) -> Condition {
-    let Some(Holder { cluster, pool }) = holder else {
+    let Some(Holder { cluster, pool, .. }) = holder else {
         return Condition::new("Available", "True", "Available", "available");
     };
     let pool = pool.as_ref().map_or("", |pool| pool.name.as_str());

@@ -1,6 +1,7 @@
 //! The life of one cluster: which job it needs now.
 
 use crate::model::cluster::{Cluster, Driver, Phase, Power};
+use crate::model::customization::Holder;
 use crate::model::job::{CANCELLED, Job, Verb};
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -16,7 +17,9 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
-    if cluster.driver == Driver::Missing && cluster.deleting.is_none() {
+    // Without a driver nothing is made and, worse, what was made cannot be destroyed.
+    let destroys = cluster.started_at.is_some() && !cluster.preserve;
+    if cluster.driver == Driver::Missing && (cluster.deleting.is_none() || destroys) {
         return;
     }
     match cluster.phase() {
@@ -128,7 +131,15 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
+    if cluster.held {
+        // A foreign finalizer: nothing is left to destroy, but the object stays.
+        if cluster.started_at.is_some() && !cluster.preserve {
+            state.clusters.update(at, |cluster| cluster.started_at = None);
+        }
+        return;
+    }
     let (key, name) = (cluster.key(), cluster.name.clone());
+    let preserved = cluster.preserve && cluster.started_at.is_some();
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
@@ -138,16 +149,28 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
     let Some(one) = state.customizations.get(lease) else {
         return;
     };
-    if one.holder.as_ref().is_some_and(|holder| holder.cluster == name) {
-        let object = (CUSTOMIZATION, one.key());
-        let goes = one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty();
-        if goes {
-            state.customizations.remove(lease);
-        } else {
-            state.customizations.update(lease, |one| one.holder = None);
-        }
-        say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
+    let Some(holder) = one.holder.clone().filter(|holder| holder.cluster == name) else {
+        return;
+    };
+    let object = (CUSTOMIZATION, one.key());
+    if preserved {
+        // It runs on under this name: nobody else may have it.
+        let holder = Some(Holder { preserved, ..holder });
+        state.customizations.update(lease, |one| one.holder = holder);
+        return warn(
+            state,
+            tick,
+            "Preserved",
+            object,
+            format!("Kept by cluster {name}, left running"),
+        );
     }
+    if one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty() {
+        state.customizations.remove(lease);
+    } else {
+        state.customizations.update(lease, |one| one.holder = None);
+    }
+    say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
 }
 
 fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {

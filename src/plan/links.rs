@@ -62,6 +62,7 @@ fn release(state: &mut State, at: usize, tick: &Tick) {
                 );
             }
         }
+        _ if claim.held => {}
         _ => {
             state.claims.remove(at);
             say(state, tick, "ClaimDeleted", (CLAIM, key), "Claim is gone".into());

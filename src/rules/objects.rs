@@ -1,6 +1,6 @@
 //! What the types of an object's fields do not say.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::model::customization::{Customization, Op, Patch};
 use crate::model::kind::Kind;
@@ -8,8 +8,12 @@ use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::time::Span;
 
 use super::names::{label, name_of};
+
+/// More than any lab has; what is beyond is a slip.
+const LARGEST_POOL: u32 = 100_000;
 
 /// Refuses an object that cannot be meant.
 pub fn check(object: &Object) -> Result<(), Refusal> {
@@ -31,11 +35,16 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
                     return Err(refuse(kind, &key.name, &format!("spec.{field} is missing")));
                 }
             }
-            Ok(())
+            let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
+            let steering = steering.map_or(Ok(()), check_steering);
+            steering.map_err(|why| refuse(kind, &key.name, &why))
         }
         Object::Customization(one) => check_customization(one),
         Object::Settings(one) if one.metadata.name != "default" => {
             Err(refuse(kind, &key.name, "the one Settings object is named `default`"))
+        }
+        Object::Settings(one) if one.spec.keep_events_days.is_some_and(|days| days > 36_500) => {
+            Err(refuse(kind, &key.name, "spec.keepEventsDays is more than a hundred years"))
         }
         Object::ImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
@@ -55,14 +64,20 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         let found = if platforms.is_empty() { "none".into() } else { platforms.join(", ") };
         return wrong(&format!("spec.platform needs exactly one platform; it has {found}"));
     }
-    if let Some(Some(cloud)) =
-        [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp]
-            .into_iter()
-            .find(|cloud| cloud.as_ref().is_some_and(|cloud| cloud.region.is_empty()))
-    {
-        debug_assert!(cloud.region.is_empty());
+    let clouds = [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp];
+    if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {
         return wrong(&format!("spec.platform.{}.region is missing", platforms[0]));
     }
+    if pool.spec.size > LARGEST_POOL {
+        return wrong(&format!("spec.size is {}, and {LARGEST_POOL} is the most", pool.spec.size));
+    }
+    let refresh = pool.metadata.annotation("poolctl.dev/refresh");
+    if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
+        return wrong(&format!(
+            "annotation poolctl.dev/refresh is `{other}`, not slow, fast or none"
+        ));
+    }
+    check_steering(&pool.spec.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
     if domain.is_empty() || domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
@@ -88,6 +103,20 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         if !seen.insert(&entry.name) {
             return wrong(&format!("spec.inventory lists `{}` twice", entry.name));
         }
+    }
+    Ok(())
+}
+
+/// The annotations that steer simulated clusters.
+fn check_steering(annotations: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in annotations {
+        let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
+        let checked = match what {
+            "fail-every" => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
+            what if what.ends_with("-duration") => value.parse::<Span>().map(drop),
+            _ => Ok(()),
+        };
+        checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
     }
     Ok(())
 }
@@ -122,6 +151,13 @@ fn check_patch(patch: &Patch) -> Result<(), String> {
 
 /// What is accepted but worth a word.
 pub fn warnings(object: &Object) -> Vec<String> {
+    if let Object::Secret(one) = object
+        && one.data.is_none()
+        && one.string_data.is_none()
+    {
+        let name = &one.metadata.name;
+        return vec![format!("secret `{name}` brings no values; those in the state stay")];
+    }
     let Object::Customization(one) = object else {
         return Vec::new();
     };

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::documents::SecretValue;
@@ -27,12 +28,25 @@ pub fn write(
         let mut beside = tempfile::NamedTempFile::new_in(&folder)?;
         beside.write_all(value.reveal().as_bytes())?;
         beside.persist(&path)?;
+        belongs_with(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
         Ok(())
     });
     written.map(|()| path.clone()).map_err(|error| {
         Refusal::new(Exit::Failed, format!("`{}` cannot be written", path.display()))
             .because(error.to_string())
     })
+}
+
+/// What root makes beside somebody's state is that somebody's.
+pub fn belongs_with(state: &Path, made: &[&Path]) {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let Ok(owner) = fs::metadata(state) else { return };
+    for path in made {
+        // Root may; where it may not, nothing is lost.
+        drop(std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())));
+    }
 }
 
 pub fn exists(state: &Path, cluster: &str, file: &str) -> bool {
@@ -43,4 +57,10 @@ pub fn exists(state: &Path, cluster: &str, file: &str) -> bool {
 pub fn forget(state: &Path, cluster: &str) {
     // What cannot be removed is an orphan that nobody reads.
     drop(fs::remove_dir_all(cluster_folder(state, cluster)));
+}
+
+/// Clusters that have copies.
+pub fn clusters(state: &Path) -> Vec<String> {
+    let entries = fs::read_dir(cluster_folder(state, "")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

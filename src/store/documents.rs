@@ -6,28 +6,20 @@ use serde::de::DeserializeOwned;
 
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::{HasMeta, Key};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::table::{Change, Row, Table};
 
 /// A kind whose table has id and body.
-pub trait Document: Row + Serialize + DeserializeOwned {
+pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const TABLE: &'static str;
-    fn meta(&self) -> &Meta;
-    fn meta_mut(&mut self) -> &mut Meta;
 }
 
 macro_rules! documents {
     ($($kind:ty => $table:literal),* $(,)?) => {
         $(impl Document for $kind {
             const TABLE: &'static str = $table;
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-            fn meta_mut(&mut self) -> &mut Meta {
-                &mut self.metadata
-            }
         })*
     };
 }

@@ -49,12 +49,12 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for customization in documents::all(conn, None)? {
         state.customizations.load(customization);
     }
-    let sql = "SELECT c.name, c.pool_namespace, c.pool, u.namespace, u.name FROM lease l \
-               JOIN cluster c ON c.id = l.cluster JOIN customization u ON u.id = l.customization";
+    let sql = "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
+               FROM lease l JOIN customization u ON u.id = l.customization";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let key = Key::new(row.get::<_, String>(3)?, row.get::<_, String>(4)?);
+        let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
         let holder = read_holder(row)?;
         if let Some(at) = state.customizations.find(&key) {
             state.customizations.fill(at, |one| one.holder = Some(holder));
@@ -154,8 +154,7 @@ pub fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<
 
 /// Who holds a customization.
 pub fn holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, Refusal> {
-    let sql = "SELECT c.name, c.pool_namespace, c.pool FROM lease l \
-               JOIN cluster c ON c.id = l.cluster WHERE l.customization = ?1";
+    let sql = "SELECT holder, pool_namespace, pool, cluster FROM lease WHERE customization = ?1";
     let found = conn.prepare_cached(sql)?.query_row([customization], read_holder);
     Ok(found.optional()?)
 }
@@ -163,7 +162,8 @@ pub fn holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, R
 fn read_holder(row: &rusqlite::Row<'_>) -> rusqlite::Result<Holder> {
     let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
     let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-    Ok(Holder { cluster: row.get(0)?, pool })
+    let preserved = row.get::<_, Option<i64>>(3)?.is_none();
+    Ok(Holder { cluster: row.get(0)?, pool, preserved })
 }
 
 pub fn secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {

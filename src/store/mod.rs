@@ -16,7 +16,7 @@ pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;
 pub use read::Filter;
-pub use write::{Mark, write};
+pub use write::{Mark, violated, write};
 
 use rusqlite::ErrorCode;
 

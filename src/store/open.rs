@@ -79,7 +79,9 @@ impl Store {
                 return Err(Refusal::new(Exit::State, what));
             }
         }
-        Ok(Self { conn, path: path.to_owned() })
+        // Locks and copies lie beside the file itself, whatever name it was reached by.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Self { conn, path })
     }
 
     /// Folds the log into the state file when it has grown. Nothing depends on it.

@@ -13,10 +13,10 @@ use crate::model::time::{Span, Time};
 pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace, pool, claim, \
      claimed_at, customization, version, cluster_name, base_domain, power_wanted, power, \
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
-     stopped, marked, protected, preserve, deleting";
+     stopped, marked, protected, preserve, held, deleting";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
-     pending, pending_since, running, running_since, deleting";
+     pending, pending_since, running, running_since, held, deleting";
 
 pub const JOB: &str = "id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started, \
      ended, outcome";
@@ -91,7 +91,8 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         marked: row.get(24)?,
         protected: row.get(25)?,
         preserve: row.get(26)?,
-        deleting: time(row, 27)?,
+        held: row.get(27)?,
+        deleting: time(row, 28)?,
         body: None,
     })
 }
@@ -111,7 +112,8 @@ pub fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
         pending_since: time(row, 10)?,
         running: nth(row, 11, &ClusterRunning::ALL)?,
         running_since: time(row, 12)?,
-        deleting: time(row, 13)?,
+        held: row.get(13)?,
+        deleting: time(row, 14)?,
         body: None,
     })
 }
@@ -190,6 +192,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.marked,
         one.protected,
         one.preserve,
+        one.held,
         micros(one.deleting),
     ];
     put(conn, "cluster", CLUSTER, values)?;
@@ -213,6 +216,7 @@ pub fn put_claim(conn: &Connection, one: &Claim) -> rusqlite::Result<i64> {
         micros(one.pending_since),
         place(&ClusterRunning::ALL, &one.running),
         micros(one.running_since),
+        one.held,
         micros(one.deleting),
     ];
     put(conn, "claim", CLAIM, values)?;

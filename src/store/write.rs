@@ -57,7 +57,11 @@ pub fn write(
             Ok(()) => conn.execute_batch("RELEASE pool")?,
             Err(refusal) if refusal.exit == Exit::Conflict => {
                 conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
-                event(conn, &violated(pool, &refusal, mark.now))?;
+                let new = violated(pool, &refusal, mark.now);
+                let known = store.events(Some((Kind::ClusterPool, pool)), 1)?;
+                if known.first().is_none_or(|known| known.message != new.message) {
+                    event(conn, &new)?;
+                }
                 refused.push((Rc::clone(pool), refusal));
             }
             Err(refusal) => return Err(refusal),
@@ -70,7 +74,8 @@ pub fn write(
     Ok(refused)
 }
 
-fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
+/// The event of a pool whose changes were undone.
+pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     Event {
         time,
         warning: true,
@@ -188,7 +193,9 @@ fn body<T: serde::Serialize>(
 
 fn customization(conn: &Connection, change: &Change<'_, Customization>) -> Result<(), Refusal> {
     let (before, after) = (change.before, change.after);
-    let holder = |one: Option<&Customization>| one.and_then(|one| one.holder.clone());
+    let holder = |one: Option<&Customization>| {
+        one.and_then(|one| one.holder.as_ref()).map(|holder| holder.cluster.clone())
+    };
     let gone = after.is_none();
     if let Some(before) = before.filter(|_| gone || holder(before) != holder(after)) {
         let sql = "DELETE FROM lease WHERE customization = ?1";
@@ -198,8 +205,10 @@ fn customization(conn: &Connection, change: &Change<'_, Customization>) -> Resul
     let Some(holder) = after.and_then(|after| after.holder.as_ref()) else {
         return Ok(());
     };
-    if before.and_then(|before| before.holder.as_ref()) != Some(holder) {
-        let sql = "INSERT INTO lease SELECT ?1, id FROM cluster WHERE name = ?2";
+    let before = before.and_then(|before| before.holder.as_ref());
+    if before.is_none_or(|before| before.cluster != holder.cluster) {
+        let sql = "INSERT INTO lease SELECT ?1, id, name, pool_namespace, pool FROM cluster \
+                   WHERE name = ?2";
         let written = conn.prepare_cached(sql)?.execute(params![id, holder.cluster])?;
         if written == 0 {
             let what = format!("customization lease for `{}`, which is not there", holder.cluster);

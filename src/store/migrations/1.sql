@@ -103,6 +103,7 @@ CREATE TABLE cluster (
   marked INTEGER NOT NULL,
   protected INTEGER NOT NULL,
   preserve INTEGER NOT NULL,
+  held INTEGER NOT NULL,
   deleting INTEGER
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
@@ -128,6 +129,7 @@ CREATE TABLE claim (
   pending_since INTEGER,
   running INTEGER NOT NULL,
   running_since INTEGER,
+  held INTEGER NOT NULL,
   deleting INTEGER,
   UNIQUE (namespace, name)
 ) STRICT;
@@ -138,10 +140,14 @@ CREATE TABLE claim_body (
   body TEXT NOT NULL CHECK (json_valid(body))
 ) STRICT;
 
--- A customization has one cluster, a cluster one customization.
+-- A customization has one cluster, a cluster one customization. A cluster that is left running
+-- when its object goes keeps the lease: then there is no row for it any more.
 CREATE TABLE lease (
   customization INTEGER PRIMARY KEY REFERENCES customization,
-  cluster INTEGER NOT NULL UNIQUE REFERENCES cluster ON DELETE CASCADE
+  cluster INTEGER UNIQUE REFERENCES cluster ON DELETE SET NULL,
+  holder TEXT NOT NULL UNIQUE,
+  pool_namespace TEXT,
+  pool TEXT
 ) STRICT;
 
 CREATE TABLE job (

@@ -1,0 +1,353 @@
+//! Bugs that were found, each once.
+
+use crate::sandbox::{Sandbox, has};
+
+/// A customization that sets the name in DNS.
+fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
+    let text = format!(
+        "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {{name: {name}}}\n\
+         spec: {{installConfigPatches: [{{op: replace, path: /metadata/name, value: {dns}}}]}}\n"
+    );
+    apply(sandbox, &text);
+}
+
+fn apply(sandbox: &Sandbox, text: &str) -> String {
+    let path = sandbox.file("applied.yaml", text);
+    sandbox.ok(&["apply", "-f", &path])
+}
+
+fn jsonpath(sandbox: &Sandbox, what: &str, path: &str) -> String {
+    sandbox.ok(&["get", what, "-A", "-o", &format!("jsonpath={path}")])
+}
+
+fn steady(sandbox: &Sandbox) {
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let ran = sandbox.run(&["plan"]);
+    assert_eq!(ran.code, 0, "a second pass acts: {}{}", ran.out, ran.err);
+}
+
+const BY_HAND: &str = "apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: c, namespace: mine, annotations: {hive.openshift.io/fake-cluster: 'true'}}
+spec: {clusterName: c, baseDomain: example.com, platform: {none: {}}}
+";
+
+#[test]
+fn a_kill_while_the_log_is_folded_in_leaves_a_usable_state() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for at in [1, 2, 3, 8, 20, 60] {
+        let sandbox = Sandbox::new();
+        sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
+        let script = format!(
+            "strace -f -qq -o /dev/null -P {} -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={at} \
+             poolctl pool scale lab --size 300",
+            sandbox.state().display()
+        );
+        fired += usize::from(sandbox.shell(&script).code == 137);
+        assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 300, "{at}");
+        sandbox.ok(&["claim", "lab", "c", "-q"]);
+    }
+    assert!(fired > 3, "{fired}");
+}
+
+#[test]
+fn two_customizations_with_one_name_in_dns_are_one_cluster() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "one", "same");
+    customization(&sandbox, "two", "same");
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "x",
+        "--fake",
+        "--size",
+        "2",
+        "--customization",
+        "one",
+        "--customization",
+        "two",
+    ]);
+    let status = jsonpath(
+        &sandbox,
+        "pool",
+        "{.items[0].status.inventory.two.status}: {.items[0].status.inventory.two.message}",
+    );
+    assert!(
+        status.starts_with("Unavailable: The name is taken: same.example.com is cluster x-"),
+        "{status}"
+    );
+    sandbox.ok(&["pool", "create", "y", "--fake", "--size", "1", "--customization", "two"]);
+    sandbox.ok(&["pool", "scale", "x", "--size", "3"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "same");
+    // When the name is free again, the other entry serves.
+    sandbox.ok(&["delete", "pool", "x"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
+    // A cluster made by hand has the name as well.
+    let text = BY_HAND.replace("clusterName: c", "clusterName: same");
+    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &text)]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("same.example.com is cluster `y-"), "{}", ran.err);
+}
+
+#[test]
+fn an_older_pool_takes_what_a_newer_one_gives_back() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "a", "a");
+    sandbox.ok(&["pool", "create", "older", "--fake", "--size", "0", "--customization", "a"]);
+    sandbox.ok(&["pool", "create", "newer", "--fake", "--size", "1", "--customization", "a"]);
+    steady(&sandbox);
+    sandbox.ok(&["pool", "scale", "older", "--size", "1"]);
+    sandbox.ok(&["pool", "scale", "newer", "--size", "0"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "older");
+}
+
+#[test]
+fn a_customization_that_two_pools_cannot_use_settles() {
+    let sandbox = Sandbox::new();
+    let text = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
+                spec: {installConfigPatches: [{op: remove, path: /platform/x/y}]}\n";
+    apply(&sandbox, text);
+    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
+    sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
+    steady(&sandbox);
+    // A name that cannot be one in DNS is a broken configuration too.
+    customization(&sandbox, "b", "'../../x Y'");
+    sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
+    let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
+    assert!(message.contains("is not usable as the name of a cluster"), "{message}");
+}
+
+#[test]
+fn no_attempts_at_all_count_as_one() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "z", "--fake", "--size", "0"]);
+    sandbox.ok(&[
+        "patch",
+        "pool",
+        "z",
+        "-p",
+        "{\"spec\": {\"installAttemptsLimit\": 0, \"size\": 1}}",
+    ]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.standby}"), "1");
+}
+
+#[test]
+fn what_was_filled_in_or_protects_survives_a_second_apply() {
+    let sandbox = Sandbox::new();
+    let protected = BY_HAND.replace("'true'", "'true', hive.openshift.io/protected-delete: 'true'");
+    apply(&sandbox, &protected);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    apply(&sandbox, BY_HAND);
+    sandbox.ok(&["kubeconfig", "c", "-n", "mine"]);
+    sandbox.ok(&["delete", "cluster", "c", "-n", "mine"]);
+    steady(&sandbox);
+    let why = jsonpath(
+        &sandbox,
+        "cluster",
+        "{.items[0].status.conditions[?(@.type==\"Provisioned\")].reason}",
+    );
+    assert_eq!(why, "DeletionBlocked");
+}
+
+#[test]
+fn a_cluster_made_by_hand_leaves_nothing_and_takes_nothing_along() {
+    let sandbox = Sandbox::new();
+    let named_like_its_namespace = BY_HAND.replace("namespace: mine", "namespace: c");
+    for text in [BY_HAND, BY_HAND, &named_like_its_namespace] {
+        let namespace = if text == BY_HAND { "mine" } else { "c" };
+        apply(&sandbox, text);
+        apply(
+            &sandbox,
+            &format!(
+                "apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: {namespace}}}\nstringData: {{a: b}}\n"
+            ),
+        );
+        sandbox.ok(&["reconcile", "--wait", "-q"]);
+        assert_eq!(
+            sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]).lines().count(),
+            4
+        );
+        sandbox.ok(&["delete", "cluster", "c", "-n", namespace]);
+        sandbox.ok(&["reconcile", "--wait", "-q"]);
+        assert_eq!(sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]), "secret/s\n");
+    }
+    // One that is installed already is taken as it is.
+    let installed = BY_HAND.replace("platform:", "installed: true, clusterMetadata: {infraID: i, clusterID: d, adminKubeconfigSecretRef: {name: k}}, platform:");
+    apply(&sandbox, &installed);
+    steady(&sandbox);
+    assert_eq!(
+        jsonpath(
+            &sandbox,
+            "cluster",
+            "{.items[0].spec.installed} {.items[0].spec.clusterMetadata.infraID}"
+        ),
+        "true i"
+    );
+}
+
+#[test]
+fn secrets_keep_their_other_keys_and_their_values_to_themselves() {
+    let sandbox = Sandbox::new();
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY}}\n";
+    apply(&sandbox, &format!("{secret}stringData: {{one: a, two: b}}\n"));
+    sandbox.ok(&["patch", "secret", "s", "-p", "{\"stringData\": {\"three\": \"c\"}}"]);
+    let shown = sandbox.ok(&["describe", "secret", "s"]);
+    assert!(shown.contains("keys: one, three, two"), "{shown}");
+    assert!(!sandbox.ok(&["get", "secret", "s", "-o", "yaml"]).contains("CANARY"));
+    for value in ["{password: 918273645}", "hunter2", "{a: [hunter2]}"] {
+        let path = sandbox.file("wrong.yaml", &format!("{secret}stringData: {value}\n"));
+        let ran = sandbox.run(&["apply", "-f", &path]);
+        assert_eq!(ran.code, 1);
+        assert!(!ran.err.contains("918273645") && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
+    let template = "apiVersion: v1\nproxy: {httpProxy: 'http://user:hunter2@proxy:3128'}\nplatform: {azure: {clientSecret: hunter2}}\n";
+    let path = sandbox.file("install-config.yaml", template);
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--install-config", &path]);
+    let shown = sandbox.ok(&["pool", "render", "lab"]);
+    assert!(shown.contains("@proxy:3128") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn an_edit_survives_the_job_that_is_collected_with_it() {
+    let mut sandbox = Sandbox::new();
+    apply(&sandbox, BY_HAND);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T13:00:00Z");
+    sandbox.ok(&[
+        "patch",
+        "cluster",
+        "c",
+        "-n",
+        "mine",
+        "-p",
+        "{\"metadata\": {\"labels\": {\"a\": \"b\"}}}",
+    ]);
+    assert_eq!(
+        jsonpath(&sandbox, "cluster", "{.items[0].metadata.labels.a} {.items[0].spec.installed}"),
+        "b true"
+    );
+}
+
+#[test]
+fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["apply", "-qf", "examples/pool"]);
+    let pool = sandbox.ok(&["get", "pool", "lab", "-o", "yaml"]);
+    apply(
+        &sandbox,
+        &pool.replace("  name: lab", "  name: lab\n  finalizers: [hive.openshift.io/clusters]"),
+    );
+    sandbox.ok(&["delete", "pool", "lab"]);
+    steady(&sandbox);
+    assert_eq!(sandbox.run(&["get", "pool", "lab"]).code, 3);
+    for (kind, name) in [("cdc", "foo"), ("imgset", "ocp-4.18")] {
+        let hold = |finalizers: &str| {
+            let patch = format!("{{\"metadata\": {{\"finalizers\": {finalizers}}}}}");
+            sandbox.ok(&["patch", kind, name, "-p", &patch]);
+        };
+        hold("[\"foo/bar\"]");
+        sandbox.ok(&["delete", kind, name]);
+        sandbox.ok(&["get", kind, name]);
+        hold("[]");
+        assert_eq!(sandbox.run(&["get", kind, name]).code, 3, "{kind}");
+    }
+}
+
+#[test]
+fn a_claim_that_is_sent_to_another_pool_finds_it() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0", "-q"]);
+    sandbox.ready_pool("ready", 1);
+    sandbox.ok(&["claim", "empty", "c", "-q"]);
+    sandbox.ok(&["patch", "claim", "c", "-p", "{\"spec\": {\"clusterPoolName\": \"ready\"}}"]);
+    assert_eq!(
+        jsonpath(&sandbox, "claim", "{.items[0].status.conditions[0].reason}"),
+        "ClusterClaimed"
+    );
+}
+
+#[test]
+fn a_template_that_cannot_be_read_is_said() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "lab",
+        "--fake",
+        "--install-config",
+        &sandbox.file("t", "a: b\n"),
+    ]);
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
+    apply(&sandbox, secret);
+    let lacks = jsonpath(
+        &sandbox,
+        "pool",
+        "{.items[0].status.conditions[?(@.type==\"MissingDependencies\")].message}",
+    );
+    assert_eq!(lacks, "install config template secret: install-config.yaml: is not a mapping");
+}
+
+#[test]
+fn a_claim_whose_pool_and_cluster_are_gone_expires() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "c", "--lifetime", "1h", "-q"]);
+    let cluster = jsonpath(&sandbox, "claim", "{.items[0].spec.namespace}");
+    sandbox.ok(&["delete", &format!("cluster/{cluster}"), "pool/lab", "-y"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["get", "claim/c"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T15:00:00Z");
+    steady(&sandbox);
+    assert_eq!(sandbox.run(&["get", "claim", "c"]).code, 3);
+}
+
+#[test]
+fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_cluster() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "a", "a");
+    customization(&sandbox, "b", "b");
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "p",
+        "--fake",
+        "--size",
+        "2",
+        "--customization",
+        "a",
+        "--customization",
+        "b",
+    ]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let of = |name: &str| {
+        let path = format!("{{.items[?(@.spec.clusterName==\"{name}\")].metadata.name}}");
+        jsonpath(&sandbox, "cluster", &path)
+    };
+    sandbox.ok(&["patch", "cluster", &of("a"), "-p", "{\"spec\": {\"preserveOnDelete\": true}}"]);
+    sandbox.ok(&["delete", "cluster", &of("a")]);
+    sandbox.ok(&["delete", "cdc", "b"]);
+    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
+    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
+    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
+    // Who deletes the customization knows that the cluster is not wanted any more.
+    sandbox.ok(&["delete", "cdc", "a"]);
+    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
+}
+
+#[test]
+fn copies_of_a_cluster_that_is_gone_go_with_the_next_pass() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.shell("mkdir -p $HOME/clusters/gone; touch $HOME/clusters/gone/kubeconfig");
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(sandbox.shell("ls -d $HOME/clusters/gone").code, 2);
+    assert!(sandbox.shell("ls $HOME/clusters/lab-*/").out.contains("install-config.yaml"));
+}
