@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, met};
 
 const NAMESPACE: &str = "openstack-k8s-operators-cluster-pool";
 
@@ -36,8 +36,7 @@ const SIMULATED: &str = r#"{"spec": {"annotations": {"hive.openshift.io/fake-clu
 #[test]
 fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/realworld");
-    if !folder.is_dir() {
-        println!("SKIP: the production manifests do not lie beside this checkout");
+    if !met(folder.is_dir(), "the production manifests do not lie beside this checkout") {
         return;
     }
     let folder = folder.display().to_string();

@@ -110,16 +110,23 @@ fn finish(child: Child) -> Ran {
     }
 }
 
-/// Whether a program is there. If not, the test says SKIP; where all is required, it fails.
-#[expect(clippy::disallowed_methods, reason = "tests run programs and read the environment")]
+/// Whether a program is there.
+#[expect(clippy::disallowed_methods, reason = "tests run programs")]
 pub fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        let required = std::env::var_os("POOLCTL_REQUIRE_ALL").is_some();
-        assert!(!required, "{program} is missing, and POOLCTL_REQUIRE_ALL is set");
-        println!("SKIP: {program} is not installed");
+    met(
+        Command::new(program).arg("--version").output().is_ok(),
+        &format!("{program} is not installed"),
+    )
+}
+
+/// Says SKIP and why when something is missing; where all is required, that is a failure.
+#[expect(clippy::disallowed_methods, reason = "tests read the environment")]
+pub fn met(there: bool, why: &str) -> bool {
+    if !there {
+        assert!(std::env::var_os("POOLCTL_REQUIRE_ALL").is_none(), "required: {why}");
+        println!("SKIP: {why}");
     }
-    found
+    there
 }
 
 pub fn is_root() -> bool {

@@ -1,6 +1,6 @@
 //! Files that are not a usable state: refused, exit 8, and not a byte of them changed.
 
-use crate::sandbox::{Sandbox, is_root};
+use crate::sandbox::{Sandbox, has, is_root, met};
 
 /// Every way to come near a state.
 const COMMANDS: [&str; 6] = [
@@ -112,8 +112,7 @@ fn the_state_is_for_its_owner_alone() {
 
 #[test]
 fn a_state_of_somebody_else_is_denied() {
-    if !is_root() || !crate::sandbox::has("setpriv") {
-        println!("SKIP: needs root and setpriv to be somebody else");
+    if !met(is_root(), "only root can be somebody else") || !has("setpriv") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -132,8 +131,7 @@ fn a_state_of_somebody_else_is_denied() {
 
 #[test]
 fn a_read_only_state_is_refused() {
-    if !is_root() || sandbox_mounts().is_none() {
-        println!("SKIP: needs root and mounts of its own");
+    if !met(is_root() && mounts(), "needs root and mounts of its own") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -145,7 +143,7 @@ fn a_read_only_state_is_refused() {
     assert!(sandbox.ok(&["get", "pool"]).contains("lab   1"));
 }
 
-fn sandbox_mounts() -> Option<()> {
+fn mounts() -> bool {
     let ran = Sandbox::new().shell("unshare -m sh -c 'mount --bind $HOME $HOME'");
-    (ran.code == 0).then_some(())
+    ran.code == 0
 }

@@ -1,7 +1,7 @@
 //! Hands running clusters to the claims that wait: the oldest to the first that came.
 
 use crate::model::claim::Pending;
-use crate::model::cluster::Power;
+use crate::model::cluster::{Cluster, Power};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
@@ -20,8 +20,7 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
         let Some(name) = state.claims.get(claim).map(|claim| claim.name.clone()) else {
             continue;
         };
-        let Some(key) = state.clusters.get(cluster).map(super::super::model::cluster::Cluster::key)
-        else {
+        let Some(key) = state.clusters.get(cluster).map(Cluster::key) else {
             continue;
         };
         state.claims.update(claim, |claim| {

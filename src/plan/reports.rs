@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::{LEFT_BY_INSTALLATION, Power};
+use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::job::{FAILED, Installation, Outcome, Report, SUCCEEDED, Verb};
@@ -33,7 +33,7 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
 }
 
 fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick) {
-    let Some(key) = state.clusters.get(at).map(super::super::model::cluster::Cluster::key) else {
+    let Some(key) = state.clusters.get(at).map(Cluster::key) else {
         return;
     };
     match (verb, outcome) {
@@ -69,7 +69,7 @@ fn power(state: &mut State, at: usize, power: Power, tick: &Tick) {
         cluster.power = power;
         cluster.power_since = Some(tick.now);
     });
-    let Some(key) = state.clusters.get(at).map(super::super::model::cluster::Cluster::key) else {
+    let Some(key) = state.clusters.get(at).map(Cluster::key) else {
         return;
     };
     say(

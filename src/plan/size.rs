@@ -1,5 +1,6 @@
 //! How many clusters: Hive's choice, one branch a round, with the corrections of decision 11.
 
+use crate::model::cluster::Cluster;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
@@ -109,8 +110,7 @@ fn own(state: &State, sorted: &Buckets) -> usize {
 
 fn delete(state: &mut State, clusters: &[usize], tick: &Tick, why: &str) {
     for at in clusters {
-        let Some(key) = state.clusters.get(*at).map(super::super::model::cluster::Cluster::key)
-        else {
+        let Some(key) = state.clusters.get(*at).map(Cluster::key) else {
             continue;
         };
         state.clusters.update(*at, |cluster| cluster.deleting = Some(tick.now));
