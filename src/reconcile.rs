@@ -78,7 +78,7 @@ impl Door<'_> {
         let mut state = self.store.load(scope, needs)?;
         let value = edit(&mut state, &tick)?;
         rules::invariants(&state)?;
-        self.store.load_references(&mut state)?;
+        self.store.load_references(scope, &mut state)?;
         if self.pass {
             self.plan(&mut state, &tick, whole)?;
         }

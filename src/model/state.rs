@@ -47,6 +47,8 @@ pub struct State {
     pub templates: HashMap<Key, Template>,
     pub events: Vec<(Event, Owner)>,
     members: HashMap<Key, Members>,
+    /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.
+    pub begun: HashMap<usize, u32>,
     /// Names in DNS given in this pass, and to whom.
     named: HashMap<(String, String), String>,
     acting: Owner,

@@ -52,6 +52,11 @@ impl<T: Row> Table<T> {
         }
     }
 
+    /// Places so far, empty ones too.
+    pub fn places(&self) -> usize {
+        self.rows.len()
+    }
+
     pub fn find(&self, key: &Key) -> Option<usize> {
         self.index.get(key).copied()
     }

@@ -138,6 +138,9 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     if one.holder.is_none() && goes {
         return state.customizations.remove(at);
     }
+    if is_current(state, one) {
+        return;
+    }
     let holder = one.holder.clone();
     let cluster = holder.as_ref().and_then(|holder| state.cluster(&holder.cluster));
     let applied = cluster.and_then(|at| state.clusters.get(at)).and_then(applied);
@@ -154,6 +157,22 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     }
 }
 
+/// The same as writing the status and finding it unchanged, without writing it.
+fn is_current(state: &State, one: &Customization) -> bool {
+    let is = |kind: &str, status: &str, reason: &str| {
+        one.condition(kind).is_some_and(|old| old.status == status && old.reason == reason)
+    };
+    let named = one.status.cluster_deployment_ref.as_ref().map(|one| one.name.as_str());
+    let Some(holder) = &one.holder else {
+        return named.is_none() && is("Available", "True", "Available");
+    };
+    let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
+    let applied = cluster.and_then(how_it_went);
+    named == Some(holder.cluster.as_str())
+        && is("Available", "False", "Reserved")
+        && applied.is_none_or(|(status, reason, _)| is("ApplySucceeded", status, reason))
+}
+
 fn available(holder: Option<&Holder>) -> Condition {
     let Some(Holder { cluster, pool, .. }) = holder else {
         return Condition::new("Available", "True", "Available", "available");
@@ -164,7 +183,13 @@ fn available(holder: Option<&Holder>) -> Condition {
 }
 
 fn applied(cluster: &Cluster) -> Option<Condition> {
-    let (status, reason, message) = match cluster.phase() {
+    let (status, reason, message) = how_it_went(cluster)?;
+    Some(Condition::new("ApplySucceeded", status, reason, message))
+}
+
+/// status, reason and message
+fn how_it_went(cluster: &Cluster) -> Option<(&'static str, &'static str, &'static str)> {
+    Some(match cluster.phase() {
         Phase::Installed => {
             ("True", "Succeeded", "Patches applied and cluster installed successfully")
         }
@@ -179,8 +204,7 @@ fn applied(cluster: &Cluster) -> Option<Condition> {
         }
         // How it went before stays.
         Phase::Deprovisioning => return None,
-    };
-    Some(Condition::new("ApplySucceeded", status, reason, message))
+    })
 }
 
 /// Each entry as this pool sees it.

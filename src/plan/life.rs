@@ -186,8 +186,9 @@ fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     if verb == Verb::Provision
         && let Some(pool) = pool.as_ref().and_then(|key| state.pools.find(key))
     {
-        state.pools.update(pool, |pool| pool.status.provisions += 1);
-        ordinal = state.pools.get(pool).map_or(0, |pool| pool.status.provisions);
+        let begun = state.begun.entry(pool).or_default();
+        *begun += 1;
+        ordinal = *begun + state.pools.get(pool).map_or(0, |pool| pool.status.provisions);
     }
     let (started, ended, outcome) = (tick.now, None, None);
     state.jobs.insert(Job {

@@ -25,6 +25,7 @@ pub fn write(state: &mut State, at: usize, tick: &Tick) {
     };
     let sorted = sort_pool(state, pool, tick.now);
     let mut status = pool.status.clone();
+    status.provisions += state.begun.get(&at).copied().unwrap_or(0);
     count(state, pool, &sorted, &mut status);
     for kind in CONDITIONS {
         if condition::find(&status.conditions, kind).is_none() {
@@ -42,6 +43,7 @@ pub fn write(state: &mut State, at: usize, tick: &Tick) {
     }
     let key = pool.key();
     if status != pool.status {
+        state.begun.remove(&at);
         state.pools.update(at, |pool| pool.status = status);
     }
     for (old, new) in news {

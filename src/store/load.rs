@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::model::customization::Holder;
+use crate::model::customization::{Customization, Holder};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -33,7 +33,7 @@ pub fn load(conn: &Connection, scope: &Scope, needs: &[Need]) -> Result<State, R
             }
         }
     }
-    references(conn, &mut state)?;
+    references(conn, scope, &mut state)?;
     for one in needs {
         fetch(conn, &mut state, one)?;
     }
@@ -46,20 +46,7 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     }
     clusters(conn, "ORDER BY id", [], state)?;
     claims(conn, "ORDER BY id", [], state)?;
-    for customization in documents::all(conn, None)? {
-        state.customizations.load(customization);
-    }
-    let sql = "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
-               FROM lease l JOIN customization u ON u.id = l.customization";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
-        let holder = read_holder(row)?;
-        if let Some(at) = state.customizations.find(&key) {
-            state.customizations.fill(at, |one| one.holder = Some(holder));
-        }
-    }
+    customizations(conn, None, state)?;
     jobs(conn, "ended IS NULL", [], state)
 }
 
@@ -139,12 +126,40 @@ fn claims(
     Ok(())
 }
 
+/// All customizations, of a namespace if one is given, and who holds them.
+pub fn customizations(
+    conn: &Connection,
+    namespace: Option<&str>,
+    state: &mut State,
+) -> Result<(), Refusal> {
+    let known = state.customizations.places();
+    for one in documents::all::<Customization>(conn, namespace)? {
+        if !state.customizations.knows(&one.key()) {
+            state.customizations.load(one);
+        }
+    }
+    let sql = "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
+               FROM lease l JOIN customization u ON u.id = l.customization \
+               WHERE ?1 IS NULL OR u.namespace = ?1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([namespace])?;
+    while let Some(row) = rows.next()? {
+        let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
+        let holder = read_holder(row)?;
+        // A holder that an edit has changed stays as the edit has it: it is loaded already.
+        if let Some(at) = state.customizations.find(&key).filter(|at| *at >= known) {
+            state.customizations.fill(at, |one| one.holder = Some(holder));
+        }
+    }
+    Ok(())
+}
+
 /// A customization and who holds it.
 pub fn customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.customizations.knows(key) {
         return Ok(());
     }
-    let Some(mut found) = one::<crate::model::customization::Customization>(conn, key)? else {
+    let Some(mut found) = one::<Customization>(conn, key)? else {
         return Ok(());
     };
     found.holder = holder(conn, found.metadata.id)?;

@@ -55,8 +55,8 @@ impl Store {
     }
 
     /// Loads what the pools in the state refer to by now.
-    pub fn load_references(&self, state: &mut State) -> Result<(), Refusal> {
-        references(&self.conn, state)
+    pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+        references(&self.conn, scope, state)
     }
 
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {

@@ -1,16 +1,20 @@
 //! What pools refer to by name: image sets, secrets without values, templates, customizations.
 //! Loaded with the scope, and again after an edit, which may have named others.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 
 use crate::model::documents::Stored;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::refusal::Refusal;
-use crate::model::state::{State, Template};
+use crate::model::state::{Scope, State, Template};
 
 use super::documents::need;
-use super::load::{customization, newly_named_pools, secret, secret_value};
+use super::load::{customization, customizations, newly_named_pools, secret, secret_value};
 
+/// More names than this are not looked up one by one.
+const MANY: usize = 20;
 const TEMPLATE: &str = "install-config.yaml";
 
 /// Names in the order they are looked up.
@@ -23,7 +27,7 @@ struct Named {
 }
 
 /// Loads what is not there yet. What an edit removed stays removed.
-pub fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     newly_named_pools(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
@@ -35,7 +39,19 @@ pub fn references(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for key in named.templates {
         template(conn, state, key)?;
     }
-    for key in &named.customizations {
+    let mut wanted = named.customizations;
+    if *scope == Scope::Whole {
+        // All of them were loaded; what is not there does not exist.
+        return Ok(());
+    }
+    wanted.retain(|key| !state.customizations.knows(key));
+    if wanted.len() > MANY {
+        for namespace in wanted.iter().map(|key| key.namespace.as_str()).collect::<BTreeSet<_>>() {
+            customizations(conn, Some(namespace), state)?;
+        }
+        return Ok(());
+    }
+    for key in &wanted {
         customization(conn, state, key)?;
     }
     Ok(())
