@@ -21,8 +21,11 @@
 //!
 //! Choices where the design is silent, each because it keeps the code smallest: the facts of
 //! clusters and claims are a table of their own beside their bodies (instead of an index that
-//! covers them), conditions of clusters and claims follow from the facts and are not stored, and
-//! a cluster at its attempts limit is given up at once (upstream lets a back-off pass first).
+//! covers them); conditions of clusters and claims follow from the facts and are not stored; a
+//! cluster at its attempts limit is given up at once (upstream lets a back-off pass first); a
+//! command's own edit and its pass are one transaction, all or nothing, while a pass over
+//! everything undoes only the pools that are refused; a lease outlives the row of a cluster that
+//! is left running.
 
 pub mod commands;
 pub mod drivers;
