@@ -10,6 +10,7 @@ mod concurrency;
 mod constraints;
 mod durability;
 mod fixture;
+mod leases;
 mod planner;
 mod properties;
 mod readme;

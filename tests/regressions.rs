@@ -1,36 +1,6 @@
 //! Bugs that were found, each once.
 
-use crate::sandbox::{Sandbox, has};
-
-/// A customization that sets the name in DNS.
-fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
-    let text = format!(
-        "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {{name: {name}}}\n\
-         spec: {{installConfigPatches: [{{op: replace, path: /metadata/name, value: {dns}}}]}}\n"
-    );
-    apply(sandbox, &text);
-}
-
-fn apply(sandbox: &Sandbox, text: &str) -> String {
-    let path = sandbox.file("applied.yaml", text);
-    sandbox.ok(&["apply", "-f", &path])
-}
-
-fn jsonpath(sandbox: &Sandbox, what: &str, path: &str) -> String {
-    sandbox.ok(&["get", what, "-A", "-o", &format!("jsonpath={path}")])
-}
-
-fn steady(sandbox: &Sandbox) {
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let ran = sandbox.run(&["plan"]);
-    assert_eq!(ran.code, 0, "a second pass acts: {}{}", ran.out, ran.err);
-}
-
-const BY_HAND: &str = "apiVersion: hive.openshift.io/v1
-kind: ClusterDeployment
-metadata: {name: c, namespace: mine, annotations: {hive.openshift.io/fake-cluster: 'true'}}
-spec: {clusterName: c, baseDomain: example.com, platform: {none: {}}}
-";
+use crate::sandbox::{BY_HAND, Sandbox, apply, has, jsonpath, steady};
 
 #[test]
 fn a_kill_while_the_log_is_folded_in_leaves_a_usable_state() {
@@ -51,76 +21,6 @@ fn a_kill_while_the_log_is_folded_in_leaves_a_usable_state() {
         sandbox.ok(&["claim", "lab", "c", "-q"]);
     }
     assert!(fired > 3, "{fired}");
-}
-
-#[test]
-fn two_customizations_with_one_name_in_dns_are_one_cluster() {
-    let sandbox = Sandbox::new();
-    customization(&sandbox, "one", "same");
-    customization(&sandbox, "two", "same");
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "x",
-        "--fake",
-        "--size",
-        "2",
-        "--customization",
-        "one",
-        "--customization",
-        "two",
-    ]);
-    let status = jsonpath(
-        &sandbox,
-        "pool",
-        "{.items[0].status.inventory.two.status}: {.items[0].status.inventory.two.message}",
-    );
-    assert!(
-        status.starts_with("Unavailable: The name is taken: same.example.com is cluster x-"),
-        "{status}"
-    );
-    sandbox.ok(&["pool", "create", "y", "--fake", "--size", "1", "--customization", "two"]);
-    sandbox.ok(&["pool", "scale", "x", "--size", "3"]);
-    steady(&sandbox);
-    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "same");
-    // When the name is free again, the other entry serves.
-    sandbox.ok(&["delete", "pool", "x"]);
-    steady(&sandbox);
-    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
-    // A cluster made by hand has the name as well.
-    let text = BY_HAND.replace("clusterName: c", "clusterName: same");
-    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &text)]);
-    assert_eq!(ran.code, 4);
-    assert!(ran.err.contains("same.example.com is cluster `y-"), "{}", ran.err);
-}
-
-#[test]
-fn an_older_pool_takes_what_a_newer_one_gives_back() {
-    let sandbox = Sandbox::new();
-    customization(&sandbox, "a", "a");
-    sandbox.ok(&["pool", "create", "older", "--fake", "--size", "0", "--customization", "a"]);
-    sandbox.ok(&["pool", "create", "newer", "--fake", "--size", "1", "--customization", "a"]);
-    steady(&sandbox);
-    sandbox.ok(&["pool", "scale", "older", "--size", "1"]);
-    sandbox.ok(&["pool", "scale", "newer", "--size", "0"]);
-    steady(&sandbox);
-    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "older");
-}
-
-#[test]
-fn a_customization_that_two_pools_cannot_use_settles() {
-    let sandbox = Sandbox::new();
-    let text = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
-                spec: {installConfigPatches: [{op: remove, path: /platform/x/y}]}\n";
-    apply(&sandbox, text);
-    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
-    sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
-    steady(&sandbox);
-    // A name that cannot be one in DNS is a broken configuration too.
-    customization(&sandbox, "b", "'../../x Y'");
-    sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
-    let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
-    assert!(message.contains("is not usable as the name of a cluster"), "{message}");
 }
 
 #[test]
@@ -305,41 +205,6 @@ fn a_claim_whose_pool_and_cluster_are_gone_expires() {
     sandbox.set("POOLCTL_NOW", "2026-03-02T15:00:00Z");
     steady(&sandbox);
     assert_eq!(sandbox.run(&["get", "claim", "c"]).code, 3);
-}
-
-#[test]
-fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_cluster() {
-    let sandbox = Sandbox::new();
-    customization(&sandbox, "a", "a");
-    customization(&sandbox, "b", "b");
-    sandbox.ok(&[
-        "pool",
-        "create",
-        "p",
-        "--fake",
-        "--size",
-        "2",
-        "--customization",
-        "a",
-        "--customization",
-        "b",
-    ]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let of = |name: &str| {
-        let path = format!("{{.items[?(@.spec.clusterName==\"{name}\")].metadata.name}}");
-        jsonpath(&sandbox, "cluster", &path)
-    };
-    sandbox.ok(&["patch", "cluster", &of("a"), "-p", "{\"spec\": {\"preserveOnDelete\": true}}"]);
-    sandbox.ok(&["delete", "cluster", &of("a")]);
-    sandbox.ok(&["delete", "cdc", "b"]);
-    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
-    steady(&sandbox);
-    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
-    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
-    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
-    // Who deletes the customization knows that the cluster is not wanted any more.
-    sandbox.ok(&["delete", "cdc", "a"]);
-    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
 }
 
 #[test]

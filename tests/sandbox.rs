@@ -132,3 +132,34 @@ pub fn met(there: bool, why: &str) -> bool {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// A customization that sets the name in DNS.
+pub fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
+    let text = format!(
+        "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {{name: {name}}}\n\
+         spec: {{installConfigPatches: [{{op: replace, path: /metadata/name, value: {dns}}}]}}\n"
+    );
+    apply(sandbox, &text);
+}
+
+pub fn apply(sandbox: &Sandbox, text: &str) -> String {
+    let path = sandbox.file("applied.yaml", text);
+    sandbox.ok(&["apply", "-f", &path])
+}
+
+pub fn jsonpath(sandbox: &Sandbox, what: &str, path: &str) -> String {
+    sandbox.ok(&["get", what, "-A", "-o", &format!("jsonpath={path}")])
+}
+
+pub fn steady(sandbox: &Sandbox) {
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let ran = sandbox.run(&["plan"]);
+    assert_eq!(ran.code, 0, "a second pass acts: {}{}", ran.out, ran.err);
+}
+
+/// A cluster without a pool.
+pub const BY_HAND: &str = "apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: c, namespace: mine, annotations: {hive.openshift.io/fake-cluster: 'true'}}
+spec: {clusterName: c, baseDomain: example.com, platform: {none: {}}}
+";

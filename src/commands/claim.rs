@@ -11,6 +11,7 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::output::{self, Format};
+use crate::rules;
 use crate::store::{Filter, Need};
 
 use super::put::put;
@@ -95,7 +96,9 @@ impl Claim {
         };
         let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
         let claim = crate::model::claim::Claim::from_wire(wire);
-        put(state, Object::Claim(Box::new(claim)), true, tick)?;
+        let claim = Object::Claim(Box::new(claim));
+        rules::check(&claim)?;
+        put(state, claim, true, tick)?;
         Ok(name)
     }
 }

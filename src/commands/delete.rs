@@ -63,12 +63,7 @@ pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
-    let namespace = if key.namespace == key.name {
-        String::new()
-    } else {
-        context.in_namespace(&key.namespace)
-    };
-    let command = format!("poolctl delete {word} {} -y{namespace}", key.name);
+    let command = format!("poolctl delete {word} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
 }
 

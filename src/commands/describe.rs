@@ -128,7 +128,15 @@ fn next(context: &Context, object: &Object) -> String {
                 one.condition("MissingDependencies").is_some_and(|one| one.status == "True");
             let inventory =
                 one.condition("InventoryValid").is_some_and(|one| one.status == "False");
-            if lacks {
+            if one.metadata.deletion_timestamp.is_some() {
+                let none = one.spec.max_concurrent == Some(0);
+                let change = "{\"spec\": {\"maxConcurrent\": 1}}";
+                if none {
+                    format!("poolctl patch pool {name} -p '{change}'{at}   (0 lets nothing go)")
+                } else {
+                    format!("poolctl get claim,cluster{at}")
+                }
+            } else if lacks {
                 "apply what MissingDependencies names, then poolctl reconcile".into()
             } else if inventory {
                 format!("poolctl get customization{at}")

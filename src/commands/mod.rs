@@ -141,7 +141,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     };
     match start(&matches) {
         Ok(()) => 0,
-        Err(error) => fail(&error),
+        Err(error) => fail(&error, matches.get_one::<String>("namespace")),
     }
 }
 
@@ -149,10 +149,19 @@ fn start(matches: &ArgMatches) -> anyhow::Result<()> {
     dispatch(matches, &Context::new(Globals::from_arg_matches(matches)?)?)
 }
 
-/// Says what went wrong and returns the exit code: a refusal's own, else 1.
-fn fail(error: &anyhow::Error) -> u8 {
-    let refusal = error.downcast_ref::<Refusal>();
-    let text = refusal.map_or_else(|| format!("{error:#}"), Refusal::to_string);
+/// Says what went wrong and returns the exit code: a refusal's own, else 1. What is to be typed
+/// next is to be typed in the same namespace.
+fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
+    let mut refusal = error.downcast_ref::<Refusal>().cloned();
+    let next = refusal.as_mut().and_then(|refusal| refusal.next.as_mut());
+    if let (Some(next), Some(namespace)) = (next, namespace)
+        && next.starts_with("poolctl ")
+        && !next.contains(" -n ")
+        && !next.contains(" -A")
+    {
+        *next = format!("{next} -n {namespace}");
+    }
+    let text = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
     let lines: Vec<_> = text.lines().map(crate::output::clean).collect();
     if !lines.is_empty() {
         drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));

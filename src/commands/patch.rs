@@ -3,11 +3,13 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::model::customization;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::render::patch;
 use crate::store::Store;
 use crate::yaml;
 
@@ -43,24 +45,23 @@ impl Verb for Patch {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let patch = yaml::value(&self.changes).map_err(|wrong| {
+        let changes = yaml::value(&self.changes).map_err(|wrong| {
             Refusal::usage("the patch cannot be read").because(wrong.to_string())
         })?;
         let apply = |document: &mut Value| match self.how {
-            Type::Merge if patch.is_object() => {
-                json_patch::merge(document, &patch);
+            Type::Merge if changes.is_object() => {
+                json_patch::merge(document, &changes);
                 Ok(())
             }
             Type::Merge => Err(Refusal::usage("a merge patch is a mapping")),
             Type::Json => {
-                let operations: json_patch::Patch =
-                    serde_json::from_value(patch.clone()).map_err(|error| {
+                let operations: Vec<customization::Patch> = serde_json::from_value(changes.clone())
+                    .map_err(|error| {
                         Refusal::usage("the patch is not a list of operations")
                             .because(error.to_string())
                     })?;
-                json_patch::patch(document, &operations).map_err(|error| {
-                    Refusal::invalid("the patch does not apply").because(error.to_string())
-                })
+                patch::apply(document, &operations, true)
+                    .map_err(|why| Refusal::invalid("the patch does not apply").because(why))
             }
         };
         let store = context.look()?;

@@ -44,9 +44,6 @@ pub fn scale(
         context.door(&store).change(&Scope::pool(key.clone()), &[], |state, tick| {
             let at = state.pools.find(&key).ok_or_else(gone)?;
             let old = state.pools.get(at).ok_or_else(gone)?;
-            if old.metadata.deletion_timestamp.is_some() {
-                return Err(Refusal::conflict(format!("pool `{name}` is being deleted")));
-            }
             let was = (old.spec.size, old.spec.running_count);
             let now = (size.unwrap_or(was.0), running.unwrap_or(was.1));
             if was != now {

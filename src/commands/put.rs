@@ -120,7 +120,8 @@ pub fn document<T: Row + HasMeta>(
         return Ok(Verdict::Created);
     };
     let other_spec = keep(&old, &mut new);
-    let goes = old.meta().deletion_timestamp.is_some();
+    // A pool on its way out can still be changed: its maxConcurrent says how fast it goes.
+    let goes = old.meta().deletion_timestamp.is_some() && kind != Kind::ClusterPool;
     if goes && other_spec {
         let word = kind.word();
         return Err(Refusal::conflict(format!("{word} `{}` is being deleted", key.name))
@@ -221,7 +222,10 @@ fn put_claim(
         return refuse("spec.namespace is filled in by poolctl and cannot be changed".into());
     }
     if new.pool != old.pool && old.cluster.is_some() {
-        return refuse(format!("it has cluster {} of pool {} already", old.name, old.pool));
+        return refuse({
+            let cluster = old.cluster.as_deref().unwrap_or_default();
+            format!("it has cluster {cluster} of pool {} already", old.pool)
+        });
     }
     if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
         let other_spec = (new.lifetime, &new.pool) != (old.lifetime, &old.pool)

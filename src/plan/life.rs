@@ -7,7 +7,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::{CLUSTER, CUSTOMIZATION, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, customizations, say, warn};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -165,10 +165,10 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
             format!("Kept by cluster {name}, left running"),
         );
     }
-    if one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty() {
-        state.customizations.remove(lease);
-    } else {
-        state.customizations.update(lease, |one| one.holder = None);
+    state.customizations.update(lease, |one| one.holder = None);
+    if let Some(pool) = holder.pool {
+        // The pool may not list it any more: nobody else would look at it.
+        customizations::write_status(state, lease, &pool, tick);
     }
     say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
 }

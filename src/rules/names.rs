@@ -43,6 +43,14 @@ pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
     })
 }
 
+/// Whether a text can be the value of a label; a key too, without what is before its slash.
+pub fn label_value(text: &str) -> bool {
+    let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && bytes.iter().all(inner) && end(bytes.first()) && end(bytes.last())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

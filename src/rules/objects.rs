@@ -10,7 +10,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 
-use super::names::{label, name_of};
+use super::names::{label, label_value, name_of};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -22,8 +22,19 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
     if kind.namespaced() {
         label("a namespace", &key.namespace)?;
     }
+    let labels = object.meta().map(|meta| &meta.labels).into_iter();
+    let copied = if let Object::Pool(pool) = object { Some(&pool.spec.labels) } else { None };
+    for (name, value) in labels.chain(copied).flatten() {
+        let bare = name.rsplit_once('/').map_or(name.as_str(), |(_, bare)| bare);
+        if bare.is_empty() || !label_value(bare) || !label_value(value) {
+            return Err(refuse(kind, &key.name, &format!("`{name}: {value}` is not a label")));
+        }
+    }
     match object {
         Object::Pool(pool) => check_pool(pool),
+        Object::Claim(claim) if claim.lifetime.is_some_and(|span| span.0 == 0) => {
+            Err(refuse(kind, &key.name, "spec.lifetime is no time at all"))
+        }
         Object::Claim(claim) if claim.pool.is_empty() => {
             Err(refuse(kind, &key.name, "spec.clusterPoolName is missing"))
         }

@@ -40,14 +40,12 @@ pub fn write(
 ) -> Result<Vec<(Rc<Key>, Refusal)>, Refusal> {
     let conn = &store.conn;
     let mut refused = Vec::new();
-    let mut owners = state.owners();
-    // What a pool gives back another may take: pools that lose clusters come first.
-    let removes = |owner: &Owner| {
-        let gone = state.clusters.difference().filter(|change| change.after.is_none());
-        gone.map(|change| change.owner).any(|by| by == owner)
-    };
-    owners.sort_by_cached_key(|owner| (owner.is_some(), !removes(owner)));
-    for owner in owners {
+    // Clusters that are gone go first, of all pools: what they held others may take in this pass,
+    // and two pools may well swap. A pool that is undone below has lost them all the same.
+    for gone in state.clusters.difference().filter(|change| change.after.is_none()) {
+        remove_cluster(conn, gone.before, mark.now)?;
+    }
+    for owner in state.owners() {
         let Some(pool) = &owner else {
             group(conn, state, &owner)?;
             continue;
@@ -87,8 +85,7 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// Removals come first, so that what they free can be taken; leases come after the clusters that
-/// they point to.
+/// Leases come after the clusters that they point to.
 fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal> {
     fn of<'a, T: 'a>(
         all: impl Iterator<Item = Change<'a, T>>,
@@ -97,9 +94,6 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
         all.filter(move |change| change.owner == owner)
     }
     let clusters: Vec<_> = of(state.clusters.difference(), owner).collect();
-    for gone in clusters.iter().filter(|change| change.after.is_none()) {
-        remove_cluster(conn, gone.before)?;
-    }
     for change in of(state.claims.difference(), owner) {
         claim(conn, &change)?;
     }
@@ -112,7 +106,12 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
     for change in of(state.customizations.difference(), owner) {
         customization(conn, &change)?;
     }
+    // What a job left for a cluster that went in the same pass goes with it.
+    let leaves = |one: &Secret| state.clusters.was_removed(&Key::new("", &*one.metadata.namespace));
     for change in of(state.secrets.difference(), owner) {
+        if change.after.is_some_and(leaves) {
+            continue;
+        }
         secret(conn, &change)?;
     }
     for job in of(state.jobs.difference(), owner).filter_map(|change| change.after) {
@@ -140,9 +139,11 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
 
 /// A pool's cluster goes with its namespace and all secrets in it, one applied by hand with the
 /// secrets that its installation left.
-fn remove_cluster(conn: &Connection, gone: Option<&Cluster>) -> Result<(), Refusal> {
+fn remove_cluster(conn: &Connection, gone: Option<&Cluster>, now: Time) -> Result<(), Refusal> {
     let Some(gone) = gone else { return Ok(()) };
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
+    let sql = "UPDATE job SET ended = ?1 WHERE object = ?2 AND ended IS NULL";
+    conn.prepare_cached(sql)?.execute(params![now.0, gone.name])?;
     if gone.pool.is_some() {
         let sql = "DELETE FROM secret_object WHERE namespace = ?1";
         conn.prepare_cached(sql)?.execute([&gone.namespace])?;

@@ -1,0 +1,177 @@
+//! Customizations between pools: bugs that were found, each once.
+
+use crate::sandbox::{BY_HAND, Sandbox, apply, customization, jsonpath, steady};
+
+#[test]
+fn two_customizations_with_one_name_in_dns_are_one_cluster() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "one", "same");
+    customization(&sandbox, "two", "same");
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "x",
+        "--fake",
+        "--size",
+        "2",
+        "--customization",
+        "one",
+        "--customization",
+        "two",
+    ]);
+    let status = jsonpath(
+        &sandbox,
+        "pool",
+        "{.items[0].status.inventory.two.status}: {.items[0].status.inventory.two.message}",
+    );
+    assert!(
+        status.starts_with("Unavailable: The name is taken: same.example.com is cluster x-"),
+        "{status}"
+    );
+    sandbox.ok(&["pool", "create", "y", "--fake", "--size", "1", "--customization", "two"]);
+    sandbox.ok(&["pool", "scale", "x", "--size", "3"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "same");
+    // When the name is free again, the other entry serves.
+    sandbox.ok(&["delete", "pool", "x"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
+    // A cluster made by hand has the name as well.
+    let text = BY_HAND.replace("clusterName: c", "clusterName: same");
+    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &text)]);
+    assert_eq!(ran.code, 4);
+    assert!(ran.err.contains("same.example.com is cluster `y-"), "{}", ran.err);
+}
+
+#[test]
+fn an_older_pool_takes_what_a_newer_one_gives_back() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "a", "a");
+    sandbox.ok(&["pool", "create", "older", "--fake", "--size", "0", "--customization", "a"]);
+    sandbox.ok(&["pool", "create", "newer", "--fake", "--size", "1", "--customization", "a"]);
+    steady(&sandbox);
+    sandbox.ok(&["pool", "scale", "older", "--size", "1"]);
+    sandbox.ok(&["pool", "scale", "newer", "--size", "0"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "older");
+}
+
+#[test]
+fn two_pools_swap_their_customizations() {
+    let mut sandbox = Sandbox::new();
+    customization(&sandbox, "z1", "z1");
+    customization(&sandbox, "z2", "z2");
+    for (pool, one) in [("a", "z1"), ("b", "z2")] {
+        sandbox.ok(&[
+            "pool",
+            "create",
+            pool,
+            "--fake",
+            "--running-count",
+            "1",
+            "--customization",
+            one,
+        ]);
+    }
+    steady(&sandbox);
+    for (pool, one, other) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
+        let patch = format!(
+            "{{\"spec\": {{\"inventory\": [{{\"name\": \"{one}\"}}, {{\"name\": \"{other}\"}}]}}}}"
+        );
+        sandbox.ok(&["patch", "pool", pool, "-p", &patch]);
+        sandbox.ok(&["claim", pool, pool, "-q"]);
+    }
+    sandbox.ok(&["release", "a", "b"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    sandbox.ok(&["reconcile"]);
+    steady(&sandbox);
+    let held = jsonpath(
+        &sandbox,
+        "cluster",
+        "{range .items[*]}{.spec.clusterPoolRef.poolName}={.spec.clusterName} {end}",
+    );
+    assert_eq!(held, "a=z2 b=z1 ");
+}
+
+#[test]
+fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "z", "z");
+    sandbox.ok(&["pool", "create", "p", "--fake", "--running-count", "1", "--customization", "z"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["claim", "p", "c", "-q"]);
+    sandbox.ok(&[
+        "patch",
+        "pool",
+        "p",
+        "-p",
+        "{\"spec\": {\"inventory\": null, \"size\": 0, \"maxConcurrent\": 0}}",
+    ]);
+    sandbox.ok(&["release", "c"]);
+    sandbox.ok(&["delete", "pool", "p"]);
+    steady(&sandbox);
+    // maxConcurrent 0 lets nothing go, and can be changed while the pool is on its way out.
+    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 1);
+    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
+    steady(&sandbox);
+    assert_eq!(
+        jsonpath(
+            &sandbox,
+            "cdc",
+            "{.items[0].status.conditions[?(@.type==\"Available\")].status}{.items[0].status.clusterDeploymentRef}"
+        ),
+        "True"
+    );
+    assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
+}
+
+#[test]
+fn a_customization_that_two_pools_cannot_use_settles() {
+    let sandbox = Sandbox::new();
+    let text = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
+                spec: {installConfigPatches: [{op: remove, path: /platform/x/y}]}\n";
+    apply(&sandbox, text);
+    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
+    sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
+    steady(&sandbox);
+    // A name that cannot be one in DNS is a broken configuration too.
+    customization(&sandbox, "b", "'../../x Y'");
+    sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
+    let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
+    assert!(message.contains("is not usable as the name of a cluster"), "{message}");
+}
+
+#[test]
+fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_cluster() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "a", "a");
+    customization(&sandbox, "b", "b");
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "p",
+        "--fake",
+        "--size",
+        "2",
+        "--customization",
+        "a",
+        "--customization",
+        "b",
+    ]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let of = |name: &str| {
+        let path = format!("{{.items[?(@.spec.clusterName==\"{name}\")].metadata.name}}");
+        jsonpath(&sandbox, "cluster", &path)
+    };
+    sandbox.ok(&["patch", "cluster", &of("a"), "-p", "{\"spec\": {\"preserveOnDelete\": true}}"]);
+    sandbox.ok(&["delete", "cluster", &of("a")]);
+    sandbox.ok(&["delete", "cdc", "b"]);
+    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
+    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
+    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
+    // Who deletes the customization knows that the cluster is not wanted any more.
+    sandbox.ok(&["delete", "cdc", "a"]);
+    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
+}
