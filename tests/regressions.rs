@@ -216,3 +216,21 @@ fn copies_of_a_cluster_that_is_gone_go_with_the_next_pass() {
     assert_eq!(sandbox.shell("ls -d $HOME/clusters/gone").code, 2);
     assert!(sandbox.shell("ls $HOME/clusters/lab-*/").out.contains("install-config.yaml"));
 }
+
+#[test]
+fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
+    let sandbox = Sandbox::new();
+    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 4\n  \
+                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
+                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1'}\n";
+    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    apply(&sandbox, pool);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
+    sandbox.ok(&["pool", "scale", "p", "--size", "3"]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.baseDomain}").split(' ').count(), 3);
+    sandbox.ok(&["delete", "pool", "p"]);
+    steady(&sandbox);
+    assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
+}

@@ -1,6 +1,6 @@
 //! How many clusters: Hive's choice, one branch a round, with the corrections of decision 11.
 
-use crate::model::cluster::Cluster;
+use crate::model::cluster::{Cluster, Phase};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
@@ -22,7 +22,9 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     budget -= marked.len();
     delete(state, &marked, tick, "to be removed from its pool");
     if budget == 0 {
-        return;
+        let excess = pool_excess(state, at, &sorted);
+        let failing = let_go(state, at, &sorted, excess);
+        return delete(state, &failing, tick, "more than the pool's size");
     }
     let Some(pool) = state.pools.get(at) else {
         return;
@@ -56,6 +58,25 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
 fn budget(pool: &ClusterPool, sorted: &Buckets) -> usize {
     let busy = sorted.installing.len() + sorted.deleting.len();
     pool.spec.max_concurrent.map_or(usize::MAX, |most| as_count(most).saturating_sub(busy))
+}
+
+/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on
+/// them, so some can be deleted without more being in flight. Otherwise a pool whose
+/// installations all fail could never shrink.
+fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize> {
+    let retrying = |at: &&usize| {
+        state.clusters.get(**at).is_some_and(|cluster| cluster.phase() == Phase::Retrying)
+    };
+    let failing: Vec<usize> = sorted.installing.iter().filter(retrying).copied().collect();
+    let busy = sorted.installing.len() - failing.len() + sorted.deleting.len();
+    let limit = state.pools.get(at).and_then(|pool| pool.spec.max_concurrent);
+    let spare = limit.map_or(0, |limit| as_count(limit).saturating_sub(busy));
+    failing.into_iter().take(spare.min(most)).collect()
+}
+
+fn pool_excess(state: &State, at: usize, sorted: &Buckets) -> usize {
+    let wanted = state.pools.get(at).map_or(0, size) + sorted.waiting.len();
+    sorted.unclaimed().saturating_sub(wanted)
 }
 
 fn size(pool: &ClusterPool) -> usize {
@@ -132,6 +153,9 @@ fn wind_down(state: &mut State, at: usize, sorted: &Buckets, tick: &Tick) {
     let order =
         [&sorted.marked, &sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
     let budget = budget(pool, sorted);
-    let going: Vec<usize> = order.into_iter().flatten().copied().take(budget).collect();
+    let mut going: Vec<usize> = order.into_iter().flatten().copied().take(budget).collect();
+    if budget == 0 {
+        going = let_go(state, at, sorted, usize::MAX);
+    }
     delete(state, &going, tick, "its pool is being deleted");
 }
