@@ -54,14 +54,16 @@ pub fn one<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refus
 
 /// All of a kind, of a namespace if one is given, in order of insertion.
 pub fn all<T: Document>(conn: &Connection, namespace: Option<&str>) -> Result<Vec<T>, Refusal> {
-    let sql =
-        format!("SELECT id, body FROM {} WHERE ?1 IS NULL OR namespace = ?1 ORDER BY id", T::TABLE);
+    // The namespace is in the document: only through its index it is not read out of each.
+    let which = namespace.map_or("", |_| "WHERE namespace = ?1");
+    let sql = format!("SELECT id, body FROM {} {which}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query([namespace])?;
-    let mut found = Vec::new();
+    let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
+    let mut found: Vec<T> = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(decode(row)?);
     }
+    found.sort_by_key(|one| one.meta().id);
     Ok(found)
 }
 
