@@ -167,7 +167,12 @@ impl Door<'_> {
             let refused = if planned.is_unchanged() {
                 Some(Refused::new())
             } else {
-                self.commit_if(&planned, revision, &mark)?
+                match self.commit_if(&planned, revision, &mark) {
+                    Err(refusal) if refusal.exit == Exit::Conflict => {
+                        return self.pool_by_pool(scope);
+                    }
+                    written => written?,
+                }
             };
             if let Some(refused) = refused {
                 let warnings = self.act(&planned, scope);

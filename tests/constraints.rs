@@ -71,6 +71,23 @@ fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
 }
 
 #[test]
+fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
+    let mut sandbox = Sandbox::new();
+    crate::sandbox::customization(&sandbox, "a", "a");
+    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["pool", "scale", "p", "--size", "0"]);
+    let wall = "CREATE TRIGGER wall BEFORE UPDATE ON pool BEGIN SELECT RAISE(ABORT, 'a wall'); END";
+    sql(&sandbox, wall).unwrap();
+    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    assert_eq!(sandbox.run(&["reconcile"]).code, 1);
+    sql(&sandbox, "DROP TRIGGER wall").unwrap();
+    crate::sandbox::steady(&sandbox);
+    assert!(sandbox.ok(&["get", "cdc"]).contains("Available"));
+    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]), "");
+}
+
+#[test]
 fn secret_values_are_in_one_table() {
     let sandbox = Sandbox::new();
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: pull}\nstringData: {.dockerconfigjson: CANARY-IN-THE-STATE}\n";

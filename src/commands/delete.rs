@@ -63,7 +63,8 @@ pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
-    let command = format!("poolctl delete {word} {}", key.name);
+    let verb = if word == "claim" { "release".into() } else { format!("delete {word}") };
+    let command = format!("poolctl {verb} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
 }
 

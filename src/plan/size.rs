@@ -21,10 +21,13 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     let marked: Vec<usize> = sorted.marked.iter().copied().take(budget).collect();
     budget -= marked.len();
     delete(state, &marked, tick, "to be removed from its pool");
-    if budget == 0 {
+    if budget == 0 && marked.is_empty() {
         let excess = pool_excess(state, at, &sorted);
         let failing = let_go(state, at, &sorted, excess);
         return delete(state, &failing, tick, "more than the pool's size");
+    }
+    if budget == 0 {
+        return;
     }
     let Some(pool) = state.pools.get(at) else {
         return;

@@ -141,6 +141,10 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
 /// secrets that its installation left.
 fn remove_cluster(conn: &Connection, gone: Option<&Cluster>, now: Time) -> Result<(), Refusal> {
     let Some(gone) = gone else { return Ok(()) };
+    if !gone.preserve {
+        // The lease of one that is left running stays, without a row to point to.
+        conn.prepare_cached("DELETE FROM lease WHERE cluster = ?1")?.execute([gone.id])?;
+    }
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
     let sql = "UPDATE job SET ended = ?1 WHERE object = ?2 AND ended IS NULL";
     conn.prepare_cached(sql)?.execute(params![now.0, gone.name])?;
