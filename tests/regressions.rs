@@ -234,3 +234,20 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     steady(&sandbox);
     assert_eq!(sandbox.run(&["get", "pool", "p"]).code, 3);
 }
+
+#[test]
+fn an_eviction_among_the_pools_annotations_evicts_nobody() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "p", "--fake", "-q"]);
+    let patch = "{\"spec\": {\"size\": 2, \"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
+    sandbox.ok(&["patch", "pool", "p", "-p", patch]);
+    steady(&sandbox);
+    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 2);
+    // On a cluster it does.
+    let cluster = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    let patch = "{\"metadata\": {\"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
+    sandbox.ok(&["patch", "cluster", cluster.lines().next().unwrap(), "-p", patch]);
+    steady(&sandbox);
+    let left = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    assert!(left.lines().count() == 2 && !left.contains(cluster.lines().next().unwrap()), "{left}");
+}

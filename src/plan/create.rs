@@ -108,13 +108,18 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 }
 
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
+    let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
     match render(batch, &name, &[]) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
             insert(state, batch, &name, None, rendered, tick);
             true
         }
-        _ => false,
+        _ => {
+            // A name that was not used is not drawn: a second look changes nothing.
+            batch.pool.status.ordinal = drawn;
+            false
+        }
     }
 }
 
@@ -145,7 +150,6 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let Some((status, message)) = refused else {
         return true;
     };
-    // A name that was not used is not drawn: a second look changes nothing.
     batch.pool.status.ordinal = drawn;
     let known = batch.pool.status.inventory.get(&entry);
     if known.is_none_or(|known| known.message != message) {
@@ -233,6 +237,8 @@ fn insert(
         pool: Some(Rc::clone(&batch.key)),
         customization: customization_name,
         version: Some(Rc::clone(&batch.version)),
+        // An annotation copied from the pool evicts nobody.
+        marked: false,
         cluster_name: rendered.cluster_name,
         base_domain: rendered.base_domain,
         attempts_limit: spec.install_attempts_limit.or_else(|| spec.inventory.as_ref().map(|_| 1)),
