@@ -196,6 +196,15 @@ impl Door<'_> {
         pruned
     }
 
+    /// What a change would start from: for edits that are shown, not made.
+    pub fn imagine(&self, scope: &Scope, needs: &[Need]) -> Result<(State, Tick), Refusal> {
+        self.store.begin_read()?;
+        let loaded =
+            self.tick(false).and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
+        self.store.rollback();
+        loaded
+    }
+
     /// What a pass would do.
     pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
         self.plan_only(scope).map(|(state, _, _)| state)

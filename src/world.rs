@@ -4,10 +4,14 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::env::VarError;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::model::refusal::Refusal;
 use crate::model::tick::Tick;
@@ -15,9 +19,11 @@ use crate::model::time::{Span, Time};
 
 /// A clock that is off by more than this has been moved.
 const JUMP: Span = Span::minutes(5);
+/// Longest sleep before looking for signals.
+const BLINK: Span = Span(100_000);
 
 /// Variables that poolctl reads; no other reaches it.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 13] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
@@ -27,6 +33,10 @@ const VARIABLES: [&str; 9] = [
     "SUDO_UID",
     "TERM",
     "CI",
+    "NO_COLOR",
+    "VISUAL",
+    "EDITOR",
+    "TMPDIR",
 ];
 
 pub struct World {
@@ -34,6 +44,10 @@ pub struct World {
     /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
     standing: Cell<Option<Time>>,
     seed: Option<u64>,
+    /// The signal that came last, once signals are caught.
+    signal: Arc<AtomicUsize>,
+    /// As whoever started us had it; programs that are started get it back.
+    pub umask: Mode,
 }
 
 /// What the machine's clocks say.
@@ -73,7 +87,10 @@ impl World {
             })?),
             None => None,
         };
-        Ok(Self { environment, standing: Cell::new(standing), seed })
+        // The state and every copy made from it are for their owner alone.
+        let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        let signal = Arc::default();
+        Ok(Self { environment, standing: Cell::new(standing), seed, signal, umask })
     }
 
     /// A variable that is set.
@@ -161,16 +178,61 @@ impl World {
         })
     }
 
-    /// Lets time pass until `due`, at most `longest`; a standing clock is moved.
-    #[expect(clippy::disallowed_methods, reason = "the one place that waits")]
+    /// Lets time pass until `due`, at most `longest`; a standing clock is moved. A signal that is
+    /// caught ends it within a tenth of a second.
     pub fn wait(&self, due: Time, longest: Span) {
         if self.stands() {
             self.standing.set(Some(due.max(self.now())));
             return;
         }
-        let left = due.since(self.now()).min(longest);
-        std::thread::sleep(Duration::from_micros(left.0.unsigned_abs()));
+        let end = self.now().plus(longest).min(due);
+        while self.now() < end && self.signal.load(Ordering::SeqCst) == 0 {
+            self.pause(end.since(self.now()).min(BLINK));
+        }
     }
+
+    /// Lets real time pass, also when the clock stands: for looking at what others do.
+    #[expect(clippy::disallowed_methods, reason = "the one place that waits")]
+    pub fn pause(&self, time: Span) {
+        std::thread::sleep(Duration::from_micros(time.0.unsigned_abs()));
+    }
+
+    /// From here on SIGINT, SIGTERM and SIGHUP do not end the program but are told by
+    /// `interrupted`. What nohup made us ignore stays ignored.
+    pub fn catch_signals(&self) {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && ignored(signal) {
+                continue;
+            }
+            let number = usize::try_from(signal).unwrap_or_default();
+            // Signals of these numbers can be caught on every system.
+            drop(signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number));
+        }
+    }
+
+    /// The signal that came since the last time, if signals are caught.
+    pub fn interrupted(&self) -> Option<i32> {
+        let signal = self.signal.swap(0, Ordering::SeqCst);
+        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+    }
+
+    /// The next time the clock on the wall shows `18:00`, where the user is.
+    pub fn next_time_of_day(&self, text: &str) -> Option<Time> {
+        let at: jiff::civil::Time = text.parse().ok()?;
+        let now = jiff::Timestamp::from_microsecond(self.now().0).ok()?;
+        let now = now.to_zoned(jiff::tz::TimeZone::system());
+        let today = now.with().time(at).build().ok()?;
+        let next = if today > now { today } else { today.tomorrow().ok()? };
+        Some(Time(next.timestamp().as_microsecond()))
+    }
+}
+
+/// Whether whoever started us wants a signal ignored.
+fn ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]

@@ -30,8 +30,7 @@ impl Verb for Apply {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
-        let mut read = manifest::read(&self.filename, &namespace, self.lenient)?;
-        skip_settings(&mut read);
+        let read = without_settings(manifest::read(&self.filename, &namespace, self.lenient)?);
         for warning in &read.warnings {
             context.warn(warning);
         }
@@ -65,9 +64,9 @@ impl Verb for Apply {
 }
 
 /// Settings choose what runs: they are applied alone, not carried along by a folder.
-fn skip_settings(read: &mut manifest::Manifests) {
+pub fn without_settings(mut read: manifest::Manifests) -> manifest::Manifests {
     if read.objects.len() < 2 {
-        return;
+        return read;
     }
     let before = read.objects.len();
     read.objects.retain(|one| one.kind() != Kind::Settings);
@@ -75,4 +74,5 @@ fn skip_settings(read: &mut manifest::Manifests) {
         read.warnings
             .push("Settings are applied only when they are the only object; skipped".into());
     }
+    read
 }

@@ -2,29 +2,53 @@
 
 use clap::Args;
 
-use crate::model::claim::{ClaimSpec, ClusterClaim};
+use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::output::{self, Format};
 use crate::rules;
-use crate::store::{Filter, Need};
+use crate::store::{Filter, Need, Store};
 
 use super::put::put;
-use super::{Context, Verb, get};
+use super::selector::Selector;
+use super::waiting::{Ended, Look, Waiting};
+use super::{Context, Verb, delete, get};
 
 #[derive(Args)]
 pub struct Claim {
-    pool: String,
+    #[arg(value_name = "POOL", required_unless_present = "selector")]
+    pool: Option<String>,
     /// Name of the claim; made up without one
+    #[arg(value_name = "NAME")]
+    called: Option<String>,
+    /// From the pool with most ready clusters among those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "pool")]
+    selector: Option<Selector>,
+    /// Name of the claim, for -l
+    #[arg(long, value_name = "NAME", conflicts_with = "called")]
     name: Option<String>,
+    #[command(flatten)]
+    terms: Terms,
+    /// Wait until the cluster runs, at most this long; then, or when interrupted, the claim is
+    /// released
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "45m")]
+    wait: Option<Span>,
+    /// Leave the claim in the queue when the waiting ends
+    #[arg(long, requires = "wait")]
+    keep: bool,
+}
+
+/// What is asked for beside the pool.
+#[derive(Args)]
+pub struct Terms {
     /// How long the cluster may be kept, from when it is handed over
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
-    lifetime: Option<Span>,
+    pub lifetime: Option<Span>,
     /// What it is for; kept as annotation poolctl.dev/reason
     #[arg(long)]
     reason: Option<String>,
@@ -33,121 +57,221 @@ pub struct Claim {
 impl Verb for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Take a cluster from a pool";
-    const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h";
+    const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h --wait=45m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let pool = context.key(Kind::ClusterPool, &self.pool)?;
-        let mut needs = Vec::new();
-        if let Some(name) = &self.name {
-            needs.push(Need {
-                kind: Kind::ClusterClaim,
-                key: context.key(Kind::ClusterClaim, name)?,
-            });
-        }
-        let scope = Scope::pool(pool.clone());
-        let claimed = context
-            .door(&store)
-            .change(&scope, &needs, |state, tick| self.make(state, &pool, tick));
-        let (name, passed) = match claimed {
-            Ok(done) => done,
-            // The pool was not in the transaction: say where it is, or what is called alike.
-            Err(refusal) => {
-                context.find(&store, Kind::ClusterPool, &self.pool)?;
-                return Err(refusal.into());
-            }
+        let pool = match &self.selector {
+            Some(selector) => fullest(context, &store, selector)?,
+            None => self.pool.unwrap_or_default(),
         };
-        context.finish(&passed)?;
-        report(context, &store, &Key::new(&*pool.namespace, name))
+        let key = take(context, &store, &pool, self.called.or(self.name).as_deref(), &self.terms)?;
+        let Some(limit) = self.wait else {
+            return report(context, &store, &key, None);
+        };
+        context.world.catch_signals();
+        match wait(context, &store, &key, limit) {
+            Ok(waited) => report(context, &store, &key, Some(waited)),
+            Err(refusal)
+                if self.keep
+                    || !matches!(
+                        refusal.exit,
+                        Exit::Timeout | Exit::Interrupted | Exit::Terminated
+                    ) =>
+            {
+                Err(refusal.into())
+            }
+            Err(refusal) => {
+                give_back(context, &store, &key)?;
+                Err(refusal.because("the claim was released; --keep leaves it in the queue").into())
+            }
+        }
     }
 }
 
-impl Claim {
-    fn make(&self, state: &mut State, pool: &Key, tick: &Tick) -> Result<String, Refusal> {
-        let missing = || Refusal::not_found(format!("there is no pool `{}`", pool.name));
-        let at = state.pools.find(pool).ok_or_else(missing)?;
-        let found = state.pools.get(at).ok_or_else(missing)?;
-        if found.metadata.deletion_timestamp.is_some() {
-            return Err(Refusal::conflict(format!("pool `{}` is being deleted", pool.name))
-                .next("poolctl get pool"));
+/// The pool with most ready clusters of those with these labels.
+fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<String, Refusal> {
+    let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
+    let mut pools = Vec::new();
+    for one in store.objects(Kind::ClusterPool, &filter)? {
+        if let Object::Pool(pool) = one
+            && pool.metadata.deletion_timestamp.is_none()
+            && selector.matches(&pool.metadata.labels)
+        {
+            pools.push(pool);
         }
-        let name = if let Some(name) = &self.name {
-            name.clone()
-        } else {
-            let uid = found.metadata.uid.clone();
-            let ordinal = found.status.ordinal + 1;
-            state.pools.update(at, |pool| pool.status.ordinal = ordinal);
-            let most = pool.name.len().min(57);
-            format!("{}-{}", &pool.name[..most], tick.suffix("claim", &uid, ordinal))
+    }
+    let ready = |status: &crate::model::pool::PoolStatus| {
+        (status.ready, status.standby, std::cmp::Reverse(status.pending))
+    };
+    // The first of equals.
+    let best = pools.iter().rev().max_by_key(|pool| ready(&pool.status));
+    best.map(|pool| pool.metadata.name.clone()).ok_or_else(|| {
+        Refusal::not_found("no pool has these labels").next("poolctl get pool --show-labels")
+    })
+}
+
+/// Makes the claim, and hands it a cluster if one is ready.
+pub fn take(
+    context: &Context,
+    store: &Store,
+    pool: &str,
+    name: Option<&str>,
+    terms: &Terms,
+) -> Result<Key, Refusal> {
+    let key = context.key(Kind::ClusterPool, &super::target::bare(Kind::ClusterPool, pool))?;
+    let mut needs = Vec::new();
+    if let Some(name) = name {
+        needs.push(Need { kind: Kind::ClusterClaim, key: context.key(Kind::ClusterClaim, name)? });
+    }
+    let scope = Scope::pool(key.clone());
+    let claimed = context
+        .door(store)
+        .change(&scope, &needs, |state, tick| make(state, &key, name, terms, tick));
+    let (made, passed) = match claimed {
+        Ok(done) => done,
+        // The pool was not in the transaction: say where it is, or what is called alike.
+        Err(refusal) => {
+            context.find(store, Kind::ClusterPool, pool)?;
+            return Err(refusal);
+        }
+    };
+    context.finish(&passed)?;
+    Ok(Key::new(key.namespace, made))
+}
+
+fn make(
+    state: &mut State,
+    pool: &Key,
+    name: Option<&str>,
+    terms: &Terms,
+    tick: &Tick,
+) -> Result<String, Refusal> {
+    let missing = || Refusal::not_found(format!("there is no pool `{}`", pool.name));
+    let at = state.pools.find(pool).ok_or_else(missing)?;
+    let found = state.pools.get(at).ok_or_else(missing)?;
+    if found.metadata.deletion_timestamp.is_some() {
+        return Err(Refusal::conflict(format!("pool `{}` is being deleted", pool.name))
+            .next("poolctl get pool"));
+    }
+    let name = if let Some(name) = name {
+        name.to_owned()
+    } else {
+        let uid = found.metadata.uid.clone();
+        let ordinal = found.status.ordinal + 1;
+        state.pools.update(at, |pool| pool.status.ordinal = ordinal);
+        let most = pool.name.len().min(57);
+        format!("{}-{}", &pool.name[..most], tick.suffix("claim", &uid, ordinal))
+    };
+    if state.claims.find(&Key::new(&*pool.namespace, &*name)).is_some() {
+        return Err(Refusal::conflict(format!("there is a claim `{name}` already"))
+            .next(format!("poolctl get claim {name}")));
+    }
+    let mut metadata =
+        Meta { name: name.clone(), namespace: pool.namespace.clone(), ..Meta::default() };
+    if let Some(reason) = &terms.reason {
+        metadata.annotations.insert("poolctl.dev/reason".into(), reason.clone());
+    }
+    let spec = ClaimSpec {
+        cluster_pool_name: pool.name.clone(),
+        lifetime: terms.lifetime,
+        ..ClaimSpec::default()
+    };
+    let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
+    let claim = Object::Claim(Box::new(Facts::from_wire(wire)));
+    rules::check(&claim)?;
+    put(state, claim, true, tick)?;
+    Ok(name)
+}
+
+/// A claim as it stands, if it is still there.
+pub fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>, Refusal> {
+    let filter =
+        Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
+    let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
+    Ok(if let Some(Object::Claim(claim)) = found { Some(claim) } else { None })
+}
+
+/// Waits until the claim's cluster runs; says how long that took.
+pub fn wait(context: &Context, store: &Store, key: &Key, limit: Span) -> Result<Span, Refusal> {
+    let start = context.world.now();
+    let door = context.door(store);
+    let gone = || Refusal::not_found(format!("claim `{}` was released by somebody", key.name));
+    let pool = look(store, key, false)?.ok_or_else(gone)?.pool_key();
+    let waiting = Waiting { context, door: &door, pool: Some(&pool), limit };
+    let ended = waiting.until(|_| {
+        let claim = look(store, key, false)?.filter(|claim| claim.deleting.is_none());
+        let claim = claim.ok_or_else(gone)?;
+        if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
+            return Ok(Look::Met(()));
+        }
+        let (ready, size, counts) = super::waiting::counts(store, Some(&pool))?;
+        let text = match (&claim.cluster, get::queue(store)?.get(key)) {
+            (Some(cluster), _) => format!("cluster {cluster} is waking; {counts}"),
+            (None, place) => format!("#{} in the queue; {counts}", place.copied().unwrap_or(1)),
         };
-        if state.claims.find(&Key::new(&*pool.namespace, &*name)).is_some() {
-            return Err(Refusal::conflict(format!("there is a claim `{name}` already"))
-                .next(format!("poolctl get claim {name}")));
-        }
-        let mut metadata =
-            Meta { name: name.clone(), namespace: pool.namespace.clone(), ..Meta::default() };
-        if let Some(reason) = &self.reason {
-            metadata.annotations.insert("poolctl.dev/reason".into(), reason.clone());
-        }
-        let spec = ClaimSpec {
-            cluster_pool_name: pool.name.clone(),
-            lifetime: self.lifetime,
-            ..ClaimSpec::default()
-        };
-        let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
-        let claim = crate::model::claim::Claim::from_wire(wire);
-        let claim = Object::Claim(Box::new(claim));
-        rules::check(&claim)?;
-        put(state, claim, true, tick)?;
-        Ok(name)
+        Ok(Look::Not(ready, size, text))
+    })?;
+    let at = context.in_namespace(&key.namespace);
+    let waits = |exit, how: &str| {
+        let what = format!("claim `{}` has no running cluster {how}", key.name);
+        Err(Refusal::new(exit, what).next(format!("poolctl why pool/{}{at}", pool.name)))
+    };
+    match ended {
+        Ended::Met(()) => Ok(context.world.now().since(start)),
+        Ended::Late => waits(Exit::Timeout, &format!("after {}", limit.short())),
+        Ended::Interrupted(exit) => waits(exit, "yet: interrupted"),
+    }
+}
+
+/// Releases a claim that this command made.
+pub fn give_back(context: &Context, store: &Store, key: &Key) -> Result<(), Refusal> {
+    match look(store, key, false)? {
+        Some(claim) => delete::request(context, store, &[Object::Claim(claim)]).map(drop),
+        None => Ok(()),
     }
 }
 
 /// Says what came of it: a cluster, or a place in the queue and why.
-fn report(context: &Context, store: &crate::store::Store, key: &Key) -> anyhow::Result<()> {
+fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
     let whole = context.globals.output.whole();
-    let filter =
-        Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
-    let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    let Some(Object::Claim(claim)) = found else {
+    let Some(claim) = look(store, key, whole)? else {
         return context.changed(Kind::ClusterClaim, &key.name, "created");
     };
     if whole {
         let document = Object::Claim(claim).to_wire();
         return context.print(&output::document_text(&context.globals.output, &document)?);
     }
+    let at = context.in_namespace(&key.namespace);
     if let Some(cluster) = &claim.cluster {
-        context.changed(
-            Kind::ClusterClaim,
-            &key.name,
-            &format!("bound to cluster/{cluster} (running)"),
-        )?;
+        let how = match waited {
+            Some(waited) => format!("running, waited {}", waited.short()),
+            None => "running".into(),
+        };
+        let what = format!("bound to cluster/{cluster} ({how})");
+        context.changed(Kind::ClusterClaim, &key.name, &what)?;
         if context.globals.output == Format::Table {
-            let at = context.in_namespace(&key.namespace);
             context
                 .hint(&format!("next: export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name));
         }
         return Ok(());
     }
     let place = get::queue(store)?.get(key).copied().unwrap_or(1);
-    context.changed(
-        Kind::ClusterClaim,
-        &key.name,
-        &format!("waits for a cluster of pool {} (#{place} in the queue)", claim.pool),
-    )?;
-    let pool = Filter {
+    let what = format!("waits for a cluster of pool {} (#{place} in the queue)", claim.pool);
+    context.changed(Kind::ClusterClaim, &key.name, &what)?;
+    let filter = Filter {
         namespace: Some(key.namespace.clone()),
         name: Some(claim.pool.clone()),
         whole: false,
     };
-    if let Some(Object::Pool(pool)) = store.objects(Kind::ClusterPool, &pool)?.into_iter().next() {
+    if let Some(Object::Pool(pool)) = store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
+    {
         let status = &pool.status;
         context.hint(&format!(
             "no cluster is ready in pool `{}` (size {}: {} installing, {} standby, {} broken)",
             claim.pool, pool.spec.size, status.installing, status.standby, status.broken
         ));
-        let at = context.in_namespace(&key.namespace);
-        context.hint(&format!("next: poolctl describe claim {}{at}", key.name));
+        context.hint(&format!("next: poolctl why claim/{}{at}", key.name));
     }
     Ok(())
 }

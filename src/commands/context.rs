@@ -4,8 +4,10 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
+use crate::model::documents::SecretValue;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -17,6 +19,14 @@ use crate::store::{Filter, Store};
 use crate::world::World;
 
 use super::target;
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum When {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
 
 /// Options of every command.
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
@@ -42,6 +52,17 @@ pub struct Globals {
         hide_default_value = true
     )]
     pub output: Format,
+    /// Colours: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub color: When,
     /// Print names only, no hints
     #[arg(short, long, global = true)]
     pub quiet: bool,
@@ -165,6 +186,48 @@ impl Context {
     pub fn draws(&self) -> bool {
         let dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
         std::io::stderr().is_terminal() && !dumb && self.world.variable("CI").is_none()
+    }
+
+    /// Whether somebody sits at the keyboard.
+    #[expect(clippy::unused_self, reason = "commands speak through their context")]
+    pub fn at_terminal(&self) -> bool {
+        std::io::stdin().is_terminal()
+    }
+
+    /// Asks for what must not be seen.
+    pub fn ask_hidden(&self, prompt: &str) -> Result<SecretValue, Refusal> {
+        let stdin = std::io::stdin();
+        let wrong = |why: String| {
+            Refusal::usage("there is no terminal to ask at").because(why).next("--from-file=KEY=-")
+        };
+        if !self.at_terminal() {
+            return Err(wrong("stdin is not a terminal".into()));
+        }
+        let shown = tcgetattr(&stdin).map_err(|error| wrong(error.to_string()))?;
+        let mut hidden = shown.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&stdin, OptionalActions::Now, &hidden)
+            .map_err(|error| wrong(error.to_string()))?;
+        drop(write!(std::io::stderr(), "{}", clean(prompt)));
+        let mut answer = String::new();
+        let read = stdin.read_line(&mut answer);
+        let _ = tcsetattr(&stdin, OptionalActions::Now, &shown);
+        drop(writeln!(std::io::stderr()));
+        read.map_err(|error| wrong(error.to_string()))?;
+        Ok(SecretValue::new(answer.trim_end_matches(['\n', '\r'])))
+    }
+
+    /// Whether stdout takes colours.
+    pub fn colors(&self) -> bool {
+        match self.globals.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => {
+                let plain = self.world.variable("NO_COLOR").is_some()
+                    || self.world.variable("TERM").is_none_or(|term| term == "dumb");
+                std::io::stdout().is_terminal() && !plain
+            }
+        }
     }
 
     /// Asks before a loss. Without a terminal only `-y` will do.

@@ -27,8 +27,7 @@ impl Verb for Kubeconfig {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let cluster = cluster(context, &store, &self.name)?;
-        context.print(&format!("{}\n", kubeconfig(&store, &cluster)?))
+        context.print(&format!("{}\n", kubeconfig_of(context, &store, &self.name)?))
     }
 }
 
@@ -99,6 +98,11 @@ fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refu
             .next(format!("poolctl describe cluster {}", found.name)));
     }
     Ok(*found)
+}
+
+/// The path of the kubeconfig of a claim's or cluster's name.
+pub fn kubeconfig_of(context: &Context, store: &Store, name: &str) -> Result<String, Refusal> {
+    kubeconfig(store, &cluster(context, store, name)?)
 }
 
 fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {

@@ -6,10 +6,12 @@ use clap::Args;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
+use crate::reconcile::Passed;
 use crate::store::{Filter, Need, Store};
 
 use super::edit;
+use super::selector::Selector;
 use super::{Context, Verb, target};
 
 #[derive(Args)]
@@ -20,6 +22,12 @@ pub struct Delete {
     /// Every object of the kind in the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
+    /// Those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
+    selector: Option<Selector>,
+    /// What is not there is no error
+    #[arg(long)]
+    ignore_not_found: bool,
 }
 
 impl Verb for Delete {
@@ -30,16 +38,24 @@ impl Verb for Delete {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let mut objects = Vec::new();
-        if self.all {
+        if self.all || self.selector.is_some() {
             let kind = target::kind_of(&self.kind)?;
             let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-            objects = store.objects(kind, &Filter { namespace, name: None, whole: false })?;
+            objects = store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+            objects
+                .retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
+            if objects.is_empty() {
+                context.hint("nothing to delete");
+                return Ok(());
+            }
+        } else if !self.kind.contains('/') && self.names.is_empty() {
+            bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
         }
         for (kind, name) in target::several(&self.kind, &self.names)? {
-            objects.push(context.find(&store, kind, &name)?);
-        }
-        if objects.is_empty() && !self.all {
-            bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
+            match context.find(&store, kind, &name) {
+                Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
+                found => objects.push(found?),
+            }
         }
         for object in &objects {
             ask(context, object)?;
@@ -68,26 +84,36 @@ pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
 }
 
+/// Asks for the deletion, and says of each object whether it was still there.
+pub fn request(
+    context: &Context,
+    store: &Store,
+    objects: &[Object],
+) -> Result<(Vec<bool>, Passed), Refusal> {
+    let what: Vec<(Kind, Key, Option<String>)> =
+        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
+    let scope = edit::scope_of(store, &what)?;
+    let needs: Vec<Need> = edit::needs_of(&what);
+    context.door(store).change(&scope, &needs, |state, tick| {
+        let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
+        Ok(each.collect::<Vec<_>>())
+    })
+}
+
 pub fn delete(
     context: &Context,
     store: &Store,
     objects: &[Object],
     done: &str,
 ) -> anyhow::Result<()> {
-    let what: Vec<(Kind, Key, Option<String>)> =
-        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
-    let scope = edit::scope_of(store, &what)?;
-    let needs: Vec<Need> = edit::needs_of(&what);
-    let (found, passed) = context.door(store).change(&scope, &needs, |state, tick| {
-        let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
-        Ok(each.collect::<Vec<_>>())
-    })?;
-    for ((kind, key, _), found) in what.iter().zip(found) {
+    let (found, passed) = request(context, store, objects)?;
+    for (one, found) in objects.iter().zip(found) {
+        let (kind, key) = (one.kind(), one.key());
         if !found {
             let what = format!("there is no {} `{}` any more", kind.word(), key.name);
             bail!(Refusal::not_found(what));
         }
-        context.changed(*kind, &key.name, done)?;
+        context.changed(kind, &key.name, done)?;
     }
     Ok(context.finish(&passed)?)
 }

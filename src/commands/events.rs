@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 
 use crate::model::event::Event;
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::time::Span;
 use crate::output::{self, event_row};
+use crate::store::Store;
 
 use super::{Context, Verb, target};
 
+/// How often new ones are looked for.
+const LOOK: Span = Span(200_000);
 /// More than anybody reads at once.
 const MOST: usize = 1000;
 
@@ -17,6 +22,9 @@ pub struct Events {
     /// Only of this object
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
+    /// Go on, and show what happens
+    #[arg(short, long)]
+    follow: bool,
 }
 
 impl Verb for Events {
@@ -37,8 +45,53 @@ impl Verb for Events {
             context.hint(&format!("only the last {MOST} are shown"));
         }
         events.reverse();
-        show(context, &events)
+        let last = store.last_event()?;
+        show(context, &events)?;
+        if self.follow { follow(context, &store, of, last) } else { Ok(()) }
     }
+}
+
+/// New events as they are committed, until it is interrupted.
+fn follow(
+    context: &Context,
+    store: &Store,
+    of: Option<(Kind, &Key)>,
+    mut last: i64,
+) -> anyhow::Result<()> {
+    loop {
+        context.world.pause(LOOK);
+        let newest = store.last_event()?;
+        if newest == last {
+            continue;
+        }
+        let limit = usize::try_from(newest - last).unwrap_or(usize::MAX);
+        last = newest;
+        let mut events = store.events(None, limit)?;
+        let is = |one: &Event, (kind, key): (Kind, &Key)| {
+            let anywhere = kind == Kind::ClusterDeployment;
+            one.kind == kind.name()
+                && one.object.name == key.name
+                && (anywhere || one.object.namespace == key.namespace)
+        };
+        events.retain(|one| of.is_none_or(|of| is(one, of)));
+        events.reverse();
+        lines(context, &events)?;
+    }
+}
+
+/// Rows without their header, or a document each.
+fn lines(context: &Context, events: &[Event]) -> anyhow::Result<()> {
+    let format = &context.globals.output;
+    if format.whole() {
+        for one in events {
+            context.print(&output::document_text(format, &document(one))?)?;
+        }
+        return Ok(());
+    }
+    let now = context.world.now();
+    let rows: Vec<_> = events.iter().map(|one| row(one, now)).collect();
+    let table = output::render(&rows);
+    context.print(table.split_once('\n').map_or("", |(_, rows)| rows))
 }
 
 pub fn show(context: &Context, events: &[Event]) -> anyhow::Result<()> {

@@ -8,12 +8,14 @@ use crate::model::claim::Claim;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
-use super::{Context, Verb, events, job, target};
+use super::selector::Selector;
+use super::{Context, Verb, events, job, sort, target, watch};
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
 pub struct Get {
     /// Kinds, separated by commas, or KIND/NAME
@@ -21,9 +23,24 @@ pub struct Get {
     kinds: String,
     /// Names; all without any
     names: Vec<String>,
-    /// Only with these labels: a=b, a!=b, a, !a, separated by commas
+    /// Only with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
     #[arg(short = 'l', long, value_name = "SELECTOR")]
-    selector: Option<String>,
+    selector: Option<Selector>,
+    /// Go on, and show what changes
+    #[arg(short, long)]
+    watch: bool,
+    /// By a column's name or a jsonpath
+    #[arg(long, value_name = "COLUMN|PATH")]
+    sort_by: Option<String>,
+    /// Without the line of headers
+    #[arg(long)]
+    no_headers: bool,
+    /// With a column of labels
+    #[arg(long)]
+    show_labels: bool,
+    /// What is not there is no error
+    #[arg(long)]
+    ignore_not_found: bool,
 }
 
 impl Verb for Get {
@@ -34,32 +51,33 @@ impl Verb for Get {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let wanted = self.wanted()?;
         let store = context.look()?;
+        if self.watch {
+            return watch::follow(context, &store, &self, &wanted);
+        }
         let single = matches!(&wanted[..], [(_, names)] if names.len() == 1);
-        let format = context.globals.output.clone();
-        let selector = self.selector.as_deref().map(parse_selector).transpose()?;
+        let format = &context.globals.output;
         let (mut documents, mut printed) = (Vec::new(), false);
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
                 records(context, &store, *kind, names)?;
                 continue;
             }
-            let whole = format.whole() || selector.is_some();
-            let mut found = list(context, &store, *kind, names, whole)?;
-            if let Some(selector) = &selector {
-                found.retain(|one| matches(selector, one));
-            }
+            let found = self.find(context, &store, *kind, names, self.ignore_not_found)?;
             if format.whole() {
                 documents.extend(found.iter().map(Object::to_wire));
                 continue;
             }
-            let text = text(context, &store, *kind, &found)?;
-            let gap = if printed && !text.is_empty() && format != Format::Name { "\n" } else { "" };
+            let text = self.text(context, &store, *kind, &found)?;
+            let gap =
+                if printed && !text.is_empty() && *format != Format::Name { "\n" } else { "" };
             printed |= !text.is_empty();
             context.print(&format!("{gap}{text}"))?;
         }
         let records_only = wanted.iter().all(|(kind, _)| matches!(kind, Kind::Job | Kind::Event));
-        if format.whole() && !records_only {
-            context.print(&output::documents(&format, documents, single)?)?;
+        // kubectl prints nothing at all for one that may be missing.
+        let nothing = documents.is_empty() && single && self.ignore_not_found;
+        if format.whole() && !records_only && !nothing {
+            context.print(&output::documents(format, documents, single)?)?;
         }
         Ok(())
     }
@@ -80,6 +98,73 @@ impl Get {
             }
         }
         Ok(wanted)
+    }
+
+    /// The objects of a kind that are asked for, sorted as asked; all, or those that are there.
+    pub fn find(
+        &self,
+        context: &Context,
+        store: &Store,
+        kind: Kind,
+        names: &[String],
+        those_there: bool,
+    ) -> Result<Vec<Object>, Refusal> {
+        let whole = context.globals.output.whole()
+            || self.watch
+            || self.show_labels
+            || self.selector.is_some()
+            || self.sort_by.is_some();
+        let mut found = match list(context, store, kind, names, whole) {
+            Err(absent) if absent.exit == Exit::NotFound && those_there => {
+                let there = names.iter().map(|name| context.find(store, kind, name));
+                there.filter_map(Result::ok).collect()
+            }
+            found => found?,
+        };
+        if let Some(selector) = &self.selector {
+            found.retain(|one| selector.matches(&one.labels()));
+        }
+        if let Some(by) = &self.sort_by {
+            let view = view(context, store, kind, &found)?;
+            sort::by(&mut found, by, &view)?;
+        }
+        Ok(found)
+    }
+
+    /// Names, or a table.
+    pub fn text(
+        &self,
+        context: &Context,
+        store: &Store,
+        kind: Kind,
+        found: &[Object],
+    ) -> Result<String, Refusal> {
+        if context.globals.output == Format::Name {
+            let prefix =
+                if context.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
+            let names: Vec<String> =
+                found.iter().map(|one| prefix.clone() + &one.key().name).collect();
+            return Ok(output::joined(&names));
+        }
+        if found.is_empty() {
+            let place = if kind.namespaced() { context.namespaces()? } else { None };
+            let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
+            context.hint(&format!("no {} found{place}", kind.name()));
+            return Ok(String::new());
+        }
+        let view = view(context, store, kind, found)?;
+        let mut rows: Vec<_> = found.iter().map(|one| output::row(one, &view)).collect();
+        if self.show_labels {
+            for (row, object) in rows.iter_mut().zip(found) {
+                let labels = object.labels().into_iter();
+                let pairs: Vec<String> =
+                    labels.map(|(name, value)| format!("{name}={value}")).collect();
+                row.push(("labels", pairs.join(",")));
+            }
+        }
+        let text = output::render(&rows);
+        let body = text.split_once('\n').map_or("", |(_, body)| body);
+        Ok(if self.no_headers { body.to_owned() } else { text })
     }
 }
 
@@ -117,24 +202,6 @@ fn list(
         };
     }
     names.iter().map(|name| context.find(store, kind, name)).collect()
-}
-
-fn text(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<String, Refusal> {
-    if context.globals.output == Format::Name {
-        let prefix =
-            if context.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
-        let names: Vec<String> = found.iter().map(|one| prefix.clone() + &one.key().name).collect();
-        return Ok(output::joined(&names));
-    }
-    if found.is_empty() {
-        let place = if kind.namespaced() { context.namespaces()? } else { None };
-        let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
-        context.hint(&format!("no {} found{place}", kind.name()));
-        return Ok(String::new());
-    }
-    let view = view(context, store, kind, found)?;
-    let rows: Vec<_> = found.iter().map(|one| output::row(one, &view)).collect();
-    Ok(output::render(&rows))
 }
 
 /// What the rows of a kind need to know of others.
@@ -176,46 +243,4 @@ pub fn queue(store: &Store) -> Result<HashMap<Key, usize>, Refusal> {
         queue.insert(claim.key(), *place);
     }
     Ok(queue)
-}
-
-/// A requirement on a label: name, value, and whether it must hold or must not.
-struct Requirement {
-    name: String,
-    value: Option<String>,
-    holds: bool,
-}
-
-fn parse_selector(text: &str) -> Result<Vec<Requirement>, Refusal> {
-    let part = |text: &str| {
-        let text = text.trim();
-        let pair = |separator: &str| text.split_once(separator).map(|(a, b)| (a.trim(), b.trim()));
-        let requirement = |name: &str, value: Option<&str>, holds| {
-            let usable = !name.is_empty() && !name.contains([' ', '(', ')']);
-            let (name, value) = (name.to_owned(), value.map(str::to_owned));
-            usable.then_some(Requirement { name, value, holds })
-        };
-        let parsed = match (pair("!="), pair("==").or_else(|| pair("=")), text.strip_prefix('!')) {
-            (Some((name, value)), _, _) => requirement(name, Some(value), false),
-            (None, Some((name, value)), _) => requirement(name, Some(value), true),
-            (None, None, Some(name)) => requirement(name, None, false),
-            (None, None, None) => requirement(text, None, true),
-        };
-        parsed.ok_or_else(|| {
-            Refusal::usage(format!("`{text}` is not a label selector"))
-                .next("poolctl get pool -l owner=ci,cloud!=aws")
-        })
-    };
-    text.split(',').map(part).collect()
-}
-
-fn matches(selector: &[Requirement], object: &Object) -> bool {
-    let labels = object.labels();
-    selector.iter().all(|one| {
-        let found = labels.get(&one.name);
-        let fits = match &one.value {
-            Some(value) => found == Some(value),
-            None => found.is_some(),
-        };
-        fits == one.holds
-    })
 }

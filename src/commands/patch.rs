@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::model::customization;
 use crate::model::kind::Kind;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -82,7 +81,7 @@ pub fn change(
     let what = [(kind, object.key(), None)];
     let scope = edit::scope_of(store, &what)?;
     let edit = |state: &mut State, tick: &Tick| {
-        let Some(found) = object_in(state, &object) else {
+        let Some(found) = state.object(&object) else {
             return Err(Refusal::not_found(format!(
                 "there is no {} `{name}` any more",
                 kind.word()
@@ -108,24 +107,4 @@ pub fn change(
     };
     context.changed(kind, name, &said)?;
     Ok(context.finish(&passed)?)
-}
-
-/// The object as the transaction sees it.
-fn object_in(state: &State, like: &Object) -> Option<Object> {
-    let key = like.key();
-    Some(match like {
-        Object::Pool(_) => Object::Pool(Box::new(state.pools.by_key(&key)?.clone())),
-        Object::Claim(_) => Object::Claim(Box::new(state.claims.by_key(&key)?.clone())),
-        Object::Cluster(_) => {
-            Object::Cluster(Box::new(state.clusters.get(state.cluster(&key.name)?)?.clone()))
-        }
-        Object::Customization(_) => {
-            Object::Customization(Box::new(state.customizations.by_key(&key)?.clone()))
-        }
-        Object::ImageSet(_) => Object::ImageSet(state.image_sets.by_key(&key)?.clone()),
-        Object::Secret(_) => Object::Secret(state.secrets.by_key(&key)?.clone()),
-        Object::Namespace(_) => Object::Namespace(state.namespaces.by_key(&key)?.clone()),
-        Object::RoleBinding(_) => Object::RoleBinding(state.role_bindings.by_key(&key)?.clone()),
-        Object::Settings(_) => Object::Settings(state.settings.by_key(&key)?.clone()),
-    })
 }

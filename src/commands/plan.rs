@@ -1,12 +1,13 @@
 //! `plan`: what a pass would do.
 
+use anyhow::bail;
 use clap::Args;
 
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Exit;
 use crate::model::state::Scope;
 use crate::output::{self, Format};
 
-use super::{Context, Verb};
+use super::{Context, Quit, Verb};
 
 #[derive(Args)]
 pub struct Plan {
@@ -40,7 +41,6 @@ impl Verb for Plan {
             context.hint("nothing to do");
             return Ok(());
         }
-        // Nothing is wrong: an exit code without words.
-        Err(Refusal::new(Exit::Changes, "").into())
+        bail!(Quit(Exit::Changes as u8))
     }
 }

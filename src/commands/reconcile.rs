@@ -11,7 +11,8 @@ use crate::output;
 use crate::reconcile::Door;
 use crate::store::try_pass_lock;
 
-use super::{Context, Verb, wait};
+use super::waiting::Waiting;
+use super::{Context, Verb};
 
 #[derive(Args)]
 pub struct Reconcile {
@@ -48,7 +49,8 @@ impl Verb for Reconcile {
             return context.print(&output::joined(&lines));
         }
         if let Some(limit) = self.wait {
-            return Ok(wait::until_idle(context, &door, pool.as_ref(), limit)?);
+            let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };
+            return Ok(waiting.until_idle()?);
         }
         let Some(_lock) = try_pass_lock(store.path())? else {
             if self.strict {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::model::kind::Kind;
 use crate::model::object::Object;
-use crate::model::pool::ClusterPool;
+use crate::model::pool::{ClusterPool, PAUSED};
 use crate::output::{self, clean};
 use crate::store::Filter;
 
@@ -91,6 +91,8 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
     let mut all: Vec<String> = found.map(|one| format!("{}: {}", one.kind, one.message)).collect();
     if pool.metadata.deletion_timestamp.is_some() {
         all.push("being deleted".into());
+    } else if pool.metadata.annotated(PAUSED) {
+        all.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
     }
     all
 }

@@ -1,89 +1,196 @@
-//! Waiting: passes repeated until nothing is in flight.
+//! `wait`: until a condition holds, a field has a value, or objects are gone.
 
-use crate::model::meta::Key;
+use anyhow::bail;
+use clap::Args;
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
-use crate::model::time::{Span, Time};
-use crate::output::Progress;
-use crate::plan;
-use crate::reconcile::Door;
-use crate::store::try_pass_lock;
+use crate::model::time::Span;
+use crate::output;
+use crate::store::{Filter, Store};
 
-use super::Context;
+use super::selector::Selector;
+use super::waiting::{Ended, Look, Waiting};
+use super::{Context, Verb, target};
 
-/// How often a waiting command looks when drivers cannot say when they will be done.
-const LOOK: Span = Span::seconds(1);
-/// A bar moves at least this often.
-const FRAME: Span = Span(100_000);
+#[derive(Args)]
+pub struct Wait {
+    /// Kind, or KIND/NAME
+    #[arg(value_name = "KIND/NAME")]
+    kind: String,
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]
+    #[arg(long = "for", value_name = "WHAT")]
+    what: What,
+    /// At most this long; -1 waits for ever, 0 looks once
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = limit, allow_hyphen_values = true)]
+    timeout: Span,
+    /// Every object of the kind
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
+    selector: Option<Selector>,
+}
 
-/// Repeats passes until no job is live, at most `limit`.
-pub fn until_idle(
-    context: &Context,
-    door: &Door<'_>,
-    pool: Option<&Key>,
-    limit: Span,
-) -> Result<(), Refusal> {
-    let scope = pool.cloned().map_or(Scope::Whole, Scope::pool);
-    let end = context.world.now().plus(limit);
-    let mut progress = Progress::new(context.draws(), context.globals.quiet);
-    loop {
-        // Held for one pass only: others go on between ours.
-        let Some(lock) = try_pass_lock(door.store.path())? else {
-            let now = context.world.now();
-            if now >= end {
-                return Err(Refusal::new(Exit::Timeout, "another pass is running all the time"));
+#[derive(Clone, Debug)]
+enum What {
+    Condition(String, String),
+    Path(String, Option<String>),
+    Gone,
+    There,
+}
+
+impl std::str::FromStr for What {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value = |text: &str| text.trim_matches(['\'', '"']).to_owned();
+        let (kind, rest) = text.split_once('=').unwrap_or((text, ""));
+        Ok(match (kind, rest) {
+            ("delete", "") => Self::Gone,
+            ("create", "") => Self::There,
+            ("condition", rest) if !rest.is_empty() => {
+                let (name, status) = rest.split_once('=').unwrap_or((rest, "True"));
+                Self::Condition(name.into(), value(status))
             }
-            context.world.wait(now.plus(LOOK), FRAME);
-            continue;
+            ("jsonpath", rest) if !rest.is_empty() => {
+                // An `=` inside the braces belongs to a filter.
+                let end = rest.rfind('}').map_or(0, |end| end + 1);
+                match rest[end..].split_once('=') {
+                    Some((path, wanted)) => {
+                        Self::Path(value(&format!("{}{path}", &rest[..end])), Some(value(wanted)))
+                    }
+                    None => Self::Path(value(rest), None),
+                }
+            }
+            _ => return Err("it is none of condition=NAME, delete, create, jsonpath=PATH".into()),
+        })
+    }
+}
+
+fn limit(text: &str) -> Result<Span, String> {
+    if text.starts_with('-') {
+        return Ok(Span::hours(24 * 365));
+    }
+    if text == "0" { Ok(Span::default()) } else { text.parse() }
+}
+
+impl What {
+    fn holds(&self, object: Option<&Object>) -> Result<bool, Refusal> {
+        let Some(object) = object else {
+            return Ok(matches!(self, Self::Gone));
         };
-        let passed = door.pass(&scope)?;
-        drop(lock);
-        context.finish(&passed)?;
-        let flying = door.in_flight(pool)?;
-        let now = context.world.now();
-        if flying.jobs.is_empty() {
-            progress.finish();
-            return Ok(());
+        let document = object.to_wire();
+        Ok(match self {
+            Self::Gone => false,
+            Self::There => true,
+            Self::Condition(name, status) => {
+                let same = |one: &&Value, field: &str, text: &str| {
+                    one[field].as_str().is_some_and(|found| found.eq_ignore_ascii_case(text))
+                };
+                let all = document["status"]["conditions"].as_array();
+                let found = all.into_iter().flatten().find(|one| same(one, "type", name));
+                found.is_some_and(|one| same(&one, "status", status))
+            }
+            Self::Path(path, wanted) => {
+                let found = output::find(path, &document)?;
+                let shown =
+                    found.iter().map(|one| output::shown(one)).collect::<Vec<_>>().join(" ");
+                wanted.as_ref().map_or(!found.is_empty(), |wanted| *wanted == shown)
+            }
+        })
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Gone => "its deletion".into(),
+            Self::There => "its creation".into(),
+            Self::Condition(name, status) => format!("condition {name}={status}"),
+            Self::Path(path, Some(value)) => format!("{path} to be {value}"),
+            Self::Path(path, None) => format!("{path} to be there"),
         }
-        if now >= end {
-            progress.finish();
-            let many = flying.jobs.len();
-            return Err(Refusal::new(
-                Exit::Timeout,
-                format!("{many} jobs are still in flight after {}", limit.short()),
-            )
-            .next("poolctl job list"));
-        }
-        show(context, &mut progress, &passed.state, flying.jobs.len());
-        let planned = plan::due(&passed.state).filter(|due| *due > now);
-        let next = [flying.due, planned].into_iter().flatten().min();
-        sleep(context, &mut progress, next.unwrap_or(now.plus(LOOK)).min(end));
     }
 }
 
-fn sleep(context: &Context, progress: &mut Progress, until: Time) {
-    if context.world.stands() || !context.draws() {
-        return context.world.wait(until, LOOK);
-    }
-    // On a terminal the bar goes on moving.
-    let start = context.world.now();
-    while context.world.now() < until.min(start.plus(LOOK)) {
-        progress.turn();
-        context.world.wait(until, FRAME);
+impl Verb for Wait {
+    const NAME: &'static str = "wait";
+    const ABOUT: &'static str = "Wait until objects are as they should be, or gone";
+    const EXAMPLE: &'static str =
+        "poolctl wait claim/ci-17 --for=condition=ClusterRunning --timeout=30m";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let mut waits = self.objects(context, &store)?;
+        if waits.is_empty() {
+            bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
+        }
+        let door = context.door(&store);
+        let waiting = Waiting { context, door: &door, pool: None, limit: self.timeout };
+        context.world.catch_signals();
+        let all = waits.len() as u64;
+        let mut printed = Ok(());
+        let ended = waiting.until(|_| {
+            let mut left = Vec::new();
+            for (kind, name) in waits.drain(..) {
+                let found = present(context, &store, kind, &name)?;
+                if found.is_none() && !matches!(self.what, What::Gone | What::There) {
+                    context.find(&store, kind, &name)?;
+                }
+                if self.what.holds(found.as_ref())? {
+                    let said = context.changed(kind, &name, "condition met");
+                    printed = std::mem::replace(&mut printed, Ok(())).and(said);
+                } else {
+                    left.push((kind, name));
+                }
+            }
+            waits = left;
+            let Some((kind, name)) = waits.first() else {
+                return Ok(Look::Met(()));
+            };
+            let done = all - waits.len() as u64;
+            Ok(Look::Not(done, all, format!("{}/{name}: {}", kind.word(), self.what.name())))
+        })?;
+        printed?;
+        let Some((kind, name)) = waits.first() else { return Ok(()) };
+        let (word, what) = (kind.word(), self.what.name());
+        let refuse = |exit, how: &str| {
+            let said = format!("{how} {what} of {word} `{name}`");
+            Err(Refusal::new(exit, said).next(format!("poolctl why {word}/{name}")).into())
+        };
+        match ended {
+            Ended::Met(()) => Ok(()),
+            Ended::Late => refuse(Exit::Timeout, "timed out waiting for"),
+            Ended::Interrupted(exit) => refuse(exit, "interrupted waiting for"),
+        }
     }
 }
 
-fn show(context: &Context, progress: &mut Progress, state: &State, jobs: usize) {
-    let sum = |count: fn(&crate::model::pool::PoolStatus) -> u32| -> u64 {
-        state.pools.rows().map(|pool| u64::from(count(&pool.status))).sum()
-    };
-    let (ready, standby) = (sum(|status| status.ready), sum(|status| status.standby));
-    let (installing, deleting) = (sum(|status| status.installing), sum(|status| status.deleting));
-    let size = state.pools.rows().map(|pool| u64::from(pool.spec.size)).sum();
-    let text = format!(
-        "{ready} ready, {standby} standby, {installing} installing, {deleting} deprovisioning; {jobs} jobs"
-    );
-    if let Some(line) = progress.tell(ready + standby, size, &text, context.world.now()) {
-        context.hint(&line);
+impl Wait {
+    fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, String)>, Refusal> {
+        if self.all || self.selector.is_some() {
+            let kind = target::kind_of(&self.kind)?;
+            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+            let mut found = store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+            found.retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
+            return Ok(found.iter().map(|one| (kind, one.key().name)).collect());
+        }
+        target::several(&self.kind, &self.names)
     }
+}
+
+/// The object if it is there.
+fn present(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    name: &str,
+) -> Result<Option<Object>, Refusal> {
+    let key = context.key(kind, name)?;
+    let namespace = Some(key.namespace).filter(|name| !name.is_empty());
+    let filter = Filter { namespace, name: Some(name.to_owned()), whole: true };
+    Ok(store.objects(kind, &filter)?.into_iter().next())
 }

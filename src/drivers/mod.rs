@@ -1,6 +1,7 @@
 //! Acts: one file per provider. Reports what became of jobs, decides nothing.
 
 mod fake;
+pub mod process;
 
 use std::collections::BTreeMap;
 

@@ -13,8 +13,11 @@ pub const OWNER: &str = "poolctl.dev/owner";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterClaim {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
+    /// What is claimed.
     pub spec: ClaimSpec,
+    /// What came of it, written by poolctl.
     #[serde(default, skip_serializing_if = "super::meta::is_zero")]
     pub status: ClaimStatus,
 }
@@ -42,6 +45,7 @@ pub struct ClaimStatus {
     /// The lifetime in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
+    /// Pending and ClusterRunning.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -159,10 +163,13 @@ impl Claim {
         self.cluster.is_none() && self.deleting.is_none()
     }
 
-    /// When it ends: the clock runs from the moment the cluster was handed over.
+    /// When its cluster was handed over: from then on the clock runs.
+    pub fn handed_over(&self) -> Option<Time> {
+        self.pending_since.filter(|_| self.pending == Pending::Claimed)
+    }
+
     pub fn expires(&self) -> Option<Time> {
-        let since = self.pending_since.filter(|_| self.pending == Pending::Claimed)?;
-        Some(since.plus(self.effective?))
+        Some(self.handed_over()?.plus(self.effective?))
     }
 
     /// Takes the facts out of a document; what is left of it becomes the body.

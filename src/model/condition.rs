@@ -9,12 +9,15 @@ use super::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Condition {
+    /// What it is about, such as Available.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
+    /// Why, in one word.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Why, in a sentence.
     #[serde(default)]
     pub message: String,
     /// When status last changed.

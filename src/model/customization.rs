@@ -11,9 +11,12 @@ use super::time::Time;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Customization {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
+    /// The patches.
     #[serde(default)]
     pub spec: CustomizationSpec,
+    /// Who uses it and how that went, written by poolctl.
     #[serde(default)]
     pub status: CustomizationStatus,
     /// Who has it, from the lease row.
@@ -50,6 +53,7 @@ pub struct CustomizationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
+    /// What to do: add, remove, replace, move, copy or test.
     pub op: Op,
     /// JSON pointer; one without its leading slash is read as if it had it.
     pub path: String,
@@ -84,7 +88,9 @@ pub enum Op {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManifestPatch {
+    /// Which manifests to patch. Kept and given back; no effect here.
     pub manifest_selector: ManifestSelector,
+    /// RFC 6902 operations on each of them; checked, but not applied here.
     pub patches: Vec<Patch>,
 }
 
@@ -107,6 +113,7 @@ pub struct CustomizationStatus {
     /// The patches as they were last applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_configuration: Option<String>,
+    /// Available and ApplySucceeded.
     pub conditions: Vec<Condition>,
 }
 

@@ -13,8 +13,11 @@ use super::time::{Span, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterDeployment {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
+    /// What the cluster should be.
     pub spec: DeploymentSpec,
+    /// What the cluster is, written by poolctl.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub status: DeploymentStatus,
 }
@@ -25,10 +28,13 @@ pub struct DeploymentSpec {
     /// Domain below which the cluster has its own.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub base_domain: String,
+    /// A Secret with the key that signs service accounts. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound_service_account_signing_key_secret_ref: Option<LocalRef>,
+    /// Certificates of its endpoints. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub certificate_bundles: Vec<Value>,
+    /// An object of another installer that makes it. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_install_ref: Option<Map<String, Value>>,
     /// What the installation made.
@@ -40,20 +46,25 @@ pub struct DeploymentSpec {
     /// The pool that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_pool_ref: Option<ClusterPoolRef>,
+    /// Certificates and URL of its API server. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control_plane_config: Option<Map<String, Value>>,
     /// Hibernates after running this long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hibernate_after: Option<Span>,
+    /// Ingress controllers to set up on it. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<Value>,
     /// Installations tried before it is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_attempts_limit: Option<u32>,
+    /// Whether it is installed; true in a new manifest takes in one that runs already.
     #[serde(skip_serializing_if = "is_zero")]
     pub installed: bool,
+    /// Have a DNS zone made for it. Kept and given back; no effect here.
     #[serde(rename = "manageDNS", skip_serializing_if = "is_zero")]
     pub manage_dns: bool,
+    /// Where it is made.
     pub platform: Platform,
     /// Running, Hibernating, or nothing, which means Running.
     #[serde(skip_serializing_if = "is_zero")]
@@ -61,8 +72,10 @@ pub struct DeploymentSpec {
     /// Leave the machines alone when the object goes.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserve_on_delete: bool,
+    /// How it is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioning: Option<Provisioning>,
+    /// A Secret with .dockerconfigjson; a pool's cluster has a copy of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret_ref: Option<LocalRef>,
 }
@@ -80,15 +93,21 @@ pub enum PowerState {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterMetadata {
+    /// Marks what belongs to the cluster at its provider.
     #[serde(rename = "infraID")]
     pub infra_id: String,
+    /// Identity of the cluster, made by its installation.
     #[serde(rename = "clusterID")]
     pub cluster_id: String,
+    /// A Secret with the admin's kubeconfig.
     pub admin_kubeconfig_secret_ref: LocalRef,
+    /// A Secret with the admin's username and password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_password_secret_ref: Option<LocalRef>,
+    /// A Secret with metadata.json as the installer left it.
     #[serde(rename = "metadataJSONSecretRef", skip_serializing_if = "Option::is_none")]
     pub metadata_json_secret_ref: Option<LocalRef>,
+    /// Facts that only its platform has. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Value>,
 }
@@ -96,12 +115,17 @@ pub struct ClusterMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClusterPoolRef {
+    /// Namespace of the pool.
     pub namespace: String,
+    /// Name of the pool.
     pub pool_name: String,
+    /// The claim that has it, in the pool's namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub claim_name: String,
+    /// When the claim got it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_timestamp: Option<Time>,
+    /// The customization of the inventory that is leased to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_deployment_customization: Option<LocalRef>,
 }
@@ -109,25 +133,34 @@ pub struct ClusterPoolRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Provisioning {
+    /// The pool's customizationRef when the cluster was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customization_ref: Option<LocalRef>,
+    /// The ClusterImageSet it is installed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_set_ref: Option<LocalRef>,
     /// A Secret with `install-config.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_config_secret_ref: Option<LocalRef>,
+    /// Environment of the installer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub installer_env: Vec<EnvVar>,
+    /// Installer to use instead of the release's. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_image_override: Option<String>,
+    /// A ConfigMap with manifests to add. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_config_map_ref: Option<LocalRef>,
+    /// A Secret with manifests to add. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifests_secret_ref: Option<LocalRef>,
+    /// Release to install instead of the image set's. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release_image: Option<String>,
+    /// Host keys that the installer trusts. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ssh_known_hosts: Vec<String>,
+    /// A Secret with the SSH key to the machines. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh_private_key_secret_ref: Option<LocalRef>,
 }
@@ -135,17 +168,24 @@ pub struct Provisioning {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DeploymentStatus {
+    /// Where its API is, once it is installed.
     #[serde(rename = "apiURL", skip_serializing_if = "String::is_empty")]
     pub api_url: String,
+    /// Where its console is, once it is installed.
     #[serde(rename = "webConsoleURL", skip_serializing_if = "String::is_empty")]
     pub web_console_url: String,
+    /// Installations that failed.
     pub install_restarts: u32,
+    /// When an installation first began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_started_timestamp: Option<Time>,
+    /// When it was installed, or taken in as installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_timestamp: Option<Time>,
+    /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_state: String,
+    /// Provisioned, ProvisionFailed, ProvisionStopped, Hibernating, Ready; each when it applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -12,8 +12,11 @@ use super::meta::Meta;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterImageSet {
+    /// Name, labels and annotations.
     pub metadata: Meta,
+    /// The release.
     pub spec: ImageSetSpec,
+    /// Accepted, not kept.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
 }
@@ -29,6 +32,7 @@ pub struct ImageSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Secret {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
     /// Opaque, kubernetes.io/dockerconfigjson, ...
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
@@ -39,6 +43,7 @@ pub struct Secret {
     /// Values as they are.
     #[serde(default, skip_serializing)]
     pub string_data: Option<BTreeMap<String, SecretValue>>,
+    /// Accepted, not kept.
     #[serde(default, skip_serializing)]
     pub immutable: Option<bool>,
     /// Where each key's value is: the wire's `data` decoded, or still in the state.
@@ -84,9 +89,12 @@ impl fmt::Debug for SecretValue {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Namespace {
+    /// Name, labels and annotations.
     pub metadata: Meta,
+    /// Accepted, not kept.
     #[serde(default, skip_serializing)]
     pub spec: Option<serde_json::Value>,
+    /// Accepted, not kept.
     #[serde(default, skip_serializing)]
     pub status: Option<serde_json::Value>,
 }
@@ -94,7 +102,9 @@ pub struct Namespace {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleBinding {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
+    /// The role that its subjects get. Kept and given back; no effect here.
     pub role_ref: RoleRef,
     /// Who is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -104,9 +114,12 @@ pub struct RoleBinding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RoleRef {
+    /// The API group of roles, rbac.authorization.k8s.io.
     #[serde(default)]
     pub api_group: String,
+    /// Role or ClusterRole.
     pub kind: String,
+    /// Name of the role.
     pub name: String,
 }
 
@@ -114,10 +127,14 @@ pub struct RoleRef {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subject {
+    /// The API group of users and groups, rbac.authorization.k8s.io.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub api_group: String,
+    /// User, Group or ServiceAccount.
     pub kind: String,
+    /// Name of the user, group or service account.
     pub name: String,
+    /// Namespace of a service account.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
@@ -126,7 +143,9 @@ pub struct Subject {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
+    /// Name, labels and annotations.
     pub metadata: Meta,
+    /// The settings themselves.
     #[serde(default)]
     pub spec: SettingsSpec,
 }

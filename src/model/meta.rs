@@ -90,6 +90,7 @@ pub struct Meta {
     /// The objects this one belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
+    /// Order of insertion; never on the wire.
     #[serde(skip)]
     pub id: i64,
 }
@@ -124,13 +125,19 @@ pub fn is_true(text: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OwnerReference {
+    /// The owner's API version.
     pub api_version: String,
+    /// The owner's kind.
     pub kind: String,
+    /// The owner's name.
     pub name: String,
+    /// The owner's identity.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
+    /// Whether the owner controls it. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
+    /// Whether the owner waits until it is gone. Kept and given back; no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }

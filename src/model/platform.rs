@@ -12,26 +12,37 @@ use super::meta::LocalRef;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Platform {
+    /// Bare metal, installed by way of Agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_bare_metal: Option<AgentBareMetal>,
+    /// Amazon Web Services.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<Cloud>,
+    /// Microsoft Azure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azure: Option<Cloud>,
+    /// Bare metal, installed from a provisioning host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baremetal: Option<BareMetal>,
+    /// Google Cloud Platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcp: Option<Cloud>,
+    /// IBM Cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ibmcloud: Option<Cloud>,
+    /// Machines of any kind; the installation is platform-agnostic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub none: Option<NoPlatform>,
+    /// Nutanix, by way of Prism Central.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nutanix: Option<Nutanix>,
+    /// OpenStack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openstack: Option<OpenStack>,
+    /// An oVirt engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ovirt: Option<Ovirt>,
+    /// VMware vSphere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vsphere: Option<VSphere>,
 }
@@ -40,26 +51,37 @@ pub struct Platform {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Cloud {
+    /// Region to install in; a pool on aws, azure or gcp needs one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub region: String,
+    /// A Secret with the cloud's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
+    /// On aws, the IAM role to assume for access to the account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_assume_role: Option<Map<String, Value>>,
+    /// On aws, access to the API server by PrivateLink.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_link: Option<Map<String, Value>>,
+    /// On gcp, access to the API server by Private Service Connect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_service_connect: Option<Map<String, Value>>,
+    /// On aws, tags for everything that is made there.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub user_tags: BTreeMap<String, String>,
+    /// On azure, the resource group with the DNS zone of the base domain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_domain_resource_group_name: Option<String>,
+    /// On azure, the environment; AzurePublicCloud without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_name: Option<String>,
+    /// On gcp, whether what is on local SSDs is discarded when a cluster hibernates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discard_local_ssd_on_hibernate: Option<bool>,
+    /// On ibmcloud, the ID of the account.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
+    /// On ibmcloud, the CRN of the Internet Services instance.
     #[serde(rename = "cisInstanceCRN", skip_serializing_if = "Option::is_none")]
     pub cis_instance_crn: Option<String>,
 }
@@ -69,10 +91,13 @@ pub struct Cloud {
 pub struct OpenStack {
     /// Entry of clouds.yaml.
     pub cloud: String,
+    /// A Secret with clouds.yaml, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
+    /// A Secret with OpenStack's CA certificates. Kept and given back; never read here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
+    /// Whether trunk ports are used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trunk_support: Option<bool>,
 }
@@ -80,22 +105,31 @@ pub struct OpenStack {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct VSphere {
+    /// A Secret with vCenter's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
+    /// A Secret with vCenter's CA certificates. Kept and given back; never read here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
+    /// Name or address of the vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub v_center: Option<String>,
+    /// Datacenter in the vCenter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datacenter: Option<String>,
+    /// Datastore for volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_datastore: Option<String>,
+    /// Folder for the machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    /// The vSphere cluster for the machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// Network of the machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
+    /// The vCenters, failure domains and VIPs; upstream prefers it to the single fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infrastructure: Option<Map<String, Value>>,
 }
@@ -103,12 +137,16 @@ pub struct VSphere {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Nutanix {
+    /// A Secret with Nutanix's credentials, copied to each cluster of a pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
+    /// A Secret with Prism Central's CA certificates. Kept and given back; never read here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
+    /// Prism Elements, each with its subnets and storage.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failure_domains: Vec<Value>,
+    /// Address and port of Prism Central.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prism_central: Option<Map<String, Value>>,
 }
@@ -117,14 +155,19 @@ pub struct Nutanix {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ovirt {
+    /// A Secret with oVirt's credentials, copied to each cluster of a pool.
     #[serde(rename = "credentialsSecretRef", skip_serializing_if = "Option::is_none")]
     pub credentials_secret_ref: Option<LocalRef>,
+    /// A Secret with oVirt's CA certificates. Kept and given back; never read here.
     #[serde(rename = "certificatesSecretRef", skip_serializing_if = "Option::is_none")]
     pub certificates_secret_ref: Option<LocalRef>,
+    /// The oVirt cluster that the machines run in.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ovirt_cluster_id: String,
+    /// Network of the machines; ovirtmgmt without it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ovirt_network_name: String,
+    /// Storage domain of the machines' disks.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub storage_domain_id: String,
 }
@@ -140,6 +183,7 @@ pub struct AgentBareMetal {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct BareMetal {
+    /// A Secret with the SSH key to the provisioning host, copied to each cluster of a pool.
     #[serde(rename = "libvirtSSHPrivateKeySecretRef", skip_serializing_if = "Option::is_none")]
     pub libvirt_ssh_private_key_secret_ref: Option<LocalRef>,
 }

@@ -14,8 +14,11 @@ use super::time::Span;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterPool {
+    /// Name, namespace, labels and annotations.
     pub metadata: Meta,
+    /// What the pool should be.
     pub spec: PoolSpec,
+    /// What the pool is, written by poolctl.
     #[serde(default)]
     pub status: PoolStatus,
 }
@@ -100,9 +103,12 @@ pub struct HibernationConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EnvVar {
+    /// Name of the variable.
     pub name: String,
+    /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Source of the value if none is given, such as a Secret's key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<Value>,
 }
@@ -128,9 +134,13 @@ pub struct PoolStatus {
     pub standby: u32,
     /// Unclaimed, installed, running.
     pub ready: u32,
+    /// Unclaimed, not installed yet and not given up.
     pub installing: u32,
+    /// Unclaimed, given up or too slow to wake.
     pub broken: u32,
+    /// Clusters with a claim, those being deleted too.
     pub claimed: u32,
+    /// Clusters being deleted, claimed ones too.
     pub deleting: u32,
     /// Claims that wait.
     pub pending: u32,
@@ -142,8 +152,10 @@ pub struct PoolStatus {
     pub ordinal: u64,
     /// Provision jobs started so far.
     pub provisions: u32,
+    /// Each entry of spec.inventory by name, as this pool sees it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inventory: BTreeMap<String, InventoryStatus>,
+    /// Hive's conditions of a pool, such as MissingDependencies and CapacityAvailable.
     pub conditions: Vec<Condition>,
 }
 
@@ -166,6 +178,8 @@ pub struct InventoryStatus {
 }
 
 pub const ATTEMPTS: u32 = 3;
+/// On a pool: nothing is made, assigned or removed.
+pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
 impl ClusterPool {
     pub fn key(&self) -> Key {

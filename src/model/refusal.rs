@@ -15,6 +15,10 @@ pub enum Exit {
     State = 8,
     Denied = 9,
     Changes = 10,
+    /// `run` itself failed, not its command.
+    Run = 125,
+    Interrupted = 130,
+    Terminated = 143,
 }
 
 /// An error that says what to type next.
@@ -24,6 +28,13 @@ pub struct Refusal {
     pub what: String,
     pub causes: Vec<String>,
     pub next: Option<String>,
+}
+
+impl Exit {
+    /// How a shell reports a program that a signal ended; SIGHUP counts as SIGTERM.
+    pub fn by_signal(signal: i32) -> Self {
+        if signal == 2 { Self::Interrupted } else { Self::Terminated }
+    }
 }
 
 impl Refusal {

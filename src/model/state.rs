@@ -13,6 +13,7 @@ use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretVa
 use super::event::Event;
 use super::job::Job;
 use super::meta::{HasMeta, Key, Meta};
+use super::object::Object;
 use super::pool::ClusterPool;
 use super::table::{Owner, Row, Table};
 
@@ -159,6 +160,26 @@ impl State {
         let there = |found: &String| !self.clusters.was_removed(&Key::new("", &**found));
         let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
         made.filter(there).or_else(|| names.holder(name, domain).filter(there))
+    }
+
+    /// The object as the state has it.
+    pub fn object(&self, like: &Object) -> Option<Object> {
+        let key = like.key();
+        Some(match like {
+            Object::Pool(_) => Object::Pool(Box::new(self.pools.by_key(&key)?.clone())),
+            Object::Claim(_) => Object::Claim(Box::new(self.claims.by_key(&key)?.clone())),
+            Object::Cluster(_) => {
+                Object::Cluster(Box::new(self.clusters.get(self.cluster(&key.name)?)?.clone()))
+            }
+            Object::Customization(_) => {
+                Object::Customization(Box::new(self.customizations.by_key(&key)?.clone()))
+            }
+            Object::ImageSet(_) => Object::ImageSet(self.image_sets.by_key(&key)?.clone()),
+            Object::Secret(_) => Object::Secret(self.secrets.by_key(&key)?.clone()),
+            Object::Namespace(_) => Object::Namespace(self.namespaces.by_key(&key)?.clone()),
+            Object::RoleBinding(_) => Object::RoleBinding(self.role_bindings.by_key(&key)?.clone()),
+            Object::Settings(_) => Object::Settings(self.settings.by_key(&key)?.clone()),
+        })
     }
 
     pub fn live_job(&self, cluster: &str) -> Option<(usize, &Job)> {

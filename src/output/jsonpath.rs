@@ -29,6 +29,21 @@ pub fn evaluate(template: &str, document: &Value) -> Result<String, Refusal> {
     Ok(out)
 }
 
+/// What a single path leads to, with or without braces and the leading dot.
+pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
+    let bare = path.trim().trim_start_matches('{').trim_end_matches('}').trim();
+    select(bare, document, document).map_err(|why| {
+        Refusal::usage(format!("jsonpath `{path}` cannot be read"))
+            .because(why)
+            .next("poolctl get pool --sort-by='{.metadata.creationTimestamp}'")
+    })
+}
+
+/// As templates print it.
+pub fn shown(value: &Value) -> String {
+    plain(value)
+}
+
 fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {

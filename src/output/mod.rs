@@ -6,12 +6,15 @@ mod difference;
 mod jsonpath;
 mod progress;
 mod table;
+mod unified;
 
 pub use clean::clean;
 pub use columns::{Row, View, event_row, job_row, row};
 pub use difference::lines;
+pub use jsonpath::{find, shown};
 pub use progress::Progress;
 pub use table::{render, table};
+pub use unified::unified;
 
 use serde_json::{Value, json};
 

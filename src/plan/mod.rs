@@ -25,6 +25,7 @@ pub use version::pool_version;
 
 use crate::model::event::Event;
 use crate::model::meta::Key;
+use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
@@ -60,11 +61,9 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
         links::sync(state, &key, tick);
         links::conditions(state, &key, tick);
         customizations::sync(state, at, tick);
-        // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
-        // it is never deleted as stale in the pass that hands it over.
-        assign::claims(state, &key, tick);
-        size::choose(state, at, tick, names);
-        power::choose(state, at, tick);
+        if state.pools.get(at).is_some_and(acts) {
+            choose(state, at, &key, tick, names);
+        }
         for cluster in state.members(&key).clusters {
             life::advance(state, cluster, tick);
         }
@@ -72,6 +71,20 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
     }
     state.act_for(None);
     without_pool(state, tick);
+}
+
+/// A paused pool does nothing but go.
+fn acts(pool: &ClusterPool) -> bool {
+    !pool.metadata.annotated(PAUSED) || pool.metadata.deletion_timestamp.is_some()
+}
+
+/// What a pool does of its own accord.
+fn choose(state: &mut State, at: usize, key: &Key, tick: &Tick, names: &dyn NameBook) {
+    // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
+    // it is never deleted as stale in the pass that hands it over.
+    assign::claims(state, key, tick);
+    size::choose(state, at, tick, names);
+    power::choose(state, at, tick);
 }
 
 /// Clusters that were applied by hand, and claims whose pool is not there.

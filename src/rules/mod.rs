@@ -5,5 +5,5 @@ mod names;
 mod objects;
 
 pub use invariants::invariants;
-pub use names::{label, name_of};
+pub use names::{label, label_value, name_of};
 pub use objects::{check, warnings};

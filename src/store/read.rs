@@ -199,6 +199,12 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The number of the newest event.
+    pub fn last_event(&self) -> Result<i64, Refusal> {
+        let sql = "SELECT coalesce(max(id), 0) FROM event";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     /// Jobs in the order they were started; of one object, or all, or only the live ones.
     pub fn jobs(&self, object: Option<&str>, live: bool) -> Result<Vec<Job>, Refusal> {
         let sql = format!(

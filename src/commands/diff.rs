@@ -1,0 +1,125 @@
+//! `diff`: what `apply` would change, line by line.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use serde_json::Value;
+
+use crate::model::documents::Stored;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+use crate::store::Store;
+use crate::{output, yaml};
+
+use super::put::put;
+use super::{Context, Quit, Verb, apply, edit, manifest};
+
+#[derive(Args)]
+pub struct Diff {
+    /// File, folder, or - for stdin; YAML or JSON, several documents each
+    #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
+    filename: Vec<PathBuf>,
+    /// Warn about unknown fields instead of refusing
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl Verb for Diff {
+    const NAME: &'static str = "diff";
+    const ABOUT: &'static str = "Show what apply would change; exit 1 when there is anything";
+    const EXAMPLE: &'static str = "poolctl diff -f examples/pool";
+
+    /// Exit 1 says that there is a difference, so what fails otherwise is 2, as with kubectl.
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let failed = |refusal: Refusal| match refusal.exit {
+            Exit::Failed => Refusal { exit: Exit::Usage, ..refusal },
+            _ => refusal,
+        };
+        let text = self.text(context).map_err(failed)?;
+        if text.is_empty() {
+            return Ok(());
+        }
+        context.print(&text)?;
+        bail!(Quit(1))
+    }
+}
+
+impl Diff {
+    fn text(&self, context: &Context) -> Result<String, Refusal> {
+        let read = manifest::read(&self.filename, &context.namespace()?, self.lenient)?;
+        let read = apply::without_settings(read);
+        for warning in &read.warnings {
+            context.warn(warning);
+        }
+        let store = match context.look() {
+            Err(refusal) if refusal.exit == Exit::NotFound => None,
+            store => Some(store?),
+        };
+        let mut text = String::new();
+        for (before, after) in changes(context, store.as_ref(), read.objects)? {
+            text += &one(context, before.as_ref(), &after)?;
+        }
+        Ok(text)
+    }
+}
+
+/// Each object as it is and as it would be.
+fn changes(
+    context: &Context,
+    store: Option<&Store>,
+    objects: Vec<Object>,
+) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
+    let what: Vec<(Kind, Key, Option<String>)> =
+        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
+    let (mut state, tick) = match store {
+        Some(store) => {
+            let scope = edit::scope_of(store, &what)?;
+            context.door(store).imagine(&scope, &edit::needs_of(&what))?
+        }
+        None => Default::default(),
+    };
+    let mut found = Vec::new();
+    for object in objects {
+        let before = state.object(&object);
+        let like = object.clone();
+        put(&mut state, object, true, &tick)?;
+        // An object may go when its last finalizer is taken away.
+        found.extend(state.object(&like).map(|after| (before, after)));
+    }
+    Ok(found)
+}
+
+/// A unified difference, empty when there is none.
+fn one(context: &Context, before: Option<&Object>, after: &Object) -> Result<String, Refusal> {
+    let text = |object: &Object| {
+        yaml::text(&shown(object)).map_err(|wrong| Refusal::invalid(wrong.to_string()))
+    };
+    let (old, new) = (before.map(text).transpose()?.unwrap_or_default(), text(after)?);
+    let name = format!("{}/{}", after.kind().word(), after.key().name);
+    Ok(output::unified(&name, &old, &new, context.colors()))
+}
+
+/// What is the user's; of a secret the keys, and which of them change.
+fn shown(object: &Object) -> Value {
+    let mut document = object.to_wire();
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("status");
+        if let Object::Secret(secret) = object {
+            let value = |value: &Stored| match value {
+                Stored::New(_) => "(another value)",
+                _ => "(hidden)",
+            };
+            let keys = secret.values.iter().map(|(key, one)| (key.clone(), value(one).into()));
+            fields.insert("data".into(), Value::Object(keys.collect()));
+        }
+    }
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        for name in ["uid", "generation", "creationTimestamp", "deletionTimestamp"] {
+            metadata.remove(name);
+        }
+    }
+    document
+}

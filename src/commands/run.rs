@@ -1,0 +1,95 @@
+//! `run`: claims a cluster, runs a command with it, and releases it whatever happens.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::drivers::process::Foreground;
+use crate::model::meta::Key;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Span;
+use crate::store::Store;
+
+use super::claim::{self, Terms};
+use super::{Context, Quit, Verb, credentials};
+
+#[derive(Args)]
+pub struct Run {
+    #[arg(value_name = "POOL")]
+    pool: String,
+    #[command(flatten)]
+    terms: Terms,
+    /// How long to wait for a cluster
+    #[arg(long, value_name = "DURATION", default_value = "45m")]
+    wait: Span,
+    /// The command and its arguments; it finds KUBECONFIG, POOLCTL_CLAIM and POOLCTL_CLUSTER set
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl Verb for Run {
+    const NAME: &'static str = "run";
+    const ABOUT: &'static str = "Run a command with a cluster that is released afterwards";
+    const EXAMPLE: &'static str =
+        "poolctl run lab --lifetime 2h -- sh -c 'test -r \"$KUBECONFIG\"'";
+
+    /// Whatever is wrong with poolctl's own part is exit 125; else the command's code.
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let own = |refusal: Refusal| match refusal.exit {
+            Exit::Interrupted | Exit::Terminated => refusal,
+            _ => Refusal { exit: Exit::Run, ..refusal },
+        };
+        context.world.catch_signals();
+        let store = context.look().map_err(own)?;
+        let key = claim::take(context, &store, &self.pool, None, &self.terms).map_err(own)?;
+        let ran = self.with_cluster(context, &store, &key);
+        let released = claim::give_back(context, &store, &key).map_err(own);
+        if released.is_ok() {
+            context.hint(&format!("claim/{} released", key.name));
+        }
+        let code = ran.map_err(own)?;
+        if code == 0 {
+            released?;
+        } else if let Err(refusal) = released {
+            context.warn(&format!("claim `{}` could not be released: {}", key.name, refusal.what));
+        }
+        bail!(Quit(code))
+    }
+}
+
+impl Run {
+    fn with_cluster(&self, context: &Context, store: &Store, key: &Key) -> Result<u8, Refusal> {
+        claim::wait(context, store, key, self.wait)?;
+        let gone = || Refusal::not_found(format!("claim `{}` is gone", key.name));
+        let claim = claim::look(store, key, false)?.ok_or_else(gone)?;
+        if claim.expires().is_none() {
+            context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
+        }
+        let cluster = claim.cluster.clone().ok_or_else(gone)?;
+        let kubeconfig = credentials::kubeconfig_of(context, store, &key.name)?;
+        let variables = vec![
+            ("KUBECONFIG", kubeconfig.into()),
+            ("POOLCTL_CLAIM", key.name.clone().into()),
+            ("POOLCTL_CLUSTER", cluster.into()),
+        ];
+        let (program, arguments) = self.command.split_first().ok_or_else(gone)?;
+        let (program, arguments) = (program.clone(), arguments.to_vec());
+        let umask = context.world.umask;
+        let command = Foreground { program, arguments, variables, umask };
+        // On a terminal Ctrl-C reaches the command by itself.
+        let signal = || {
+            let signal = context.world.interrupted()?;
+            (signal != INTERRUPT || !context.at_terminal()).then_some(signal)
+        };
+        command.attend(signal).or_else(|error| {
+            let name = self.command.first().map(|name| name.to_string_lossy().into_owned());
+            context.warn(&format!("`{}` cannot be run: {error}", name.unwrap_or_default()));
+            // As shells have it: not found, or there but not to be run.
+            Ok(if error.kind() == ErrorKind::NotFound { 127 } else { 126 })
+        })
+    }
+}
+
+const INTERRUPT: i32 = 2;

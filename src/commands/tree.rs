@@ -1,0 +1,185 @@
+//! The tree of commands: which there are, under which heading, and who runs them.
+
+use anyhow::bail;
+use clap::{ArgMatches, Args, Command};
+
+use crate::model::refusal::Refusal;
+
+use super::context::{Context, Globals};
+use super::{
+    Verb, apply, claim, credentials, delete, describe, diff, editor, events, extend, extract, get,
+    job, label, patch, pause, plan, pool, pool_create, reconcile, release, render, run, scale,
+    secret, state, status, version, wait,
+};
+
+/// A command; its arguments are made only when it is named.
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    arguments: fn(Command) -> Command,
+    run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
+}
+
+/// What stands under a heading: commands, and words with commands below them.
+enum Node {
+    Command(Entry),
+    Group(&'static str, &'static str, Vec<Entry>),
+}
+
+fn entry<V: Verb>() -> Entry {
+    Entry {
+        name: V::NAME,
+        about: V::ABOUT,
+        arguments: |command| {
+            let command = V::augment_args(command).about(V::ABOUT);
+            command.after_help(format!("Example:\n  {}", V::EXAMPLE))
+        },
+        run: |matches, context| V::from_arg_matches(matches)?.run(context),
+    }
+}
+
+fn one<V: Verb>() -> Node {
+    Node::Command(entry::<V>())
+}
+
+/// All commands, as `--help` lists them.
+fn sections() -> [(&'static str, Vec<Node>); 5] {
+    let everyday = vec![
+        one::<claim::Claim>(),
+        one::<release::Release>(),
+        one::<extend::Extend>(),
+        one::<run::Run>(),
+        one::<credentials::Kubeconfig>(),
+        one::<credentials::Credentials>(),
+        one::<status::Status>(),
+    ];
+    let pool = vec![
+        entry::<pool_create::Create>(),
+        entry::<pool::Scale>(),
+        entry::<render::Render>(),
+        entry::<pause::Pause>(),
+        entry::<pause::Resume>(),
+    ];
+    let generic = vec![
+        one::<apply::Apply>(),
+        one::<get::Get>(),
+        one::<describe::Describe>(),
+        one::<delete::Delete>(),
+        one::<editor::Edit>(),
+        one::<patch::Patch>(),
+        one::<scale::Scale>(),
+        one::<label::Label>(),
+        one::<label::Annotate>(),
+        one::<diff::Diff>(),
+        one::<wait::Wait>(),
+        one::<extract::Extract>(),
+        one::<events::Events>(),
+    ];
+    let reconcile = vec![
+        one::<reconcile::Reconcile>(),
+        one::<plan::Plan>(),
+        Node::Group(
+            "job",
+            "Look at the jobs that drivers do",
+            vec![entry::<job::List>(), entry::<job::Show>()],
+        ),
+    ];
+    let upkeep = vec![
+        Node::Group("secret", "Make secrets", vec![entry::<secret::Create>()]),
+        Node::Group("state", "Where the state is", vec![entry::<state::Path>()]),
+        one::<version::Version>(),
+    ];
+    [
+        ("Everyday", everyday),
+        ("Pools", vec![Node::Group("pool", "Create, scale, render and pause pools", pool)]),
+        ("Objects", generic),
+        ("Reconcile", reconcile),
+        ("Upkeep", upkeep),
+    ]
+}
+
+/// One screen: everyday words with what they do, the others by name.
+fn help(sections: &[(&'static str, Vec<Node>)]) -> String {
+    let mut text = String::from("{about}\n\n{usage-heading} {usage}\n\n");
+    for (title, nodes) in sections {
+        let everyday = *title == "Everyday";
+        let names = nodes.iter().map(|node| match node {
+            Node::Command(entry) if everyday => format!("\n  {:<12} {}", entry.name, entry.about),
+            Node::Command(entry) => entry.name.to_owned(),
+            Node::Group(name, _, below) => {
+                let below: Vec<&str> = below.iter().map(|entry| entry.name).collect();
+                format!("{name} {}", below.join("|"))
+            }
+        });
+        let names: Vec<String> = names.collect();
+        if everyday {
+            text += &[title, ":", &names.concat(), "\n\n"].concat();
+        } else {
+            text += &wrapped(&format!("{title}:"), &names);
+        }
+    }
+    text + "\n{options}\n\n`poolctl COMMAND --help` explains a command and has an example."
+}
+
+/// Words after a title, in lines of less than 100 letters.
+fn wrapped(title: &str, words: &[String]) -> String {
+    let mut lines = vec![format!("{title:<12}")];
+    for word in words {
+        if lines.last().is_some_and(|line| line.len() + word.len() > 96) {
+            lines.push(" ".repeat(12));
+        }
+        if let Some(line) = lines.last_mut() {
+            let gap = if line.trim_end().len() > 11 && !line.ends_with("  ") { ", " } else { "" };
+            *line += gap;
+            *line += word;
+        }
+    }
+    lines.join(",\n") + "\n"
+}
+
+/// The whole tree of commands.
+pub fn tree() -> Command {
+    let command = |one: &Entry| Command::new(one.name).about(one.about).defer(one.arguments);
+    let sections = sections();
+    let mut root = Globals::augment_args(Command::new("poolctl"))
+        .about("Pools of ready OpenShift clusters: claim one, use it, release it")
+        .override_usage("poolctl [OPTIONS] COMMAND")
+        .help_template(help(&sections))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true);
+    for node in sections.into_iter().flat_map(|(_, nodes)| nodes) {
+        root = root.subcommand(match node {
+            Node::Command(entry) => command(&entry),
+            Node::Group(name, about, entries) => {
+                let below = Command::new(name)
+                    .about(about)
+                    .subcommand_required(true)
+                    .arg_required_else_help(true)
+                    .disable_help_subcommand(true);
+                entries.iter().fold(below, |below, entry| below.subcommand(command(entry)))
+            }
+        });
+    }
+    root
+}
+
+/// Runs the command that a command line names.
+pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
+    let (name, matches) = matches.subcommand().unwrap_or(("", matches));
+    let below = matches.subcommand();
+    for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
+        match (node, below) {
+            (Node::Command(entry), _) if entry.name == name => {
+                return (entry.run)(matches, context);
+            }
+            (Node::Group(group, _, entries), Some((word, below))) if group == name => {
+                if let Some(entry) = entries.iter().find(|entry| entry.name == word) {
+                    return (entry.run)(below, context);
+                }
+            }
+            _ => {}
+        }
+    }
+    bail!(Refusal::usage(format!("there is no command `{name}`")))
+}
