@@ -46,16 +46,21 @@ impl fmt::Display for Wrong {
 
 /// Every document of a text, empty ones left out. JSON documents may follow each other.
 pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
+    documents_within(text, LARGEST)
+}
+
+/// The same of a text that may have so many bytes.
+pub fn documents_within(text: &str, limit: usize) -> Result<Vec<Node>, Wrong> {
     let mut all = Vec::new();
-    for part in json_documents(text).unwrap_or_else(|| vec![text]) {
-        all.extend(yaml_documents(part)?);
+    for part in json_documents(text, limit).unwrap_or_else(|| vec![text]) {
+        all.extend(yaml_documents(part, limit)?);
     }
     Ok(all)
 }
 
 /// The parts of a text that is several JSON documents and nothing else.
-fn json_documents(text: &str) -> Option<Vec<&str>> {
-    if !text.trim_start().starts_with('{') || text.len() > LARGEST {
+fn json_documents(text: &str, limit: usize) -> Option<Vec<&str>> {
+    if !text.trim_start().starts_with('{') || text.len() > limit {
         return None;
     }
     let (mut parts, mut start) = (Vec::new(), 0);
@@ -68,18 +73,19 @@ fn json_documents(text: &str) -> Option<Vec<&str>> {
     (parts.len() > 1).then_some(parts)
 }
 
-fn yaml_documents(text: &str) -> Result<Vec<Node>, Wrong> {
+fn yaml_documents(text: &str, limit: usize) -> Result<Vec<Node>, Wrong> {
     let wrong = |message: String| Wrong { message, line: 0, column: 0 };
-    if text.len() > LARGEST {
-        return Err(wrong(format!(
-            "{} bytes are more than the {LARGEST} that are read",
-            text.len()
-        )));
+    if text.len() > limit {
+        return Err(wrong(format!("{} bytes are more than the {limit} that are read", text.len())));
     }
     // No snippets: what stands around a mistake may be a secret.
     let options = serde_saphyr::options! {
         with_snippet: false,
-        budget: serde_saphyr::budget! { max_documents: LARGEST },
+        budget: serde_saphyr::budget! {
+            max_documents: limit,
+            max_nodes: limit / 4,
+            max_events: limit,
+        },
     };
     let read: Result<Vec<Spanned<Raw>>, _> =
         serde_saphyr::from_multiple_with_options(text, options);

@@ -11,6 +11,7 @@ mod constraints;
 mod durability;
 mod fixture;
 mod leases;
+mod moving;
 mod planner;
 mod properties;
 mod readme;

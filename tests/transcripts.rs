@@ -90,16 +90,37 @@ fn check(path: &Path, bless: bool) {
     }
 }
 
-#[test]
-fn every_transcript_is_true() {
-    #[expect(clippy::disallowed_methods, reason = "blessing is asked for by a variable")]
-    let bless = std::env::var_os("POOLCTL_BLESS").is_some();
+fn paths() -> Vec<std::path::PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli");
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|one| one.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty());
-    for path in paths {
+    paths
+}
+
+/// What each transcript leaves behind, after each of its steps that changed anything.
+pub fn replay(mut see: impl FnMut(&str, &Sandbox)) {
+    for path in paths() {
+        let (steps, _) = parse(&std::fs::read_to_string(&path).unwrap());
+        let mut sandbox = Sandbox::new();
+        let mut known = String::new();
+        for step in steps {
+            run(&mut sandbox, &step.command);
+            let now = sandbox.run(&["export"]).out;
+            if now != known && !now.is_empty() {
+                see(&format!("{}: {}", path.display(), step.command), &sandbox);
+            }
+            known = now;
+        }
+    }
+}
+
+#[test]
+fn every_transcript_is_true() {
+    #[expect(clippy::disallowed_methods, reason = "blessing is asked for by a variable")]
+    let bless = std::env::var_os("POOLCTL_BLESS").is_some();
+    for path in paths() {
         check(&path, bless);
     }
 }

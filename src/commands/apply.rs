@@ -10,6 +10,7 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 
 use super::edit;
+use super::manifest::Reading;
 use super::put::{Verdict, put};
 use super::{Context, Verb, manifest};
 
@@ -30,7 +31,8 @@ impl Verb for Apply {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
-        let read = without_settings(manifest::read(&self.filename, &namespace, self.lenient)?);
+        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
+        let read = without_settings(manifest::read(&self.filename, &reading)?);
         for warning in &read.warnings {
             context.warn(warning);
         }

@@ -14,6 +14,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
 use crate::{output, yaml};
 
+use super::manifest::Reading;
 use super::put::put;
 use super::{Context, Quit, Verb, apply, edit, manifest};
 
@@ -49,8 +50,9 @@ impl Verb for Diff {
 
 impl Diff {
     fn text(&self, context: &Context) -> Result<String, Refusal> {
-        let read = manifest::read(&self.filename, &context.namespace()?, self.lenient)?;
-        let read = apply::without_settings(read);
+        let namespace = context.namespace()?;
+        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
+        let read = apply::without_settings(manifest::read(&self.filename, &reading)?);
         for warning in &read.warnings {
             context.warn(warning);
         }

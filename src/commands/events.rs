@@ -1,11 +1,12 @@
 //! `events`.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::model::event::Event;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
+use crate::model::object::wired;
 use crate::model::time::Span;
 use crate::output::{self, event_row};
 use crate::store::Store;
@@ -113,15 +114,5 @@ pub fn row(one: &Event, now: crate::model::time::Time) -> output::Row {
 }
 
 fn document(one: &Event) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "type": if one.warning { "Warning" } else { "Normal" },
-        "reason": one.reason,
-        "message": one.message,
-        "involvedObject": {"kind": one.kind, "namespace": one.object.namespace, "name": one.object.name},
-        "eventTime": one.time,
-        "reportingComponent": "poolctl",
-        "source": {"component": one.actor},
-    })
+    wired(Kind::Event, &one.to_wire())
 }

@@ -1,10 +1,10 @@
 //! `job list` and `job show`.
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use crate::model::job::Job;
 use crate::model::kind::Kind;
+use crate::model::object::wired;
 use crate::model::refusal::Refusal;
 use crate::output::{self, Format, job_row};
 
@@ -33,7 +33,7 @@ pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()>
     let format = &context.globals.output;
     let now = context.world.now();
     if format.whole() {
-        let documents = jobs.iter().map(document).collect();
+        let documents = jobs.iter().map(|job| wired(Kind::Job, &job.to_wire())).collect();
         return context.print(&output::documents(format, documents, single)?);
     }
     if *format == Format::Name {
@@ -46,20 +46,6 @@ pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()>
     }
     let rows: Vec<_> = jobs.iter().map(|job| job_row(job, now)).collect();
     context.print(&output::render(&rows))
-}
-
-fn document(job: &Job) -> Value {
-    json!({
-        "apiVersion": Kind::Job.api_version(),
-        "kind": Kind::Job.name(),
-        "metadata": {"name": job.id.to_string()},
-        "spec": {"verb": job.verb.name(), "cluster": job.object, "attempt": job.attempt},
-        "status": {
-            "started": job.started,
-            "ended": job.ended,
-            "outcome": job.outcome,
-        },
-    })
 }
 
 #[derive(Args)]

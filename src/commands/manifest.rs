@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::model::event::Event;
+use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
@@ -13,36 +15,50 @@ use crate::yaml::{self, Node, Tree};
 
 use super::schema;
 
-/// Fields of metadata that servers write.
-const SERVERS: [&str; 10] = [
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-    "selfLink",
-    "generateName",
-    "status",
-];
+/// Fields of metadata that only other servers know.
+const THEIRS: [&str; 5] =
+    ["resourceVersion", "deletionGracePeriodSeconds", "managedFields", "selfLink", "generateName"];
+/// Fields of metadata that poolctl writes: kept when a state is moved.
+const OURS: [&str; 5] = ["uid", "generation", "creationTimestamp", "deletionTimestamp", "status"];
+
+/// The largest text of a whole state.
+const LARGEST_STATE: usize = 1 << 30;
+
+/// What manifests are read for.
+pub struct Reading<'a> {
+    /// Of objects that name none.
+    pub namespace: &'a str,
+    /// Unknown fields are warned of, not refused.
+    pub lenient: bool,
+    /// A state is moved: identity, times and status are taken as they are, and jobs and events
+    /// come along. Else they are left out.
+    pub moved: bool,
+}
+
+impl Reading<'_> {
+    fn limit(&self) -> usize {
+        if self.moved { LARGEST_STATE } else { yaml::LARGEST }
+    }
+}
 
 /// What was read, and what is worth a word.
 #[derive(Default)]
 pub struct Manifests {
     pub objects: Vec<Object>,
+    pub jobs: Vec<Job>,
+    pub events: Vec<Event>,
     pub warnings: Vec<String>,
 }
 
 /// Reads every document of every path; `-` is stdin, a folder its yaml, yml and json files.
-pub fn read(paths: &[PathBuf], namespace: &str, lenient: bool) -> Result<Manifests, Refusal> {
+pub fn read(paths: &[PathBuf], reading: &Reading<'_>) -> Result<Manifests, Refusal> {
     let mut found = Manifests::default();
     for path in paths {
-        for (name, text) in texts(path)? {
-            let documents = yaml::documents(&text)
+        for (name, text) in texts(path, reading.limit())? {
+            let documents = yaml::documents_within(&text, reading.limit())
                 .map_err(|wrong| at(&name, wrong.line, wrong.column, &wrong.message))?;
             for document in documents {
-                take(&mut found, &name, document, namespace, lenient)?;
+                take(&mut found, &name, document, reading)?;
             }
         }
     }
@@ -54,21 +70,21 @@ fn at(name: &str, line: u64, column: u64, message: &str) -> Refusal {
     Refusal::invalid(format!("{name}{place}: {message}"))
 }
 
-fn texts(path: &Path) -> Result<Vec<(String, String)>, Refusal> {
+fn texts(path: &Path, most: usize) -> Result<Vec<(String, String)>, Refusal> {
     let name = path.display().to_string();
     if name == "-" {
         let mut text = Vec::new();
-        let limit = yaml::LARGEST as u64 + 1;
+        let limit = most as u64 + 1;
         std::io::stdin()
             .lock()
             .take(limit)
             .read_to_end(&mut text)
             .map_err(|error| io("stdin", &error))?;
-        return Ok(vec![("stdin".into(), decode("stdin", text)?)]);
+        return Ok(vec![("stdin".into(), decode("stdin", text, most)?)]);
     }
     let meta = std::fs::metadata(path).map_err(|error| io(&name, &error))?;
     if !meta.is_dir() {
-        return Ok(vec![(name.clone(), file(path, &name)?)]);
+        return Ok(vec![(name.clone(), file(path, &name, most)?)]);
     }
     let entries = std::fs::read_dir(path).map_err(|error| io(&name, &error))?;
     let mut files = Vec::new();
@@ -86,21 +102,23 @@ fn texts(path: &Path) -> Result<Vec<(String, String)>, Refusal> {
     files.sort();
     files
         .iter()
-        .map(|path| Ok((path.display().to_string(), file(path, &path.display().to_string())?)))
+        .map(|path| {
+            Ok((path.display().to_string(), file(path, &path.display().to_string(), most)?))
+        })
         .collect()
 }
 
-fn file(path: &Path, name: &str) -> Result<String, Refusal> {
+fn file(path: &Path, name: &str, most: usize) -> Result<String, Refusal> {
     let open = std::fs::File::open(path).map_err(|error| io(name, &error))?;
     let mut text = Vec::new();
     // One byte more than is read shows that there is more.
-    open.take(yaml::LARGEST as u64 + 1).read_to_end(&mut text).map_err(|error| io(name, &error))?;
-    decode(name, text)
+    open.take(most as u64 + 1).read_to_end(&mut text).map_err(|error| io(name, &error))?;
+    decode(name, text, most)
 }
 
-fn decode(name: &str, text: Vec<u8>) -> Result<String, Refusal> {
-    if text.len() > yaml::LARGEST {
-        return Err(Refusal::invalid(format!("{name}: more than {} bytes", yaml::LARGEST))
+fn decode(name: &str, text: Vec<u8>, most: usize) -> Result<String, Refusal> {
+    if text.len() > most {
+        return Err(Refusal::invalid(format!("{name}: more than {most} bytes"))
             .next("split it into several files"));
     }
     String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
@@ -122,8 +140,7 @@ fn take(
     found: &mut Manifests,
     name: &str,
     mut document: Node,
-    namespace: &str,
-    lenient: bool,
+    reading: &Reading<'_>,
 ) -> Result<(), Refusal> {
     let text =
         |field: &str| document.get(field).and_then(Node::text).unwrap_or_default().to_owned();
@@ -139,21 +156,26 @@ fn take(
         if let Tree::Map(entries) = document.tree {
             let items = entries.into_iter().find(|(key, _)| key.name() == "items");
             if let Some((_, Node { tree: Tree::List(items), .. })) = items {
-                return items
-                    .into_iter()
-                    .try_for_each(|one| take(found, name, one, namespace, lenient));
+                return items.into_iter().try_for_each(|one| take(found, name, one, reading));
             }
         }
+        return Ok(());
+    }
+    if reading.moved && record(found, &version, &kind_name, &document)? {
         return Ok(());
     }
     let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
         found.warnings.push(format!("{name}: {kind_name} ({version}) is not modelled; skipped"));
         return Ok(());
     };
-    normalise(kind, &mut document, namespace);
+    normalise(kind, &mut document, reading);
     for problem in schema::check(kind, &mut document) {
+        if reading.moved && problem.unknown && problem.status {
+            // Others know more of what they saw.
+            continue;
+        }
         let refusal = at(name, problem.line, problem.column, &problem.message);
-        if !(lenient && problem.unknown) {
+        if !(reading.lenient && problem.unknown) {
             return Err(refusal);
         }
         found.warnings.push(format!("{}; left out", refusal.what));
@@ -169,15 +191,46 @@ fn take(
     Ok(())
 }
 
+/// A job or an event. Says whether it is one.
+fn record(
+    found: &mut Manifests,
+    version: &str,
+    kind: &str,
+    document: &Node,
+) -> Result<bool, Refusal> {
+    let wrong =
+        |error: serde_json::Error| at(kind, document.line, document.column, &error.to_string());
+    match (version, kind) {
+        ("poolctl.dev/v1", "Job") => {
+            let mut document = document.clone();
+            remove(&mut document, &["apiVersion", "kind"]);
+            let wire = serde_json::from_value(document.value()).map_err(wrong)?;
+            found.jobs.extend(Job::from_wire(wire));
+        }
+        ("v1" | "events.k8s.io/v1", "Event") => {
+            let wire = serde_json::from_value(document.value()).map_err(wrong)?;
+            found.events.extend(Event::from_wire(wire));
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 /// Takes out what servers write and writes the seeds' older spellings in today's.
-fn normalise(kind: Kind, document: &mut Node, namespace: &str) {
-    remove(document, &["status", "apiVersion", "kind"]);
+fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
+    remove(document, &["apiVersion", "kind"]);
+    if !reading.moved {
+        remove(document, &["status"]);
+    }
     if let Some(metadata) = field(document, "metadata") {
-        remove(metadata, &SERVERS);
+        remove(metadata, &THEIRS);
+        if !reading.moved {
+            remove(metadata, &OURS);
+        }
         without_upstreams(metadata);
         let nowhere = metadata.get("namespace").is_none_or(Node::is_null);
         if nowhere && kind.namespaced() {
-            insert(metadata, "namespace", namespace);
+            insert(metadata, "namespace", reading.namespace);
         } else if !kind.namespaced() {
             remove(metadata, &["namespace"]);
         }

@@ -141,7 +141,8 @@ fn finish<T: Row + HasMeta>(table: &mut Table<T>, key: &Key) {
     }
 }
 
-fn born(meta: &mut Meta, kind: Kind, tick: &Tick) {
+/// Identity and age of a new object.
+pub fn born(meta: &mut Meta, kind: Kind, tick: &Tick) {
     let owner = format!("{}/{}/{}", kind.name(), meta.namespace, meta.name);
     meta.uid = tick.uid("uid", &owner, tick.revision).to_string();
     meta.creation_timestamp = Some(tick.now);

@@ -37,6 +37,14 @@ pub fn put_secret(
     })
 }
 
+/// Makes what a manifest brings the values of the Secret, all of them new.
+pub fn take_values(secret: &mut Secret) -> Result<(), Refusal> {
+    let given = values(secret)?;
+    secret.values = given.into_iter().map(|(key, value)| (key, Stored::New(value))).collect();
+    (secret.data, secret.string_data) = (None, None);
+    Ok(())
+}
+
 fn values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refusal> {
     let mut all = BTreeMap::new();
     for (key, value) in secret.data.iter().flatten() {

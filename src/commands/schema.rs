@@ -16,6 +16,8 @@ pub struct Problem {
     pub message: String,
     /// A field that is not known; `--lenient` drops it.
     pub unknown: bool,
+    /// Whether it is poolctl's to write: something below `status`.
+    pub status: bool,
 }
 
 /// Before the value that a message ends with.
@@ -24,7 +26,7 @@ const HOLDS: &str = ": it holds ";
 /// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut found = Vec::new();
-    walk(document, &schema(kind), "", &mut found);
+    walk(document, schema(kind), "", &mut found);
     if kind == Kind::Secret {
         // What stands where a value was expected may be one.
         for problem in &mut found {
@@ -43,6 +45,7 @@ fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
         column: node.column,
         message,
         unknown: false,
+        status: path.starts_with("status"),
     };
     let wanted = types(schema);
     let given = type_of(&node.tree);
@@ -96,7 +99,13 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
         let known = fields.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
         let hint = nearest(&name, known).map(|near| format!(", did you mean `{near}`?"));
         let message = format!("unknown field `{below}`{}", hint.unwrap_or_default());
-        found.push(Problem { line: key.line, column: key.column, message, unknown: true });
+        found.push(Problem {
+            line: key.line,
+            column: key.column,
+            message,
+            unknown: true,
+            status: below.starts_with("status."),
+        });
         false
     });
     let given: Vec<String> = entries.iter().map(|(key, _)| key.name()).collect();
@@ -105,7 +114,8 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
         if !given.iter().any(|one| one == name) {
             let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
             let message = format!("`{below}` is missing");
-            found.push(Problem { line, column, message, unknown: false });
+            let status = path.starts_with("status");
+            found.push(Problem { line, column, message, unknown: false, status });
         }
     }
 }

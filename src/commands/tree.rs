@@ -7,9 +7,9 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, apply, claim, credentials, delete, describe, diff, editor, events, extend, extract, get,
-    job, label, patch, pause, plan, pool, pool_create, reconcile, release, render, run, scale,
-    secret, state, status, version, wait,
+    Verb, apply, claim, credentials, delete, describe, diff, editor, events, export, extend,
+    extract, get, import, job, label, patch, pause, plan, pool, pool_create, reconcile, release,
+    render, run, scale, secret, state, status, version, wait,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -74,6 +74,8 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         one::<wait::Wait>(),
         one::<extract::Extract>(),
         one::<events::Events>(),
+        one::<export::Export>(),
+        one::<import::Import>(),
     ];
     let reconcile = vec![
         one::<reconcile::Reconcile>(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 use super::documents::Subject;
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
@@ -187,8 +187,30 @@ impl Claim {
             cluster: Some(std::mem::take(&mut spec.namespace)).filter(|name| !name.is_empty()),
             ..Self::default()
         };
-        wire.status = ClaimStatus::default();
+        let claim = claim.with_status(&std::mem::take(&mut wire.status));
         Self { body: Some(Box::new(wire)), ..claim }
+    }
+
+    fn with_status(self, status: &ClaimStatus) -> Self {
+        let find = |kind| condition::find(&status.conditions, kind);
+        let (pending, running) = (find("Pending"), find("ClusterRunning"));
+        let is = |found: Option<&Condition>, wire: [&str; 3]| {
+            found.is_some_and(|one| one.status == wire[0] && one.reason == wire[1])
+        };
+        Self {
+            effective: status.lifetime,
+            pending: Pending::ALL
+                .into_iter()
+                .find(|one| is(pending, one.wire()))
+                .unwrap_or_default(),
+            pending_since: pending.and_then(|one| one.last_transition_time),
+            running: ClusterRunning::ALL
+                .into_iter()
+                .find(|one| is(running, one.wire()))
+                .unwrap_or_default(),
+            running_since: running.and_then(|one| one.last_transition_time),
+            ..self
+        }
     }
 
     /// The whole document. Needs the body.

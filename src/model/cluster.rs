@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::condition::Condition;
+use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus, PowerState};
 use super::meta::{Key, LocalRef, is_true};
 use super::time::Time;
@@ -53,6 +53,8 @@ pub struct Cluster {
     pub ordinal: u32,
     /// Given up: ProvisionStopped.
     pub stopped: bool,
+    /// An installation broke off: what it left is destroyed before the next begins.
+    pub interrupted: bool,
     /// To be removed by its pool.
     pub marked: bool,
     pub protected: bool,
@@ -70,6 +72,17 @@ pub enum Driver {
     #[default]
     Missing,
     Fake,
+}
+
+impl Driver {
+    pub const ALL: [Self; 2] = [Self::Missing, Self::Fake];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "none",
+            Self::Fake => "fake",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +110,14 @@ impl Power {
         }
     }
 
+    /// Hive has more steps on the way than are told apart here.
     pub fn from_wire(text: &str) -> Self {
-        Self::ALL.into_iter().find(|power| power.wire() == text).unwrap_or_default()
+        let known = Self::ALL.into_iter().find(|power| power.wire() == text);
+        known.unwrap_or(match text {
+            "WaitingForMachinesToStop" | "FailedToStop" => Self::Stopping,
+            "Unknown" => Self::Unset,
+            _ => Self::Starting,
+        })
     }
 }
 
@@ -206,12 +225,26 @@ impl Cluster {
         // `installed: true` without a time: it was installed elsewhere.
         let elsewhere = wire.spec.installed.then(Time::default);
         cluster.installed_at = status.installed_timestamp.or(elsewhere);
-        cluster.started_at = status.install_started_timestamp;
-        cluster.restarts = status.install_restarts;
-        cluster.power = Power::from_wire(&status.power_state);
+        cluster.take_status(&status);
         wire.spec.installed = false;
         cluster.body = Some(Box::new(wire));
         cluster
+    }
+
+    fn take_status(&mut self, status: &DeploymentStatus) {
+        self.started_at = status.install_started_timestamp;
+        self.restarts = status.install_restarts;
+        self.interrupted = status.interrupted;
+        self.power = Power::from_wire(&status.power_state);
+        let find = |kind| condition::find(&status.conditions, kind);
+        let holds = |kind| find(kind).filter(|one| one.status == "True");
+        self.power_since = find("Hibernating").and_then(|one| one.last_transition_time);
+        let (failed, stopped) = (holds("ProvisionFailed"), holds("ProvisionStopped"));
+        self.stopped = stopped.is_some();
+        if let Some(one) = failed.or(stopped).filter(|_| !self.installed()) {
+            self.failed_at = Some(one.last_transition_time.unwrap_or(self.created));
+            self.failure = failed.map(|one| one.message.clone());
+        }
     }
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
@@ -268,6 +301,7 @@ impl Cluster {
             web_console_url: url(self.console_url()),
             install_restarts: self.restarts,
             install_started_timestamp: self.started_at,
+            interrupted: self.interrupted,
             installed_timestamp: self.installed_at,
             power_state: self.power.wire().into(),
             conditions: self.conditions(),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::meta::{Key, LocalRef, Meta};
+use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,6 +110,9 @@ pub struct CustomizationStatus {
     /// That cluster's pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_pool_ref: Option<LocalRef>,
+    /// The cluster's object is gone, but it was left running and keeps the customization.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub preserved: bool,
     /// The patches as they were last applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_configuration: Option<String>,

@@ -182,6 +182,9 @@ pub struct DeploymentStatus {
     /// When it was installed, or taken in as installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_timestamp: Option<Time>,
+    /// An installation broke off: what it left is destroyed before the next begins.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupted: bool,
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_state: String,

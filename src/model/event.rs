@@ -1,5 +1,9 @@
 //! What happened, to what, because of whom.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
 use super::meta::Key;
 use super::time::Time;
 
@@ -14,4 +18,84 @@ pub struct Event {
     pub object: Key,
     pub actor: String,
     pub message: String,
+}
+
+/// An event as the wire has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventDocument {
+    /// Normal or Warning.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// One word for what happened.
+    #[serde(default)]
+    pub reason: String,
+    /// The same in a sentence.
+    #[serde(default)]
+    pub message: String,
+    /// What it happened to.
+    pub involved_object: Involved,
+    /// When.
+    #[serde(default)]
+    pub event_time: Option<Time>,
+    /// When, as older servers spell it.
+    #[serde(default, skip_serializing)]
+    pub last_timestamp: Option<Time>,
+    /// The program that saw it.
+    #[serde(default)]
+    pub reporting_component: String,
+    /// Who made it happen.
+    #[serde(default)]
+    pub source: Source,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Involved {
+    /// Kind of the object.
+    pub kind: String,
+    /// Its namespace, empty for kinds that have none.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Source {
+    /// The account.
+    #[serde(default)]
+    pub component: String,
+}
+
+impl Event {
+    pub fn to_wire(&self) -> EventDocument {
+        EventDocument {
+            kind: if self.warning { "Warning" } else { "Normal" }.into(),
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            involved_object: Involved {
+                kind: self.kind.into(),
+                namespace: self.object.namespace.clone(),
+                name: self.object.name.clone(),
+            },
+            event_time: Some(self.time),
+            last_timestamp: None,
+            reporting_component: "poolctl".into(),
+            source: Source { component: self.actor.clone() },
+        }
+    }
+
+    /// None for events of kinds that are not kept here.
+    pub fn from_wire(wire: EventDocument) -> Option<Self> {
+        let involved = wire.involved_object;
+        Some(Self {
+            time: wire.event_time.or(wire.last_timestamp).unwrap_or_default(),
+            warning: wire.kind == "Warning",
+            reason: wire.reason,
+            kind: Kind::ALL.into_iter().map(Kind::name).find(|name| *name == involved.kind)?,
+            object: Key::new(involved.namespace, involved.name),
+            actor: wire.source.component,
+            message: wire.message,
+        })
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::rc::Rc;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::cluster::Driver;
 use super::documents::SecretValue;
 use super::meta::{Key, Uid};
@@ -75,6 +78,106 @@ pub struct Installation {
     pub metadata: SecretValue,
 }
 
+/// A job as the wire has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobDocument {
+    pub metadata: JobMeta,
+    pub spec: JobSpec,
+    pub status: JobStatus,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobMeta {
+    /// Its id.
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JobSpec {
+    /// What is done: provision, deprovision, start or stop.
+    pub verb: String,
+    /// The cluster it is done to.
+    pub cluster: String,
+    /// Namespace of that cluster's pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_namespace: Option<String>,
+    /// That cluster's pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Who does it: fake.
+    pub driver: String,
+    /// 1 for the first try.
+    pub attempt: u32,
+    /// Which provision job of its pool this is, from 1; 0 for other verbs.
+    pub ordinal: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobStatus {
+    /// When it was started.
+    pub started: Time,
+    /// When it was over; a job without this still runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+    /// How: succeeded, failed, cancelled or interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}
+
+impl Job {
+    pub fn to_wire(&self) -> JobDocument {
+        let (pool_namespace, pool) =
+            self.pool.as_ref().map(|pool| (pool.namespace.clone(), pool.name.clone())).unzip();
+        JobDocument {
+            metadata: JobMeta { name: self.id.to_string() },
+            spec: JobSpec {
+                verb: self.verb.name().into(),
+                cluster: self.object.clone(),
+                pool_namespace,
+                pool,
+                driver: self.driver.name().into(),
+                attempt: self.attempt,
+                ordinal: self.ordinal,
+            },
+            status: JobStatus {
+                started: self.started,
+                ended: self.ended,
+                outcome: self.outcome.clone(),
+            },
+        }
+    }
+
+    /// None for what is no job of ours.
+    pub fn from_wire(wire: JobDocument) -> Option<Self> {
+        let pool = wire.spec.pool_namespace.zip(wire.spec.pool);
+        Some(Self {
+            id: wire.metadata.name.parse().ok()?,
+            verb: Verb::ALL.into_iter().find(|verb| verb.name() == wire.spec.verb)?,
+            object: wire.spec.cluster,
+            pool: pool.map(|(namespace, name)| Rc::new(Key::new(namespace, name))),
+            driver: Driver::ALL.into_iter().find(|one| one.name() == wire.spec.driver)?,
+            attempt: wire.spec.attempt,
+            ordinal: wire.spec.ordinal,
+            started: wire.status.started,
+            ended: wire.status.ended,
+            outcome: wire.status.outcome,
+        })
+    }
+
+    /// What a live job is to a state that is moved: nobody works on it any more.
+    pub fn interrupt(&mut self, now: Time) {
+        if self.ended.is_none() {
+            self.ended = Some(now);
+            self.outcome = Some(INTERRUPTED.into());
+        }
+    }
+}
+
+pub const INTERRUPTED: &str = "interrupted";
 pub const SUCCEEDED: &str = "succeeded";
 pub const FAILED: &str = "failed";
 pub const CANCELLED: &str = "cancelled";

@@ -1,8 +1,10 @@
 //! An object of any kind, for what is the same with all of them.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -11,6 +13,8 @@ use super::cluster::Cluster;
 use super::customization::Customization;
 use super::deployment::ClusterDeployment;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use super::event::EventDocument;
+use super::job::JobDocument;
 use super::kind::Kind;
 use super::meta::{Key, Meta};
 use super::pool::ClusterPool;
@@ -56,22 +60,18 @@ impl Object {
 
     /// The whole document. Clusters and claims need their bodies.
     pub fn to_wire(&self) -> Value {
-        let body = match self {
-            Self::Pool(one) => serde_json::to_value(one),
-            Self::Claim(one) => serde_json::to_value(one.to_wire()),
-            Self::Cluster(one) => serde_json::to_value(one.to_wire()),
-            Self::Customization(one) => serde_json::to_value(one),
-            Self::ImageSet(one) => serde_json::to_value(one),
-            Self::Secret(one) => serde_json::to_value(one),
-            Self::Namespace(one) => serde_json::to_value(one),
-            Self::RoleBinding(one) => serde_json::to_value(one),
-            Self::Settings(one) => serde_json::to_value(one),
-        };
-        let mut wire = json!({"apiVersion": self.kind().api_version(), "kind": self.kind().name()});
-        if let (Some(wire), Ok(Value::Object(body))) = (wire.as_object_mut(), body) {
-            wire.extend(body);
+        let kind = self.kind();
+        match self {
+            Self::Pool(one) => wired(kind, one),
+            Self::Claim(one) => wired(kind, &one.to_wire()),
+            Self::Cluster(one) => wired(kind, &one.to_wire()),
+            Self::Customization(one) => wired(kind, one),
+            Self::ImageSet(one) => wired(kind, one),
+            Self::Secret(one) => wired(kind, one),
+            Self::Namespace(one) => wired(kind, one),
+            Self::RoleBinding(one) => wired(kind, one),
+            Self::Settings(one) => wired(kind, one),
         }
-        wire
     }
 
     pub fn kind(&self) -> Kind {
@@ -131,7 +131,13 @@ impl Object {
 }
 
 /// The fields of a kind with their types and help, as JSON Schema.
-pub fn schema(kind: Kind) -> Value {
+pub fn schema(kind: Kind) -> &'static Value {
+    static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
+        [const { OnceLock::new() }; Kind::ALL.len()];
+    SCHEMAS[kind as usize].get_or_init(|| generate(kind))
+}
+
+fn generate(kind: Kind) -> Value {
     fn of<T: JsonSchema>() -> Value {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;
@@ -148,6 +154,18 @@ pub fn schema(kind: Kind) -> Value {
         Kind::Namespace => of::<Namespace>(),
         Kind::RoleBinding => of::<RoleBinding>(),
         Kind::Settings => of::<Settings>(),
-        Kind::Job | Kind::Event => json!({}),
+        Kind::Job => of::<JobDocument>(),
+        Kind::Event => of::<EventDocument>(),
     }
+}
+
+/// A document with its kind before it.
+pub fn wired(kind: Kind, body: &impl Serialize) -> Value {
+    let mut wire = json!({"apiVersion": kind.api_version(), "kind": kind.name()});
+    if let (Some(wire), Ok(Value::Object(body))) =
+        (wire.as_object_mut(), serde_json::to_value(body))
+    {
+        wire.extend(body);
+    }
+    wire
 }

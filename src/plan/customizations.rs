@@ -79,8 +79,10 @@ fn held_by(state: &State, pool: &Key) -> Vec<String> {
     clusters.filter_map(|at| state.clusters.get(at)?.customization.clone()).collect()
 }
 
-/// A cluster that names a customization has its lease, unless another cluster has it.
-fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) {
+/// A cluster that names a customization has its lease, unless another cluster has it. Returns
+/// the customizations that were taken.
+pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Vec<usize> {
+    let mut taken = Vec::new();
     for at in state.members(pool).clusters {
         let Some(cluster) = state.clusters.get(at) else {
             continue;
@@ -99,8 +101,10 @@ fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) {
                 format!("Lease taken again for cluster {}, which uses it", holder.cluster);
             state.customizations.update(found, |one| one.holder = Some(holder));
             warn(state, tick, "LeaseRepaired", (CUSTOMIZATION, key), message);
+            taken.push(found);
         }
     }
+    taken
 }
 
 /// A lease of this pool whose cluster is gone is free again. All clusters of the pool are in
@@ -152,6 +156,7 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     let pool_ref = |holder: &Holder| holder.pool.as_ref().map(|pool| LocalRef::to(&*pool.name));
     status.cluster_deployment_ref = holder.as_ref().map(|holder| LocalRef::to(&*holder.cluster));
     status.cluster_pool_ref = holder.as_ref().and_then(pool_ref);
+    status.preserved = holder.as_ref().is_some_and(|holder| holder.preserved);
     if status != one.status {
         state.customizations.update(at, |one| one.status = status);
     }

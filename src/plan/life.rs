@@ -50,6 +50,9 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit.max(1)) {
         return give_up(state, at, tick);
     }
+    if cluster.interrupted {
+        return start(state, at, Verb::Deprovision, tick);
+    }
     if retry_at(cluster).is_some_and(|next| tick.now < next) {
         return;
     }
@@ -87,8 +90,13 @@ fn power(state: &mut State, at: usize, tick: &Tick) {
         return;
     };
     let (verb, then) = match (cluster.power, cluster.wants()) {
-        (Power::Running, Power::Hibernating) => (Verb::Stop, Power::Stopping),
-        (Power::Hibernating, Power::Running) => (Verb::Start, Power::Starting),
+        // What began without a job that still works on it begins anew.
+        (Power::Running | Power::Starting | Power::Stopping, Power::Hibernating) => {
+            (Verb::Stop, Power::Stopping)
+        }
+        (Power::Hibernating | Power::Starting | Power::Stopping, Power::Running) => {
+            (Verb::Start, Power::Starting)
+        }
         _ => return,
     };
     if state.live_job(&cluster.name).is_some() {
@@ -156,7 +164,10 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
     if preserved {
         // It runs on under this name: nobody else may have it.
         let holder = Some(Holder { preserved, ..holder });
-        state.customizations.update(lease, |one| one.holder = holder);
+        state.customizations.update(lease, |one| {
+            one.holder = holder;
+            one.status.preserved = true;
+        });
         return warn(
             state,
             tick,

@@ -10,14 +10,21 @@ use crate::model::tick::Tick;
 use super::{CLAIM, CLUSTER, say, warn};
 
 pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
+    for at in state.members(pool).claims {
+        if state.claims.get(at).is_some_and(|claim| claim.deleting.is_some()) {
+            release(state, at, tick);
+        }
+    }
+    mend(state, pool, tick);
+}
+
+/// Completes pairs of which only one end was written; where the ends disagree, the cluster's
+/// holds.
+pub fn mend(state: &mut State, pool: &Key, tick: &Tick) {
     let members = state.members(pool);
     for at in members.claims {
-        let Some(claim) = state.claims.get(at) else {
-            continue;
-        };
-        if claim.deleting.is_some() {
-            release(state, at, tick);
-        } else if claim.cluster.is_some() {
+        let names_one = |claim: &Claim| claim.deleting.is_none() && claim.cluster.is_some();
+        if state.claims.get(at).is_some_and(names_one) {
             check(state, at, tick);
         }
     }
@@ -30,12 +37,14 @@ pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
         };
         let name = cluster.name.clone();
         let unset = |claim: &Claim| claim.cluster.is_none() && claim.pool_key() == *pool;
-        if state.claims.get(claim).is_some_and(unset) {
+        if let Some(key) = state.claims.get(claim).filter(|claim| unset(claim)).map(Claim::key) {
+            let message = format!("Cluster {name} is assigned to it");
             state.claims.update(claim, |claim| {
                 claim.cluster = Some(name);
                 claim.pending = Pending::Assigned;
                 claim.pending_since = Some(tick.now);
             });
+            warn(state, tick, "AssignmentRepaired", (CLAIM, key), message);
         }
     }
 }
@@ -86,11 +95,13 @@ fn check(state: &mut State, at: usize, tick: &Tick) {
     match found.claim.as_deref() {
         Some(name) if name == key.name && same_pool => {}
         None if same_pool && found.deleting.is_none() && !found.marked && !found.stopped => {
+            let (object, message) = (found.key(), format!("Claim {} has it", key.name));
             state.clusters.update(cluster, |cluster| {
                 cluster.claim = Some(key.name.clone());
                 cluster.claimed_at.get_or_insert(tick.now);
                 cluster.power_wanted = Power::Running;
             });
+            warn(state, tick, "AssignmentRepaired", (CLUSTER, object), message);
         }
         _ => {
             let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);

@@ -14,6 +14,7 @@ mod reports;
 mod size;
 mod status;
 mod version;
+mod whole;
 
 use std::rc::Rc;
 
@@ -22,6 +23,7 @@ pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use reports::absorb;
 pub use version::pool_version;
+pub use whole::mend;
 
 use crate::model::event::Event;
 use crate::model::meta::Key;

@@ -53,6 +53,13 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
                 format!("{} failed: {message}", verb.name()),
             );
         }
+        (Verb::Deprovision, _)
+            if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>
+        {
+            state.clusters.update(at, |cluster| cluster.interrupted = false);
+            let text = "What an interrupted installation left is gone".into();
+            say(state, tick, "CleanedUp", (CLUSTER, key), text);
+        }
         (Verb::Deprovision, _) => life::remove(state, at, tick, "Deprovisioned"),
         (Verb::Provision, Outcome::Installed(installation)) => {
             installed(state, at, installation, tick.now);

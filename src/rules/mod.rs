@@ -1,9 +1,11 @@
 //! Refuses: pure validation of objects and of what must always hold. Changes nothing.
 
+mod holders;
 mod invariants;
 mod names;
 mod objects;
 
+pub use holders::one_holder_each;
 pub use invariants::invariants;
 pub use names::{label, label_value, name_of};
 pub use objects::{check, warnings};

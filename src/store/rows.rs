@@ -13,7 +13,7 @@ use crate::model::time::{Span, Time};
 pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace, pool, claim, \
      claimed_at, customization, version, cluster_name, base_domain, power_wanted, power, \
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
-     stopped, marked, protected, preserve, held, deleting";
+     stopped, marked, protected, preserve, held, deleting, interrupted";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting";
@@ -61,15 +61,13 @@ fn nth<T: Copy>(row: &Row<'_>, at: usize, all: &[T]) -> rusqlite::Result<T> {
     usize::try_from(number).ok().and_then(|at| all.get(at)).copied().ok_or_else(beyond)
 }
 
-const DRIVERS: [Driver; 2] = [Driver::Missing, Driver::Fake];
-
 pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> {
     Ok(Cluster {
         id: row.get(0)?,
         name: row.get(1)?,
         namespace: row.get(2)?,
         created: Time(row.get(3)?),
-        driver: nth(row, 4, &DRIVERS)?,
+        driver: nth(row, 4, &Driver::ALL)?,
         pool: shared.pool(text(row, 5)?, text(row, 6)?),
         claim: row.get(7)?,
         claimed_at: time(row, 8)?,
@@ -93,6 +91,7 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         preserve: row.get(26)?,
         held: row.get(27)?,
         deleting: time(row, 28)?,
+        interrupted: row.get(29)?,
         body: None,
     })
 }
@@ -125,7 +124,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         verb: nth(row, 1, &Verb::ALL)?,
         object: row.get(2)?,
         pool: Shared::default().pool(text(row, 3)?, text(row, 4)?),
-        driver: nth(row, 5, &DRIVERS)?,
+        driver: nth(row, 5, &Driver::ALL)?,
         attempt: row.get(6)?,
         ordinal: row.get(7)?,
         started: Time(row.get(8)?),
@@ -169,7 +168,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.name,
         one.namespace,
         one.created.0,
-        place(&DRIVERS, &one.driver),
+        place(&Driver::ALL, &one.driver),
         pool.map(|pool| &pool.namespace),
         pool.map(|pool| &pool.name),
         one.claim,
@@ -194,6 +193,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.preserve,
         one.held,
         micros(one.deleting),
+        one.interrupted,
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))
@@ -231,7 +231,7 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
         one.object,
         pool.map(|pool| &pool.namespace),
         pool.map(|pool| &pool.name),
-        place(&DRIVERS, &one.driver),
+        place(&Driver::ALL, &one.driver),
         one.attempt,
         one.ordinal,
         one.started.0,

@@ -212,9 +212,15 @@ fn customization(conn: &Connection, change: &Change<'_, Customization>) -> Resul
     };
     let before = before.and_then(|before| before.holder.as_ref());
     if before.is_none_or(|before| before.cluster != holder.cluster) {
-        let sql = "INSERT INTO lease SELECT ?1, id, name, pool_namespace, pool FROM cluster \
-                   WHERE name = ?2";
-        let written = conn.prepare_cached(sql)?.execute(params![id, holder.cluster])?;
+        let sql = if holder.preserved {
+            "INSERT INTO lease VALUES (?1, NULL, ?2, ?3, ?4)"
+        } else {
+            "INSERT INTO lease SELECT ?1, id, name, pool_namespace, pool FROM cluster \
+             WHERE name = ?2 AND pool_namespace IS ?3 AND pool IS ?4"
+        };
+        let (namespace, pool) = holder.pool.as_ref().map(|key| (&key.namespace, &key.name)).unzip();
+        let values = params![id, holder.cluster, namespace, pool];
+        let written = conn.prepare_cached(sql)?.execute(values)?;
         if written == 0 {
             let what = format!("customization lease for `{}`, which is not there", holder.cluster);
             return Err(Refusal::conflict(what));

@@ -104,7 +104,8 @@ CREATE TABLE cluster (
   protected INTEGER NOT NULL,
   preserve INTEGER NOT NULL,
   held INTEGER NOT NULL,
-  deleting INTEGER
+  deleting INTEGER,
+  interrupted INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;

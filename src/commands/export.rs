@@ -1,0 +1,140 @@
+//! `export`: the whole state as one List, for `import` and for reading.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::model::job::{Job, Verb as JobVerb};
+use crate::model::kind::Kind;
+use crate::model::object::{Object, wired};
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Time;
+use crate::output::{self, Format};
+use crate::store::{Filter, Store};
+
+use super::{Context, Verb};
+
+/// Kinds in the order in which they refer to each other.
+pub const ORDER: [Kind; 9] = [
+    Kind::Settings,
+    Kind::Namespace,
+    Kind::RoleBinding,
+    Kind::ClusterImageSet,
+    Kind::Secret,
+    Kind::Customization,
+    Kind::ClusterPool,
+    Kind::ClusterDeployment,
+    Kind::ClusterClaim,
+];
+
+#[derive(Args)]
+pub struct Export {
+    /// File to write, for its owner alone; stdout without one
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// With the values of secrets; needs a file
+    #[arg(long, requires = "file")]
+    include_secrets: bool,
+}
+
+impl Verb for Export {
+    const NAME: &'static str = "export";
+    const ABOUT: &'static str = "Write the whole state as one List, for import";
+    const EXAMPLE: &'static str = "poolctl export > state.yaml";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        store.begin_read()?;
+        let mut items = documents(&store, context.world.now())?;
+        if self.include_secrets {
+            with_values(&store, &mut items)?;
+        }
+        store.rollback();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        let format = match &context.globals.output {
+            Format::Table | Format::Wide | Format::Name => &Format::Yaml,
+            whole => whole,
+        };
+        let text = output::document_text(format, &list)?;
+        match self.file {
+            Some(path) if path.as_os_str() != "-" => {
+                write(&path, &text)?;
+                let what = format!("{} objects exported to {}", items.len(), path.display());
+                context.hint(&what);
+                Ok(())
+            }
+            _ if self.include_secrets => Err(Refusal::usage("secrets are written to a file only")
+                .next("poolctl export state.yaml --include-secrets")
+                .into()),
+            _ => context.print(&text),
+        }
+    }
+}
+
+/// Every object, job and event, as it is to be found elsewhere: what a job was doing is
+/// interrupted by the move.
+pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
+    let mut jobs = store.jobs(None, false)?;
+    let mut found = Vec::new();
+    for kind in ORDER {
+        for mut object in store.objects(kind, &Filter { whole: true, ..Filter::default() })? {
+            break_off(&mut object, &jobs);
+            found.push(object.to_wire());
+        }
+    }
+    for job in &mut jobs {
+        job.interrupt(now);
+        found.push(wired(Kind::Job, &job.to_wire()));
+    }
+    let events = store.events(None, usize::MAX)?;
+    found.extend(events.iter().rev().map(|one| wired(Kind::Event, &one.to_wire())));
+    Ok(found)
+}
+
+/// A cluster whose installation a live job was doing.
+pub fn break_off(object: &mut Object, jobs: &[Job]) {
+    let Object::Cluster(cluster) = object else { return };
+    let installs = |job: &Job| {
+        job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name
+    };
+    if jobs.iter().any(installs) {
+        cluster.interrupted = true;
+    }
+}
+
+fn with_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
+    let mut secrets = store.objects(Kind::Secret, &Filter::default())?.into_iter();
+    for item in items.iter_mut().filter(|item| item["kind"] == "Secret") {
+        let Some(Object::Secret(secret)) = secrets.next() else { continue };
+        let mut data = Map::new();
+        for key in secret.values.keys() {
+            if let Some(value) = store.secret_value(&secret.metadata.key(), key)? {
+                data.insert(key.clone(), STANDARD.encode(value.reveal()).into());
+            }
+        }
+        item["data"] = data.into();
+    }
+    Ok(())
+}
+
+/// Whole or not at all, mode 0600.
+fn write(path: &Path, text: &str) -> Result<(), Refusal> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let written =
+        tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|error| error.error)?;
+            Ok(())
+        });
+    written.map_err(|error| {
+        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
+        let exit = if denied { Exit::Denied } else { Exit::Failed };
+        Refusal::new(exit, format!("`{}` cannot be written", path.display()))
+            .because(error.to_string())
+    })
+}

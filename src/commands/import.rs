@@ -1,0 +1,254 @@
+//! `import`: a whole state into an empty one, its links made whole.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::model::customization::Holder;
+use crate::model::documents::Stored;
+use crate::model::job::Job;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+use crate::reconcile::Door;
+use crate::store::{Filter, Store};
+use crate::{plan, rules};
+
+use super::export::{ORDER, break_off};
+use super::manifest::{self, Manifests, Reading};
+use super::put_secret::take_values;
+use super::{Context, Verb, apply, put};
+
+#[derive(Args)]
+pub struct Import {
+    /// What `export` wrote, or any List of kubectl or oc; - is stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Warn about unknown fields instead of refusing
+    #[arg(long)]
+    lenient: bool,
+    /// Take the Settings too: they choose what runs
+    #[arg(long)]
+    settings: bool,
+}
+
+/// What came of it.
+enum Taken {
+    Whole {
+        repairs: Vec<String>,
+    },
+    /// It was there already.
+    Before,
+}
+
+impl Verb for Import {
+    const NAME: &'static str = "import";
+    const ABOUT: &'static str = "Take a whole state, from export or kubectl, into an empty one";
+    const EXAMPLE: &'static str =
+        "poolctl export | poolctl --state \"$(mktemp -d)/state.db\" import -";
+
+    /// No pass follows: what was moved is looked at first.
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let namespace = context.namespace()?;
+        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: true };
+        let mut read = manifest::read(std::slice::from_ref(&self.file), &reading)?;
+        if !self.settings {
+            read = apply::without_settings(read);
+        }
+        if read.objects.is_empty() {
+            return Err(Refusal::invalid("there is nothing to import").into());
+        }
+        rules::one_holder_each(&read.objects)?;
+        for warning in read.warnings.iter().chain(&worth_a_word(&read)) {
+            context.warn(warning);
+        }
+        let many = read.objects.len();
+        let store = context.open()?;
+        let door = Door { store: &store, world: &context.world, pass: false };
+        let (taken, _) =
+            door.change(&Scope::Whole, &[], |state, tick| take(&store, state, read, tick))?;
+        match taken {
+            Taken::Before => context.print(&format!("{many} objects unchanged\n")),
+            Taken::Whole { repairs } => {
+                for repair in &repairs {
+                    context.warn(repair);
+                }
+                context.print(&format!("{many} objects imported\n"))?;
+                context.hint("next: poolctl plan, then poolctl reconcile");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What an operator should know before the first pass.
+fn worth_a_word(read: &Manifests) -> Vec<String> {
+    let mut words = Vec::new();
+    let empty = |one: &&Object| matches!(one, Object::Secret(one) if one.data.is_none() && one.string_data.is_none());
+    let bare = read.objects.iter().filter(empty).count();
+    if bare > 0 {
+        words.push(format!(
+            "{bare} secrets come without values; export FILE --include-secrets brings them"
+        ));
+    }
+    let foreign = |version: &str| {
+        version.len() != 16 || !version.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let stale = |one: &&Object| matches!(one, Object::Cluster(one) if one.claim.is_none() && one.version.as_deref().is_some_and(foreign));
+    let stale = read.objects.iter().filter(stale).count();
+    if stale > 0 {
+        words.push(format!(
+            "{stale} unclaimed clusters carry the version of another program: their pools will \
+             replace them, unless annotated poolctl.dev/refresh=none"
+        ));
+    }
+    words
+}
+
+/// Fills an empty state; one that has the same already is left alone.
+fn take(store: &Store, state: &mut State, read: Manifests, tick: &Tick) -> Result<Taken, Refusal> {
+    let mut known = Vec::new();
+    for kind in ORDER {
+        known.extend(store.objects(kind, &Filter { whole: true, ..Filter::default() })?);
+    }
+    if known.is_empty() {
+        return Ok(Taken::Whole { repairs: fill(state, read, tick)? });
+    }
+    let jobs = store.jobs(None, false)?;
+    let names: Vec<(&str, Key)> =
+        read.objects.iter().map(|one| (one.kind().word(), one.key())).collect();
+    let missing = names.iter().find(|(word, key)| {
+        !known.iter().any(|one| one.kind().word() == *word && one.key() == *key)
+    });
+    let missing = missing.map(|(word, key)| format!("it has no {word} `{key}`"));
+    let mut other = State::default();
+    fill(&mut other, read, tick)?;
+    let differs = known.iter_mut().find_map(|one| {
+        break_off(one, &jobs);
+        let name = format!("{} `{}`", one.kind().word(), one.key());
+        let Some(new) = other.object(one) else {
+            return Some(format!("the file has no {name}"));
+        };
+        (comparable(&new) != comparable(one)).then(|| format!("{name} is another"))
+    });
+    match missing.or(differs).or(other_value(store, &other)?) {
+        None => Ok(Taken::Before),
+        Some(why) => Err(Refusal::conflict("the state is neither empty nor equal to the file")
+            .because(why)
+            .next("poolctl --state NEW import FILE")),
+    }
+}
+
+/// A document without what an import may fill in.
+fn comparable(object: &Object) -> Value {
+    let mut document = object.to_wire();
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("uid");
+        metadata.remove("creationTimestamp");
+    }
+    let conditions = document.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+    for one in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        one.retain(|name, _| !name.starts_with("last"));
+    }
+    document
+}
+
+/// A secret of the file whose values are not those of the state.
+fn other_value(store: &Store, other: &State) -> Result<Option<String>, Refusal> {
+    for secret in other.secrets.rows() {
+        for (key, value) in &secret.values {
+            let Stored::New(value) = value else { continue };
+            if store.secret_value(&secret.metadata.key(), key)?.as_ref() != Some(value) {
+                return Ok(Some(format!("secret `{}` has another {key}", secret.metadata.key())));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Puts everything in, and returns what of its links was made whole.
+fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, Refusal> {
+    let Manifests { objects, mut jobs, events, .. } = read;
+    for mut object in objects {
+        break_off(&mut object, &jobs);
+        if state.object(&object).is_some() {
+            let (word, key) = (object.kind().word(), object.key());
+            return Err(Refusal::invalid(format!("the file has {word} `{key}` twice")));
+        }
+        insert(state, object, &jobs, tick)?;
+    }
+    for mut job in jobs.drain(..) {
+        job.interrupt(tick.now);
+        state.jobs.insert(job);
+    }
+    for event in events {
+        state.event(event);
+    }
+    let known = state.events.len();
+    plan::mend(state, tick);
+    let repairs = state.events[known..].iter();
+    Ok(repairs.map(|(one, _)| format!("{} {}: {}", one.kind, one.object, one.message)).collect())
+}
+
+fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> Result<(), Refusal> {
+    complete(&mut object, tick);
+    match object {
+        Object::Pool(one) => drop(state.pools.insert(*one)),
+        Object::Claim(one) => drop(state.insert_claim(*one)),
+        Object::Cluster(mut one) => {
+            let its = || jobs.iter().filter(|job| job.object == one.name);
+            one.ordinal = u32::try_from(its().count()).unwrap_or(u32::MAX);
+            let in_flight = one.started_at.is_some()
+                && !(one.installed() || one.stopped)
+                && one.failed_at.is_none();
+            // Whoever installed it does so no more, wherever that was.
+            one.interrupted |= in_flight && one.deleting.is_none() && its().next().is_none();
+            state.insert_cluster(*one);
+        }
+        Object::Customization(mut one) => {
+            let status = &one.status;
+            let pool = |name: &str| Key::new(&*one.metadata.namespace, name);
+            one.holder = status.cluster_deployment_ref.as_ref().map(|cluster| Holder {
+                cluster: cluster.name.clone(),
+                pool: status.cluster_pool_ref.as_ref().map(|one| pool(&one.name)),
+                preserved: status.preserved,
+            });
+            state.customizations.insert(*one);
+        }
+        Object::ImageSet(one) => drop(state.image_sets.insert(one)),
+        Object::Secret(mut one) => {
+            take_values(&mut one)?;
+            state.secrets.insert(one);
+        }
+        Object::Namespace(one) => drop(state.namespaces.insert(one)),
+        Object::RoleBinding(one) => drop(state.role_bindings.insert(one)),
+        Object::Settings(one) => drop(state.settings.insert(one)),
+    }
+    Ok(())
+}
+
+/// What a manifest written by hand leaves out.
+fn complete(object: &mut Object, tick: &Tick) {
+    let kind = object.kind();
+    match object {
+        Object::Claim(one) if one.created == Time::default() => one.created = tick.now,
+        Object::Cluster(one) if one.created == Time::default() => one.created = tick.now,
+        _ => {}
+    }
+    let facts = matches!(object, Object::Claim(_) | Object::Cluster(_));
+    // Secrets that come with a cluster have no identity of their own.
+    let Some(meta) = object.meta_mut().filter(|_| kind != Kind::Secret) else { return };
+    let known = meta.clone();
+    put::born(meta, kind, tick);
+    if !known.uid.is_empty() {
+        meta.uid = known.uid;
+    }
+    meta.generation = known.generation.max(1);
+    let created = known.creation_timestamp.or(meta.creation_timestamp);
+    meta.creation_timestamp = created.filter(|_| !facts);
+}
