@@ -6,6 +6,7 @@
 mod architecture;
 mod bad_input;
 mod claims;
+mod completions;
 mod concurrency;
 mod constraints;
 mod durability;
@@ -17,6 +18,8 @@ mod properties;
 mod readme;
 mod realworld;
 mod regressions;
+mod running;
 mod sandbox;
 mod transcripts;
 mod unusable_state;
+mod upkeep;

@@ -56,6 +56,11 @@ impl Sandbox {
         command
     }
 
+    /// Starts a command; `finish` waits for it.
+    pub fn start(&self, arguments: &[&str]) -> Child {
+        self.command(POOLCTL, arguments).spawn().unwrap()
+    }
+
     pub fn run(&self, arguments: &[&str]) -> Ran {
         finish(self.command(POOLCTL, arguments).spawn().unwrap())
     }
@@ -101,7 +106,7 @@ impl Sandbox {
     }
 }
 
-fn finish(child: Child) -> Ran {
+pub fn finish(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap_or(-1),

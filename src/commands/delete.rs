@@ -17,7 +17,9 @@ use super::{Context, Verb, target};
 #[derive(Args)]
 pub struct Delete {
     /// Kind, or KIND/NAME
+    #[arg(value_name = "KIND/NAME")]
     kind: String,
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Every object of the kind in the namespace
     #[arg(long, conflicts_with = "names")]

@@ -5,13 +5,11 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::claim::ClusterRunning;
 use crate::model::condition::Condition;
 use crate::model::object::Object;
 use crate::output::{self, clean};
 
-use super::events;
-use super::{Context, Verb, target};
+use super::{Context, Verb, causes, events, target};
 
 /// Events shown.
 const RECENT: usize = 10;
@@ -19,7 +17,9 @@ const RECENT: usize = 10;
 #[derive(Args)]
 pub struct Describe {
     /// Kind, or KIND/NAME
+    #[arg(value_name = "KIND/NAME")]
     kind: String,
+    #[arg(value_name = "NAME")]
     name: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl Verb for Describe {
                 &recent.iter().map(|one| events::row(one, now)).collect::<Vec<_>>(),
             );
         }
-        let _ = writeln!(out, "\nNext: {}", next(context, &object));
+        let _ = writeln!(out, "\nNext: {}", causes::chain(context, &store, &object)?.next);
         context.print(&out)
     }
 }
@@ -113,51 +113,5 @@ fn plain(value: &Value) -> String {
             map.iter().map(pair).collect::<Vec<_>>().join(", ")
         }
         other => other.to_string(),
-    }
-}
-
-/// The command that helps from here.
-fn next(context: &Context, object: &Object) -> String {
-    let key = object.key();
-    let own = key.namespace == key.name;
-    let at = if own { String::new() } else { context.in_namespace(&key.namespace) };
-    let name = &key.name;
-    match object {
-        Object::Pool(one) => {
-            let lacks =
-                one.condition("MissingDependencies").is_some_and(|one| one.status == "True");
-            let inventory =
-                one.condition("InventoryValid").is_some_and(|one| one.status == "False");
-            if one.metadata.deletion_timestamp.is_some() {
-                let none = one.spec.max_concurrent == Some(0);
-                let change = "{\"spec\": {\"maxConcurrent\": 1}}";
-                if none {
-                    format!("poolctl patch pool {name} -p '{change}'{at}   (0 lets nothing go)")
-                } else {
-                    format!("poolctl get claim,cluster{at}")
-                }
-            } else if lacks {
-                "apply what MissingDependencies names, then poolctl reconcile".into()
-            } else if inventory {
-                format!("poolctl get customization{at}")
-            } else if one.status.broken > 0 {
-                format!("poolctl get cluster{at}")
-            } else if one.status.ready > 0 {
-                format!("poolctl claim {name}{at}")
-            } else {
-                "poolctl reconcile --wait".into()
-            }
-        }
-        Object::Claim(one) if one.deleting.is_some() => "poolctl reconcile --wait".into(),
-        Object::Claim(one) if one.running == ClusterRunning::Deleted => {
-            format!("poolctl release {name}{at}")
-        }
-        Object::Claim(one) if one.cluster.is_some() => format!("poolctl kubeconfig {name}{at}"),
-        Object::Claim(one) => format!("poolctl describe pool {}{at}", one.pool),
-        Object::Cluster(one) if one.deleting.is_some() => format!("poolctl job show {name}"),
-        Object::Cluster(one) if one.installed() => format!("poolctl credentials {name}{at}"),
-        Object::Cluster(_) => format!("poolctl job show {name}"),
-        Object::Customization(_) => format!("poolctl get pool{at}"),
-        other => format!("poolctl get {} {name} -o yaml{at}", other.kind().word()),
     }
 }

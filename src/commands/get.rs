@@ -22,6 +22,7 @@ pub struct Get {
     #[arg(value_name = "KIND[,KIND]")]
     kinds: String,
     /// Names; all without any
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Only with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
     #[arg(short = 'l', long, value_name = "SELECTOR")]

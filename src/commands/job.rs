@@ -51,6 +51,7 @@ pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()>
 #[derive(Args)]
 pub struct Show {
     /// Job id, or a cluster for its jobs
+    #[arg(value_name = "JOB|CLUSTER")]
     name: String,
 }
 

@@ -1,15 +1,21 @@
 //! Hears: one file per noun or verb, its arguments and the edit it makes. Decides nothing.
 
 mod apply;
+mod backup;
+mod causes;
 mod claim;
+mod complete;
+mod completion;
 mod context;
 mod credentials;
 mod delete;
 mod describe;
 mod diff;
+mod doctor;
 mod edit;
 mod editor;
 mod events;
+mod explain;
 mod export;
 mod extend;
 mod extract;
@@ -42,6 +48,7 @@ mod version;
 mod wait;
 mod waiting;
 mod watch;
+mod why;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -73,6 +80,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     };
     match start(&matches) {
         Ok(()) => 0,
+        // A shell that completes is not to be disturbed.
+        Err(_) if matches.subcommand_name() == Some(complete::Complete::NAME) => 1,
         Err(error) => fail(&error, matches.get_one::<String>("namespace")),
     }
 }

@@ -27,7 +27,9 @@ enum Type {
 #[derive(Args)]
 pub struct Patch {
     /// Kind, or KIND/NAME
+    #[arg(value_name = "KIND/NAME")]
     kind: String,
+    #[arg(value_name = "NAME")]
     name: Option<String>,
     #[arg(long = "type", value_enum, default_value = "merge")]
     how: Type,

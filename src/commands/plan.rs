@@ -12,7 +12,7 @@ use super::{Context, Quit, Verb};
 #[derive(Args)]
 pub struct Plan {
     /// Only this pool
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "POOL")]
     pool: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use super::{Context, Verb};
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
 pub struct Scale {
+    #[arg(value_name = "POOL")]
     name: String,
     /// Unclaimed clusters to keep
     #[arg(long, group = "what", allow_negative_numbers = true)]

@@ -46,16 +46,16 @@ pub struct Create {
     #[arg(long, required_unless_present = "fake")]
     base_domain: Option<String>,
     /// ClusterImageSet to install from
-    #[arg(long, required_unless_present = "fake")]
+    #[arg(long, required_unless_present = "fake", value_name = "IMAGESET")]
     image_set: Option<String>,
     /// openstack, vsphere, baremetal, none, ...
-    #[arg(long, default_value = "none")]
+    #[arg(long, default_value = "none", value_name = "PLATFORM")]
     platform: String,
     /// File whose content becomes the template of every install-config
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
     /// Customization of the inventory; once for each
-    #[arg(long = "customization", value_name = "NAME")]
+    #[arg(long = "customization", value_name = "CUSTOMIZATION")]
     customizations: Vec<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Reconcile {
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
     wait: Option<Span>,
     /// Only this pool
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "POOL")]
     pool: Option<String>,
     /// Print what a pass would change, and change nothing
     #[arg(long, conflicts_with = "wait")]

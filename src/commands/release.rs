@@ -8,7 +8,7 @@ use super::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "CLAIM")]
     claims: Vec<String>,
 }
 

@@ -15,9 +15,10 @@ use super::{Context, Verb};
 
 #[derive(Args)]
 pub struct Render {
+    #[arg(value_name = "POOL")]
     name: String,
     /// With the patches of this customization
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "CUSTOMIZATION")]
     customization: Option<String>,
 }
 

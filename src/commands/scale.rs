@@ -10,7 +10,9 @@ use super::{Context, Verb, pool, target};
 #[derive(Args)]
 pub struct Scale {
     /// pool, or pool/NAME
+    #[arg(value_name = "KIND/NAME")]
     kind: String,
+    #[arg(value_name = "NAME")]
     name: Option<String>,
     /// The new size
     #[arg(long, allow_negative_numbers = true)]

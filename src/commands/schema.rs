@@ -121,7 +121,7 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
 }
 
 /// An optional field's schema is "this or null"; null was taken out before.
-fn not_null(schema: &Value) -> &Value {
+pub fn not_null(schema: &Value) -> &Value {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     let real = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
     real.unwrap_or(schema)
@@ -135,7 +135,7 @@ fn accepts_all(schema: &Value) -> bool {
         })
 }
 
-fn types(schema: &Value) -> Vec<&str> {
+pub fn types(schema: &Value) -> Vec<&str> {
     let named = match schema.get("type") {
         Some(Value::String(one)) => vec![one.as_str()],
         Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
@@ -204,7 +204,7 @@ fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
     Some(format!("`{text}` is none of {}{}", words.join(", "), hint.unwrap_or_default()))
 }
 
-fn choices(schema: &Value) -> Vec<&str> {
+pub fn choices(schema: &Value) -> Vec<&str> {
     let single = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     let several = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     single.chain(several.filter_map(|one| one.get("const"))).filter_map(Value::as_str).collect()

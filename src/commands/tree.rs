@@ -7,9 +7,10 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, apply, claim, credentials, delete, describe, diff, editor, events, export, extend,
-    extract, get, import, job, label, patch, pause, plan, pool, pool_create, reconcile, release,
-    render, run, scale, secret, state, status, version, wait,
+    Verb, apply, backup, claim, complete, completion, credentials, delete, describe, diff, doctor,
+    editor, events, explain, export, extend, extract, get, import, job, label, patch, pause, plan,
+    pool, pool_create, reconcile, release, render, run, scale, secret, state, status, version,
+    wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -52,6 +53,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         one::<credentials::Kubeconfig>(),
         one::<credentials::Credentials>(),
         one::<status::Status>(),
+        one::<why::Why>(),
     ];
     let pool = vec![
         entry::<pool_create::Create>(),
@@ -74,6 +76,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         one::<wait::Wait>(),
         one::<extract::Extract>(),
         one::<events::Events>(),
+        one::<explain::Explain>(),
         one::<export::Export>(),
         one::<import::Import>(),
     ];
@@ -87,8 +90,12 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         ),
     ];
     let upkeep = vec![
+        one::<doctor::Doctor>(),
+        one::<backup::Backup>(),
+        one::<backup::Restore>(),
         Node::Group("secret", "Make secrets", vec![entry::<secret::Create>()]),
         Node::Group("state", "Where the state is", vec![entry::<state::Path>()]),
+        one::<completion::Completion>(),
         one::<version::Version>(),
     ];
     [
@@ -163,13 +170,17 @@ pub fn tree() -> Command {
             }
         });
     }
-    root
+    root.subcommand(command(&entry::<complete::Complete>()).hide(true))
 }
 
 /// Runs the command that a command line names.
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
     let below = matches.subcommand();
+    let hidden = entry::<complete::Complete>();
+    if name == hidden.name {
+        return (hidden.run)(matches, context);
+    }
     for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
         match (node, below) {
             (Node::Command(entry), _) if entry.name == name => {

@@ -156,5 +156,6 @@ pub struct SettingsSpec {
     /// Days that events and finished jobs are kept; 400 without it. The last 100 events of an
     /// object stay.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 400))]
     pub keep_events_days: Option<u32>,
 }

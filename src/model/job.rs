@@ -82,8 +82,11 @@ pub struct Installation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobDocument {
+    /// Its id.
     pub metadata: JobMeta,
+    /// What is done to what.
     pub spec: JobSpec,
+    /// What became of it.
     pub status: JobStatus,
 }
 

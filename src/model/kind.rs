@@ -76,6 +76,23 @@ impl Kind {
         self.words().api_version
     }
 
+    /// What it is, in a sentence.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::ClusterPool => "A pool of clusters that are kept ready to be claimed.",
+            Self::ClusterClaim => "A wish for a cluster of a pool, and then the lease of it.",
+            Self::ClusterDeployment => "A cluster, made by a pool or by hand.",
+            Self::Customization => "Patches that make one cluster at a time unlike the others.",
+            Self::ClusterImageSet => "The release that clusters are installed from.",
+            Self::Secret => "Values that are never shown.",
+            Self::Namespace => "A namespace; none needs to be declared.",
+            Self::RoleBinding => "Who may see the clusters of a namespace's pools.",
+            Self::Settings => "The settings of poolctl itself, one object named default.",
+            Self::Job => "Work of a driver on a cluster, and what came of it.",
+            Self::Event => "What happened, to what, and because of whom.",
+        }
+    }
+
     /// As commands print it: `clusterpool/lab`.
     pub fn word(self) -> &'static str {
         self.words().short
@@ -88,6 +105,13 @@ impl Kind {
     /// What a user may call it: singular, plural or short, in any letter case.
     pub fn from_word(word: &str) -> Option<Self> {
         let word = word.to_lowercase();
+        // With its group, as kubectl allows: clusterpools.hive.openshift.io
+        if let Some((word, group)) = word.split_once('.') {
+            let bare = group.trim_start_matches("v1.");
+            return Self::from_word(word).filter(|kind| {
+                kind.api_version().split_once('/').is_some_and(|(known, _)| known == bare)
+            });
+        }
         let singular = word.strip_suffix('s').unwrap_or(&word);
         Self::ALL.into_iter().find(|kind| {
             let words = kind.words();

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::cluster::{Driver, FAKE};
 use super::condition::Condition;
-use super::meta::{Key, LocalRef, Meta, is_zero};
+use super::meta::{Key, LocalRef, Meta, is_true, is_zero};
 use super::platform::Platform;
 use super::time::Span;
 
@@ -188,6 +189,12 @@ impl ClusterPool {
 
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
+    }
+
+    /// Who will make its clusters.
+    pub fn driver(&self) -> Driver {
+        let fake = self.spec.annotations.get(FAKE).is_some_and(|value| is_true(value));
+        if fake { Driver::Fake } else { Driver::Missing }
     }
 
     /// The Secret with the credentials of its platform, if the platform names one.

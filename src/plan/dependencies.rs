@@ -1,7 +1,7 @@
 //! What a pool refers to by name must be there before it can make a cluster.
 
-use crate::model::cluster::FAKE;
-use crate::model::meta::{Key, is_true};
+use crate::model::cluster::{Driver, FAKE};
+use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
@@ -47,7 +47,7 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
     if let Err(why) = recipe(state, pool) {
         found.push(format!("install config template secret: {why}"));
     }
-    if !spec.annotations.get(FAKE).is_some_and(|value| is_true(value)) {
+    if pool.driver() == Driver::Missing {
         found.push(format!(
             "driver: no driver of this build serves platform {}; annotate the pool's clusters \
              (spec.annotations) with {FAKE}: \"true\" for simulated ones",

@@ -21,6 +21,7 @@ use std::rc::Rc;
 pub use create::recipe;
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
+pub use life::retry_at;
 pub use reports::absorb;
 pub use version::pool_version;
 pub use whole::mend;

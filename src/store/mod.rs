@@ -1,7 +1,9 @@
 //! Keeps: the only SQL. Opens and makes the state file, loads a scope, writes a difference.
 //! Knows no rules.
 
+mod backup;
 pub mod copies;
+mod doctor;
 mod documents;
 mod load;
 mod lock;
@@ -12,6 +14,8 @@ mod references;
 mod rows;
 mod write;
 
+pub use backup::{before_restore, read_backup, set_aside};
+pub use doctor::job_folders;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;

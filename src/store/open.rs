@@ -106,13 +106,14 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-enum Header {
+/// What the first bytes of a file say.
+pub enum Header {
     Absent,
     Ours,
 }
 
 /// Reads the first bytes before SQLite touches the file.
-fn check_header(path: &Path) -> Result<Header, Refusal> {
+pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     let refuse = |what: &str| {
         Err(Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
             .because("it was left as it is")

@@ -1,0 +1,117 @@
+//! `backup` and `restore`: a copy of the whole state, and back.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::model::kind::Kind;
+use crate::model::refusal::{Exit, Refusal};
+use crate::store::{
+    Lock, Store, before_restore, job_folders, read_backup, set_aside, try_pass_lock,
+};
+
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct Backup {
+    /// File to write; an older backup is replaced
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Verb for Backup {
+    const NAME: &'static str = "backup";
+    const ABOUT: &'static str = "Copy the whole state, secrets too, while others go on";
+    const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        store.backup(&self.file)?;
+        context.print(&format!("state backed up to {}\n", self.file.display()))
+    }
+}
+
+#[derive(Args)]
+pub struct Restore {
+    /// What `backup` wrote
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Verb for Restore {
+    const NAME: &'static str = "restore";
+    const ABOUT: &'static str = "Put a backup in place of the state";
+    const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let copied = read_backup(&self.file)?;
+        let path = context.path()?;
+        let command = format!("poolctl restore {}", self.file.display());
+        let (mut store, clusters) = match Store::open(&path) {
+            Ok(store) => {
+                let clusters = store.names(Kind::ClusterDeployment)?;
+                let many = clusters.len();
+                let loss = format!("the state with {many} clusters would be replaced");
+                context.confirm(&loss, &command)?;
+                (store, clusters)
+            }
+            Err(refusal) if refusal.exit == Exit::NotFound => {
+                (Store::open_or_create(&path)?, Vec::new())
+            }
+            Err(refusal) if refusal.exit == Exit::State => {
+                context.confirm(&format!("{}; it would be replaced", refusal.what), &command)?;
+                context.warn(&format!("what was there is kept as {}", set_aside(&path)?.display()));
+                (Store::open_or_create(&path)?, Vec::new())
+            }
+            Err(refusal) => bail!(refusal),
+        };
+        let Some(_pass) = try_pass_lock(store.path())? else {
+            bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
+        };
+        let _lock = Lock::to_write(store.path())?;
+        refuse_live_jobs(&store)?;
+        if !clusters.is_empty() || !store.names(Kind::ClusterPool)?.is_empty() {
+            let kept = before_restore(store.path());
+            store.backup(&kept)?;
+            context.hint(&format!("what was there is kept as {}", kept.display()));
+        }
+        store.replace(&copied)?;
+        let (known, jobs) = copied.knows()?;
+        for gone in clusters.iter().filter(|key| !known.contains(&key.name)) {
+            let name = &gone.name;
+            context.warn(&format!(
+                "the backup does not know cluster `{name}`: what it has made is left running"
+            ));
+        }
+        report_jobs(context, store.path(), &jobs);
+        context.print(&format!("state restored from {}\n", self.file.display()))?;
+        context.hint("next: poolctl doctor, then poolctl plan");
+        Ok(())
+    }
+}
+
+fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
+    let live = store.jobs(None, true)?;
+    let Some(job) = live.first() else { return Ok(()) };
+    let what = format!(
+        "{} jobs are running, {} of cluster `{}` among them",
+        live.len(),
+        job.verb.name(),
+        job.object
+    );
+    Err(Refusal::conflict(what)
+        .because("what they do would be forgotten")
+        .next("poolctl reconcile --wait"))
+}
+
+/// What the folders of jobs know and the restored state does not.
+fn report_jobs(context: &Context, state: &Path, known: &[String]) {
+    for folder in job_folders(state) {
+        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !known.contains(&id) {
+            let place = folder.display();
+            context.warn(&format!("job `{id}` was done after the backup; its folder is {place}"));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! `completion`: the script that makes a shell complete poolctl's command lines.
+
+use clap::{Args, ValueEnum};
+
+use super::{Context, Verb};
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Args)]
+pub struct Completion {
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+impl Verb for Completion {
+    const NAME: &'static str = "completion";
+    const ABOUT: &'static str = "Print the script that completes names in bash, zsh or fish";
+    const EXAMPLE: &'static str = "poolctl completion bash > \"$HOME/poolctl.bash\"";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        context.print(match self.shell {
+            Shell::Bash => include_str!("../../completions/poolctl.bash"),
+            Shell::Zsh => include_str!("../../completions/_poolctl"),
+            Shell::Fish => include_str!("../../completions/poolctl.fish"),
+        })
+    }
+}

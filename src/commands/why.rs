@@ -1,0 +1,65 @@
+//! `why`: the chain of causes behind what is, in plain words, and the command that helps.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::output::{self, clean};
+
+use super::{Context, Verb, causes, target};
+
+#[derive(Args)]
+pub struct Why {
+    /// Kind, or KIND/NAME
+    #[arg(value_name = "KIND/NAME")]
+    kind: String,
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Verb for Why {
+    const NAME: &'static str = "why";
+    const ABOUT: &'static str = "Say why something is as it is, and what helps";
+    const EXAMPLE: &'static str = "poolctl why claim/ci-17";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        let store = context.look()?;
+        let object = context.find(&store, kind, &name)?;
+        let Chain { causes, next } = causes::chain(context, &store, &object)?;
+        let format = &context.globals.output;
+        if format.whole() {
+            let document = json!({"causes": causes, "next": next});
+            return context.print(&output::document_text(format, &document)?);
+        }
+        let indent = |(depth, cause): (usize, &String)| {
+            format!("{}{}", "  ".repeat(depth.min(4)), clean(cause))
+        };
+        let mut lines: Vec<String> = causes.iter().enumerate().map(indent).collect();
+        lines.push(format!("Next: {next}"));
+        context.print(&output::joined(&lines))
+    }
+}
+
+/// Causes, each the reason of the one before it, and what to type.
+pub struct Chain {
+    causes: Vec<String>,
+    pub next: String,
+}
+
+impl Chain {
+    pub fn of(cause: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { causes: vec![cause.into()], next: next.into() }
+    }
+
+    /// With one more cause at its end.
+    pub fn after(mut self, last: String) -> Self {
+        self.causes.push(last);
+        self
+    }
+
+    /// The same behind a first cause.
+    pub fn behind(mut self, first: String) -> Self {
+        self.causes.insert(0, first);
+        self
+    }
+}

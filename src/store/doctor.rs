@@ -1,0 +1,162 @@
+//! Looks for what should not be in and beside the state file, and puts right what it can.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::model::refusal::Refusal;
+
+use super::copies;
+use super::open::Store;
+
+/// A file being made is no orphan yet.
+const YOUNG: Duration = Duration::from_secs(3600);
+/// A log that was not folded in for long.
+const LARGE_LOG: u64 = 16 << 20;
+/// File systems over the network: NFS, SMB, CIFS, AFS.
+const NETWORK: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f];
+
+impl Store {
+    /// What SQLite finds wrong with tables, indexes and references.
+    pub fn constraints(&self) -> Result<Vec<String>, Refusal> {
+        let mut found: Vec<String> = Vec::new();
+        let mut check = self.conn.prepare("PRAGMA integrity_check(20)")?;
+        let mut rows = check.query([])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            found.extend(Some(text).filter(|text| text != "ok"));
+        }
+        let mut check = self.conn.prepare("PRAGMA foreign_key_check")?;
+        let mut rows = check.query([])?;
+        while let Some(row) = rows.next()? {
+            let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+            found.push(format!("a row of {table} points to a row of {parent} that is not there"));
+        }
+        for table in ["cluster", "claim"] {
+            let sql =
+                format!("SELECT name FROM {table} WHERE id NOT IN (SELECT id FROM {table}_body)");
+            let mut check = self.conn.prepare(&sql)?;
+            let mut rows = check.query([])?;
+            while let Some(row) = rows.next()? {
+                found.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The log beside the file: its mode, its size, and whether it can work there.
+    pub fn journal(&self) -> Result<Vec<String>, Refusal> {
+        let mut found = Vec::new();
+        let mode: String = self.conn.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        if mode != "wal" {
+            found.push(format!("the journal mode is {mode}, not wal"));
+        }
+        let log = self.path().with_file_name(format!("{}-wal", name(self.path())));
+        let size = fs::metadata(log).map_or(0, |log| log.len());
+        if size > LARGE_LOG {
+            found.push(format!("the log has {size} bytes that are not folded in"));
+        }
+        let place = rustix::fs::statfs(self.path()).map(|found| found.f_type.unsigned_abs());
+        if place.is_ok_and(|kind| NETWORK.contains(&kind)) {
+            found.push("the state is on a network file system, where locks do not hold".into());
+        }
+        Ok(found)
+    }
+
+    pub fn fix_journal(&self) -> Result<(), Refusal> {
+        self.conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        Ok(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+
+    /// Files that others could read or write, or that are another's.
+    pub fn open_to_others(&self) -> Vec<(PathBuf, String)> {
+        let owner = fs::metadata(self.path()).map(|found| found.uid()).unwrap_or_default();
+        let wrong = |path: PathBuf| {
+            let found = fs::symlink_metadata(&path).ok()?;
+            let mode = found.mode() & 0o777;
+            if mode & 0o077 != 0 {
+                return Some((path, format!("has mode {mode:o}")));
+            }
+            let other = found.uid() != owner;
+            other.then(|| (path, format!("belongs to user {}, not {owner}", found.uid())))
+        };
+        self.files().into_iter().filter_map(wrong).collect()
+    }
+
+    /// Whether all of them are ours alone now.
+    pub fn close_to_others(&self, wrong: &[(PathBuf, String)]) -> bool {
+        for (path, _) in wrong {
+            let mode = if path.is_dir() { 0o700 } else { 0o600 };
+            // What cannot be changed is found again below.
+            drop(fs::set_permissions(path, Permissions::from_mode(mode)));
+            copies::belongs_with(self.path(), &[path]);
+        }
+        self.open_to_others().is_empty()
+    }
+
+    /// The state, what lies beside it, and everything below `clusters/` and `jobs/`.
+    fn files(&self) -> Vec<PathBuf> {
+        let beside = |end: &str| self.path().with_file_name(format!("{}{end}", name(self.path())));
+        let mut found: Vec<PathBuf> =
+            ["", "-wal", "-shm", ".lock", ".pass"].into_iter().map(beside).collect();
+        found.retain(|path| path.exists());
+        let mut folders: Vec<PathBuf> =
+            ["clusters", "jobs"].map(|name| self.path().with_file_name(name)).into();
+        while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() { folders.push(path) } else { found.push(path) }
+            }
+            found.push(folder);
+        }
+        found
+    }
+
+    /// Copies of clusters and jobs that the state does not know, and files that were being made.
+    pub fn orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
+        let names = self.names(crate::model::kind::Kind::ClusterDeployment)?;
+        let jobs: Vec<String> =
+            self.jobs(None, false)?.iter().map(|job| job.id.to_string()).collect();
+        let mut found = Vec::new();
+        for one in copies::clusters(self.path()) {
+            if !names.iter().any(|key| key.name == one) {
+                found.push(copies::cluster_folder(self.path(), &one));
+            }
+        }
+        found.extend(
+            job_folders(self.path()).into_iter().filter(|path| !jobs.contains(&name(path))),
+        );
+        let folder = self.path().parent().unwrap_or(Path::new("."));
+        let prefix = format!(".{}.", name(self.path()));
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let made = entry.metadata().and_then(|found| found.modified());
+            let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
+            if entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes orphans; returns those that stay.
+    pub fn remove_orphans(&self, orphans: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
+        for path in orphans {
+            let removed =
+                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            // What stays is found again below.
+            drop(removed);
+        }
+        self.orphans()
+    }
+}
+
+/// What lies in `jobs/` beside a state.
+pub fn job_folders(state: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(state.with_file_name("jobs")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

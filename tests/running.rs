@@ -1,0 +1,158 @@
+//! `run` and waiting: a cluster is given back whatever happens, with the exit codes as said.
+
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::sandbox::{Sandbox, finish};
+
+/// Clusters take no time to speak of, on the real clock.
+fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "");
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0"]);
+    let quick = "{\"spec\": {\"annotations\": {\"poolctl.dev/fake-install-duration\": \"300ms\", \
+                 \"poolctl.dev/fake-deprovision-duration\": \"100ms\"}}}";
+    sandbox.ok(&["patch", "pool", "lab", "-p", quick]);
+    sandbox.ok(&["pool", "scale", "lab", "--size", "1", "--running-count", "1"]);
+    sandbox.ok(&["reconcile", "--wait=30s", "-q"]);
+    sandbox
+}
+
+fn claims(sandbox: &Sandbox) -> String {
+    sandbox.ok(&["get", "claim", "--no-headers", "-q"])
+}
+
+fn pause(millis: u64) {
+    #[expect(clippy::disallowed_methods, reason = "a real program is waited for")]
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+/// Waits, a bounded time, until something is so.
+fn until(what: &str, so: impl Fn() -> bool) {
+    for _ in 0..1500 {
+        if so() {
+            return;
+        }
+        pause(20);
+    }
+    panic!("never: {what}");
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn run_gives_the_cluster_to_a_command_and_takes_it_back() {
+    let sandbox = sandbox();
+    let script = "test -r \"$KUBECONFIG\" && poolctl get claim $POOLCTL_CLAIM -o name && echo $POOLCTL_CLUSTER; umask";
+    let ran = sandbox.run(&["run", "lab", "--lifetime", "1h", "--", "sh", "-c", script]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(lines[0].starts_with("claim/lab-") && lines[1].starts_with("lab-"), "{}", ran.out);
+    assert_ne!(lines[2], "0077", "the command has our umask, not its caller's");
+    assert!(claims(&sandbox).lines().all(|line| line.contains("Releasing")));
+}
+
+#[test]
+fn run_exits_as_its_command_does() {
+    let sandbox = sandbox();
+    sandbox.ok(&["pool", "scale", "lab", "--size", "4", "--running-count", "4"]);
+    for (command, code) in [
+        (&["sh", "-c", "exit 7"][..], 7),
+        (&["sh", "-c", "kill -9 $$"], 137),
+        (&["/nowhere/no-such-program"], 127),
+        (&["/etc/passwd"], 126),
+    ] {
+        let ran = sandbox.run(&[&["run", "lab", "--lifetime", "1h", "--"], command].concat());
+        assert_eq!(ran.code, code, "{command:?}: {}", ran.err);
+    }
+    assert!(claims(&sandbox).lines().all(|line| line.contains("Releasing")));
+    // What is poolctl's own failure is 125.
+    for arguments in [&["run", "nolab", "--", "true"][..], &["-n", "x", "run", "lab", "--", "true"]]
+    {
+        assert_eq!(sandbox.run(arguments).code, 125, "{arguments:?}");
+    }
+    let ran = sandbox.run(&["run", "lab", "--wait", "0s", "--", "true"]);
+    assert!([0, 125].contains(&ran.code), "{}", ran.err);
+}
+
+#[test]
+fn a_signal_ends_the_command_and_the_claim() {
+    let sandbox = sandbox();
+    sandbox.ok(&["pool", "scale", "lab", "--size", "2", "--running-count", "2"]);
+    for (kind, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let child = sandbox.start(&["run", "lab", "--lifetime", "1h", "--", "sleep", "60"]);
+        until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
+        pause(200);
+        signal(&child, kind);
+        let ran = finish(child);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert!(
+            claims(&sandbox).lines().all(|line| line.contains("Releasing")),
+            "{}",
+            claims(&sandbox)
+        );
+        until("it is gone", || {
+            sandbox.ok(&["reconcile", "--wait=30s", "-q"]);
+            claims(&sandbox).is_empty()
+        });
+    }
+}
+
+#[test]
+fn a_killed_run_ends_with_its_lifetime() {
+    let sandbox = sandbox();
+    let child = sandbox.start(&["run", "lab", "--lifetime", "2s", "--", "sleep", "1"]);
+    until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
+    signal(&child, Signal::KILL);
+    finish(child);
+    assert!(claims(&sandbox).contains("Running"), "{}", claims(&sandbox));
+    until("the lifetime is over", || {
+        sandbox.ok(&["reconcile"]);
+        !claims(&sandbox).contains("Running")
+    });
+}
+
+#[test]
+fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--fake-install-duration", "2h"]);
+    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(ran.err.contains("the claim was released"), "{}", ran.err);
+    assert!(claims(&sandbox).is_empty());
+    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m", "--keep"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(claims(&sandbox).contains("Pending (#1)"));
+    // The wait is over as soon as there is one.
+    let out = sandbox.ok(&["claim", "lab", "other", "--wait=5h"]);
+    assert!(out.contains("bound to cluster/lab-") && out.contains("waited 2h"), "{out}");
+}
+
+#[test]
+fn an_interrupted_wait_ends_like_its_deadline() {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "");
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--fake-install-duration", "1h"]);
+    for (keep, kind, code) in
+        [(false, Signal::INT, 130), (false, Signal::TERM, 143), (true, Signal::TERM, 143)]
+    {
+        let mut arguments = vec!["claim", "lab", "ci", "--wait"];
+        arguments.extend(keep.then_some("--keep"));
+        let child = sandbox.start(&arguments);
+        until("it waits", || claims(&sandbox).contains("Pending"));
+        pause(300);
+        signal(&child, kind);
+        let ran = finish(child);
+        assert_eq!(ran.code, code, "{}", ran.err);
+        assert_eq!(claims(&sandbox).is_empty(), !keep, "{}", claims(&sandbox));
+    }
+    let child =
+        sandbox.start(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=60s"]);
+    pause(500);
+    signal(&child, Signal::INT);
+    assert_eq!(finish(child).code, 130);
+}

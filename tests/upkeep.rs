@@ -1,0 +1,195 @@
+//! backup, restore and doctor: copies that are whole, and what is wrong beside the state.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::sandbox::{Sandbox, customization, jsonpath};
+
+#[test]
+fn a_backup_can_be_put_back() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 2);
+    let file = sandbox.path().join("backup.db");
+    let name = file.display().to_string();
+    sandbox.ok(&["backup", &name]);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let before = sandbox.ok(&["export"]);
+    sandbox.ok(&["claim", "lab", "later"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let made = sandbox.ok(&["get", "cluster", "-o", "name"]);
+    // Nobody is asked without a terminal.
+    let ran = sandbox.run(&["restore", &name]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains(&format!("poolctl restore {name} -y")), "{}", ran.err);
+    let ran = sandbox.run(&["restore", &name, "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(sandbox.ok(&["export"]), before);
+    // What the backup does not know is said, and what was there is kept.
+    let gone =
+        made.lines().find(|one| !before.contains(one.trim_start_matches("cluster/"))).unwrap();
+    assert!(ran.err.contains(gone.trim_start_matches("cluster/")), "{}", ran.err);
+    let kept = format!("{}.before-restore", sandbox.state().display());
+    assert!(sandbox.ok(&["--state", &kept, "get", "claim"]).contains("later"));
+    // Into a place where there was none.
+    let new = sandbox.path().join("new/state.db").display().to_string();
+    sandbox.ok(&["--state", &new, "restore", &name]);
+    assert_eq!(sandbox.ok(&["--state", &new, "export"]), before);
+}
+
+#[test]
+fn restore_waits_for_no_job_and_reports_those_it_forgets() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let name = sandbox.path().join("backup.db").display().to_string();
+    sandbox.ok(&["backup", &name]);
+    sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
+    let ran = sandbox.run(&["restore", &name, "-y"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("1 jobs are running, provision of cluster"), "{}", ran.err);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    // A folder that some job left.
+    std::fs::create_dir_all(sandbox.path().join("jobs/0123-left")).unwrap();
+    let ran = sandbox.run(&["restore", &name, "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("job `0123-left` was done after the backup"), "{}", ran.err);
+}
+
+#[test]
+fn what_is_no_backup_is_not_put_back_and_nothing_else_is_overwritten() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let before = sandbox.ok(&["export"]);
+    let text = sandbox.file("notes.txt", "mine");
+    for (arguments, code) in [
+        (["restore", &text], 8),
+        (["restore", "/nowhere"], 3),
+        (["backup", &text], 4),
+        (["backup", &sandbox.state().display().to_string()], 4),
+        (["backup", "/nowhere/b.db"], 1),
+    ] {
+        let ran = sandbox.run(&[&arguments[..], &["-y"]].concat());
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+    }
+    assert_eq!(std::fs::read_to_string(&text).unwrap(), "mine");
+    assert_eq!(sandbox.ok(&["export"]), before);
+    // One that was cut short.
+    let name = sandbox.path().join("backup.db");
+    sandbox.ok(&["backup", &name.display().to_string()]);
+    let bytes = std::fs::read(&name).unwrap();
+    std::fs::write(&name, &bytes[..bytes.len() / 2]).unwrap();
+    let ran = sandbox.run(&["restore", &name.display().to_string(), "-y"]);
+    assert_eq!(ran.code, 8, "{}", ran.err);
+    // A corrupt state makes room, and stays.
+    sandbox.ok(&["backup", &format!("{}2", name.display())]);
+    std::fs::write(sandbox.state(), "rubbish that is longer than a header of SQLite ".repeat(9))
+        .unwrap();
+    let ran = sandbox.run(&["restore", &format!("{}2", name.display()), "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(sandbox.ok(&["export"]), before);
+    assert!(
+        std::fs::read_to_string(format!("{}.before-restore", sandbox.state().display()))
+            .unwrap()
+            .contains("rubbish")
+    );
+}
+
+#[test]
+fn a_backup_is_consistent_while_others_write() {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_SEED", "");
+    sandbox.ready_pool("lab", 20);
+    let claims = |at: usize| vec!["claim".to_owned(), "lab".to_owned(), format!("c{at}")];
+    let copy = |at: usize| {
+        vec!["backup".to_owned(), sandbox.path().join(format!("b{at}.db")).display().to_string()]
+    };
+    let all: Vec<Vec<String>> = (0..20).flat_map(|at| [claims(at), copy(at)]).collect();
+    assert!(sandbox.together(&all).iter().all(|ran| ran.code == 0));
+    for at in 0..20 {
+        let name = sandbox.path().join(format!("b{at}.db")).display().to_string();
+        // Both ends of every claim are in it, or none.
+        let state = |path: &str| {
+            let text = sandbox.ok(&[
+                "--state",
+                &name,
+                "get",
+                "claim,cluster",
+                "-o",
+                &format!("jsonpath={path}"),
+            ]);
+            text.split_whitespace().count()
+        };
+        let (ends, others) = (
+            state("{.items[*].spec.namespace}"),
+            state("{.items[*].spec.clusterPoolRef.claimName}"),
+        );
+        assert_eq!(ends, others, "{name}");
+        let ran = sandbox.run(&["--state", &name, "doctor"]);
+        assert!(
+            !ran.out.contains("constraints  wrong") && !ran.out.contains("links        wrong"),
+            "{}",
+            ran.out
+        );
+    }
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_and_puts_it_right() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "foo", "one");
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["claim", "lab", "ci"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["kubeconfig", "ci"]);
+    let ran = sandbox.run(&["doctor"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let states: Vec<&str> =
+        ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(states, ["ok"; 7], "{}", ran.out);
+    // Somebody's hands were in it.
+    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
+    conn.execute_batch(
+        "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL",
+    )
+    .unwrap();
+    drop(conn);
+    let mode = |mode| {
+        std::fs::set_permissions(sandbox.state(), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    std::fs::create_dir_all(sandbox.path().join("clusters/gone")).unwrap();
+    std::fs::create_dir_all(sandbox.path().join("jobs/gone")).unwrap();
+    let ran = sandbox.run(&["doctor"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for part in [
+        "Lease taken again for cluster lab-",
+        "is assigned to it",
+        "has mode 644",
+        "clusters/gone` belongs to nothing",
+        "jobs/gone` belongs to nothing",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    let ran = sandbox.run(&["doctor", "--fix"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(!ran.out.contains("wrong") && ran.out.matches("fixed").count() >= 5, "{}", ran.out);
+    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    assert!(!jsonpath(&sandbox, "claim", "{.items[*].spec.namespace}").is_empty());
+    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
+}
+
+#[test]
+fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake"]);
+    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
+    conn.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
+    drop(conn);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
+    let ran = sandbox.run(&["doctor", "--fix"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for part in
+        ["has no document", "a row of secret points to a row of secret_object", "does cron run"]
+    {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+}
