@@ -6,7 +6,7 @@ _poolctl() {
   while IFS= read -r word; do
     # bash has cut the words at `=` already.
     COMPREPLY+=("${word#--*=}")
-  done < <(poolctl complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <(poolctl __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
   if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[/.=] ]]; then
     compopt -o nospace 2>/dev/null
   fi

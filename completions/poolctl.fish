@@ -3,7 +3,7 @@
 function __poolctl_complete
     set -l words (commandline -opc)
     set -l typed (commandline -ct)
-    set -l found (poolctl complete -- $words[2..] "$typed" 2>/dev/null)
+    set -l found (poolctl __complete -- $words[2..] "$typed" 2>/dev/null)
     if test (count $found) -gt 0
         printf '%s\n' $found
     else

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
 
+use crate::model::text::{hostile, safe_json};
+
 /// The largest text that is read.
 pub const LARGEST: usize = 1 << 20;
 
@@ -129,11 +131,16 @@ pub fn value(text: &str) -> Result<Value, Wrong> {
 
 /// A document as text.
 pub fn text(document: &Value) -> Result<String, Wrong> {
-    serde_saphyr::to_string(document).map_err(|error| Wrong {
+    let text = serde_saphyr::to_string(document).map_err(|error| Wrong {
         message: error.to_string(),
         line: 0,
         column: 0,
-    })
+    })?;
+    if text.chars().any(|letter| letter != '\n' && hostile(letter)) {
+        // Only JSON, which is YAML too, has escapes for all of them.
+        return Ok(safe_json(&format!("{document:#}\n")));
+    }
+    Ok(text)
 }
 
 impl Node {

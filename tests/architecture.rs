@@ -31,7 +31,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("drivers", &["model"]),
     ("output", &["model", "yaml"]),
     ("world", &["model"]),
-    ("yaml", &[]),
+    ("yaml", &["model"]),
 ];
 
 fn root() -> &'static Path {

@@ -64,7 +64,7 @@ fn the_scripts_are_those_of_the_repository() {
 fn words_come_from_the_state_and_nothing_is_ever_said() {
     let sandbox = sandbox();
     let words = |line: &str| {
-        let arguments = ["complete", "--"].into_iter().chain(line.split(' '));
+        let arguments = ["__complete", "--"].into_iter().chain(line.split(' '));
         let ran = sandbox.run(&arguments.collect::<Vec<_>>());
         assert_eq!(ran.err, "", "{line}");
         ran.out.split_whitespace().map(str::to_owned).collect::<Vec<_>>()

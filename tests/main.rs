@@ -10,6 +10,7 @@ mod completions;
 mod concurrency;
 mod constraints;
 mod durability;
+mod everywhere;
 mod fixture;
 mod leases;
 mod moving;

@@ -31,6 +31,16 @@ impl Sandbox {
         Self { folder, variables }
     }
 
+    /// Another one with the same state.
+    pub fn copy(&self) -> Self {
+        let copy = Self { variables: self.variables.clone(), ..Self::new() };
+        for end in ["", "-wal"] {
+            let name = format!("state.db{end}");
+            std::fs::copy(self.path().join(&name), copy.path().join(&name)).unwrap();
+        }
+        copy
+    }
+
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -19,9 +19,9 @@ pub struct Complete {
 }
 
 impl Verb for Complete {
-    const NAME: &'static str = "complete";
+    const NAME: &'static str = "__complete";
     const ABOUT: &'static str = "Words that could come next";
-    const EXAMPLE: &'static str = "poolctl complete -- claim ''";
+    const EXAMPLE: &'static str = "poolctl __complete -- claim ''";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (typed, before) =

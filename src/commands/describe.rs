@@ -55,9 +55,8 @@ impl Verb for Describe {
         if !recent.is_empty() {
             let now = context.world.now().max(store.mark()?.1.now);
             out += "\nevents:\n";
-            out += &output::render(
-                &recent.iter().map(|one| events::row(one, now)).collect::<Vec<_>>(),
-            );
+            let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
+            out += &output::render(&rows, true);
         }
         let _ = writeln!(out, "\nNext: {}", causes::chain(context, &store, &object)?.next);
         context.print(&out)

@@ -47,7 +47,7 @@ impl Verb for Events {
         }
         events.reverse();
         let last = store.last_event()?;
-        show(context, &events)?;
+        show(context, &events, true)?;
         if self.follow { follow(context, &store, of, last) } else { Ok(()) }
     }
 }
@@ -91,11 +91,10 @@ fn lines(context: &Context, events: &[Event]) -> anyhow::Result<()> {
     }
     let now = context.world.now();
     let rows: Vec<_> = events.iter().map(|one| row(one, now)).collect();
-    let table = output::render(&rows);
-    context.print(table.split_once('\n').map_or("", |(_, rows)| rows))
+    context.print(&output::render(&rows, false))
 }
 
-pub fn show(context: &Context, events: &[Event]) -> anyhow::Result<()> {
+pub fn show(context: &Context, events: &[Event], headers: bool) -> anyhow::Result<()> {
     if context.globals.output.whole() {
         let documents = events.iter().map(document).collect();
         return context.print(&output::documents(&context.globals.output, documents, false)?);
@@ -104,7 +103,8 @@ pub fn show(context: &Context, events: &[Event]) -> anyhow::Result<()> {
         context.hint("no events");
     }
     let now = context.world.now();
-    context.print(&output::render(&events.iter().map(|one| row(one, now)).collect::<Vec<_>>()))
+    let rows: Vec<_> = events.iter().map(|one| row(one, now)).collect();
+    context.print(&output::render(&rows, headers))
 }
 
 pub fn row(one: &Event, now: crate::model::time::Time) -> output::Row {
@@ -113,6 +113,6 @@ pub fn row(one: &Event, now: crate::model::time::Time) -> output::Row {
     event_row(one, now, word)
 }
 
-fn document(one: &Event) -> Value {
+pub fn document(one: &Event) -> Value {
     wired(Kind::Event, &one.to_wire())
 }

@@ -60,7 +60,7 @@ impl Verb for Get {
         let (mut documents, mut printed) = (Vec::new(), false);
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                records(context, &store, *kind, names)?;
+                self.records(context, &store, *kind, names)?;
                 continue;
             }
             let found = self.find(context, &store, *kind, names, self.ignore_not_found)?;
@@ -127,9 +127,41 @@ impl Get {
         }
         if let Some(by) = &self.sort_by {
             let view = view(context, store, kind, &found)?;
-            sort::by(&mut found, by, &view)?;
+            sort::by(&mut found, by, |one| output::row(one, &view), Object::to_wire)?;
         }
         Ok(found)
+    }
+
+    /// Jobs and events: what happened, not what is. Names are those of the objects.
+    fn records(
+        &self,
+        context: &Context,
+        store: &Store,
+        kind: Kind,
+        names: &[String],
+    ) -> anyhow::Result<()> {
+        if self.selector.is_some() || self.show_labels {
+            return Err(Refusal::usage(format!("a {} has no labels", kind.word())).into());
+        }
+        let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
+        let now = context.world.now();
+        if kind == Kind::Job {
+            let mut all = store.jobs(None, false)?;
+            all.retain(|job| wanted(&job.object) || wanted(&job.id.to_string()));
+            if let Some(by) = &self.sort_by {
+                sort::by(&mut all, by, |one| output::job_row(one, now), job::document)?;
+            }
+            return job::show(context, &all, false, !self.no_headers);
+        }
+        let namespace = context.globals.namespace.as_ref();
+        let mut all = store.events(None, usize::MAX)?;
+        all.retain(|one| wanted(&one.object.name));
+        all.retain(|one| namespace.is_none_or(|name| one.object.namespace == *name));
+        all.reverse();
+        if let Some(by) = &self.sort_by {
+            sort::by(&mut all, by, |one| events::row(one, now), events::document)?;
+        }
+        events::show(context, &all, !self.no_headers)
     }
 
     /// Names, or a table.
@@ -163,26 +195,8 @@ impl Get {
                 row.push(("labels", pairs.join(",")));
             }
         }
-        let text = output::render(&rows);
-        let body = text.split_once('\n').map_or("", |(_, body)| body);
-        Ok(if self.no_headers { body.to_owned() } else { text })
+        Ok(output::render(&rows, !self.no_headers))
     }
-}
-
-/// Jobs and events: what happened, not what is. Names are those of the objects.
-fn records(context: &Context, store: &Store, kind: Kind, names: &[String]) -> anyhow::Result<()> {
-    let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
-    if kind == Kind::Job {
-        let mut jobs = store.jobs(None, false)?;
-        jobs.retain(|job| wanted(&job.object) || wanted(&job.id.to_string()));
-        return job::show(context, &jobs, false);
-    }
-    let namespace = context.globals.namespace.as_ref();
-    let mut all = store.events(None, usize::MAX)?;
-    all.retain(|one| wanted(&one.object.name));
-    all.retain(|one| namespace.is_none_or(|name| one.object.namespace == *name));
-    all.reverse();
-    events::show(context, &all)
 }
 
 fn list(

@@ -1,6 +1,7 @@
 //! `job list` and `job show`.
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::model::job::Job;
 use crate::model::kind::Kind;
@@ -24,16 +25,16 @@ impl Verb for List {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        show(context, &store.jobs(None, !self.all)?, false)
+        show(context, &store.jobs(None, !self.all)?, false, true)
     }
 }
 
 /// Jobs in the format that was asked for.
-pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()> {
+pub fn show(context: &Context, jobs: &[Job], single: bool, headers: bool) -> anyhow::Result<()> {
     let format = &context.globals.output;
     let now = context.world.now();
     if format.whole() {
-        let documents = jobs.iter().map(|job| wired(Kind::Job, &job.to_wire())).collect();
+        let documents = jobs.iter().map(document).collect();
         return context.print(&output::documents(format, documents, single)?);
     }
     if *format == Format::Name {
@@ -45,7 +46,11 @@ pub fn show(context: &Context, jobs: &[Job], single: bool) -> anyhow::Result<()>
         context.hint("no jobs");
     }
     let rows: Vec<_> = jobs.iter().map(|job| job_row(job, now)).collect();
-    context.print(&output::render(&rows))
+    context.print(&output::render(&rows, headers))
+}
+
+pub fn document(job: &Job) -> Value {
+    wired(Kind::Job, &job.to_wire())
 }
 
 #[derive(Args)]
@@ -73,6 +78,6 @@ impl Verb for Show {
             let what = format!("there is no job `{}`, nor a cluster that had one", self.name);
             return Err(Refusal::not_found(what).next("poolctl job list --all").into());
         }
-        show(context, &jobs, jobs.len() == 1)
+        show(context, &jobs, jobs.len() == 1, true)
     }
 }

@@ -4,45 +4,50 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::output::{self, View};
+use crate::output::{self, Row};
 
 use super::suggest;
 
 /// What has no such value comes first; what is equal stays as it was.
-pub fn by(objects: &mut Vec<Object>, what: &str, view: &View) -> Result<(), Refusal> {
+pub fn by<T>(
+    all: &mut Vec<T>,
+    what: &str,
+    row: impl Fn(&T) -> Row,
+    document: impl Fn(&T) -> Value,
+) -> Result<(), Refusal> {
     let path = what.starts_with(['.', '{', '$']);
     let mut keyed = Vec::new();
-    for object in objects.drain(..) {
+    for one in all.drain(..) {
         let key = if path {
-            let document = object.to_wire();
-            output::find(what, &document)?.into_iter().next().cloned().unwrap_or_default()
+            output::find(what, &document(&one))?.into_iter().next().cloned().unwrap_or_default()
+        } else if what.eq_ignore_ascii_case("age") {
+            made(&document(&one))
         } else {
-            column(&object, what, view)?
+            column(&row(&one), &what.to_lowercase())?
         };
-        keyed.push((key, object));
+        keyed.push((key, one));
     }
     keyed.sort_by(|(a, _), (b, _)| compare(a, b));
-    objects.extend(keyed.into_iter().map(|(_, object)| object));
+    all.extend(keyed.into_iter().map(|(_, one)| one));
     Ok(())
 }
 
-/// An age is sorted by when it began, anything else by what is shown.
-fn column(object: &Object, name: &str, view: &View) -> Result<Value, Refusal> {
-    let row = output::row(object, view);
-    let name = name.to_lowercase();
+/// When it began: what an age is sorted by.
+fn made(document: &Value) -> Value {
+    let places = ["/metadata/creationTimestamp", "/eventTime", "/status/started"];
+    places.iter().find_map(|place| document.pointer(place)).cloned().unwrap_or_default()
+}
+
+/// What is shown, as a number if it is one.
+fn column(row: &Row, name: &str) -> Result<Value, Refusal> {
     let known: Vec<&str> = row.iter().map(|(known, _)| *known).collect();
     let Some((_, cell)) = row.iter().find(|(known, _)| *known == name) else {
         let refusal = Refusal::usage(format!("there is no column `{name}`"));
-        let hint = suggest(&name, known.iter().copied());
+        let hint = suggest(name, known.iter().copied());
         let known = format!("columns are {}; or a path like .metadata.name", known.join(", "));
         return Err(refusal.because(hint.unwrap_or(known)));
     };
-    if name == "age" {
-        let created = object.to_wire()["metadata"]["creationTimestamp"].take();
-        return Ok(created);
-    }
     Ok(cell.parse::<i64>().map_or_else(|_| Value::from(cell.as_str()), Value::from))
 }
 

@@ -17,5 +17,6 @@ pub mod pool;
 pub mod refusal;
 pub mod state;
 pub mod table;
+pub mod text;
 pub mod tick;
 pub mod time;

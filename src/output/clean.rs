@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::model::text::hostile;
+
 /// Control and bidirectional characters are shown as escapes, never sent.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(hostile) {
@@ -15,10 +17,11 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     text.chars().flat_map(escape).collect::<String>().into()
 }
 
-fn hostile(letter: char) -> bool {
-    let bidi = matches!(letter, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    letter.is_control() || bidi
+/// The same, but lines stay lines.
+pub fn clean_lines(text: &str) -> String {
+    let lines =
+        text.split('\n').map(|line| line.split('\t').map(clean).collect::<Vec<_>>().join("\t"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use crate::model::refusal::Refusal;
+use crate::model::text::safe_json;
+
+use super::clean::clean_lines;
 
 /// A piece of a template.
 enum Piece<'a> {
@@ -114,9 +117,9 @@ fn write(pieces: &[Piece<'_>], root: &Value, here: &Value, out: &mut String) -> 
 
 fn plain(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => clean_lines(text),
         Value::Null => String::new(),
-        other => other.to_string(),
+        other => safe_json(&other.to_string()),
     }
 }
 

@@ -19,6 +19,7 @@ pub use unified::unified;
 use serde_json::{Value, json};
 
 use crate::model::refusal::Refusal;
+use crate::model::text::safe_json;
 use crate::yaml;
 
 /// What `-o` asks for.
@@ -80,6 +81,6 @@ pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusa
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
         Format::Yaml => yaml::text(document).map_err(|wrong| Refusal::invalid(wrong.to_string())),
-        _ => Ok(format!("{document:#}\n")),
+        _ => Ok(safe_json(&format!("{document:#}\n"))),
     }
 }

@@ -22,12 +22,14 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A table from rows that carry their header.
-pub fn render(rows: &[super::Row]) -> String {
+pub fn render(rows: &[super::Row], headers: bool) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
     let header: Vec<&str> = first.iter().map(|(name, _)| *name).collect();
     let cells: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|(_, cell)| cell.clone()).collect()).collect();
-    table(&header, &cells)
+    let text = table(&header, &cells);
+    let body = text.split_once('\n').map_or("", |(_, body)| body);
+    if headers { text } else { body.to_owned() }
 }
