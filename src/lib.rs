@@ -25,7 +25,10 @@
 //! cluster at its attempts limit is given up at once (upstream lets a back-off pass first); a
 //! command's own edit and its pass are one transaction, all or nothing, while a pass over
 //! everything undoes only the pools that are refused; a lease outlives the row of a cluster that
-//! is left running.
+//! is left running; commands that wait run passes themselves, for there is nobody else who would;
+//! `import` and `restore` run none, so that what was moved can be looked at first; an export
+//! shows work in flight as the other side will find it, interrupted; text with characters that a
+//! terminal obeys is written as JSON, which is YAML and has escapes for all of them.
 
 pub mod commands;
 pub mod drivers;

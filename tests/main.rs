@@ -11,6 +11,7 @@ mod concurrency;
 mod constraints;
 mod durability;
 mod everywhere;
+mod explain;
 mod fixture;
 mod leases;
 mod moving;

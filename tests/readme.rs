@@ -13,6 +13,13 @@ fn the_readmes_commands_work() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("claim/ci-17 bound to cluster/lab-"), "{}", ran.out);
     assert!(ran.out.contains("claim/ci-17 released"));
+    // A CI job's words; two of its clusters are released at once.
+    let start = README.find("poolctl run lab").unwrap();
+    let block = &README[start..README[start..].find("```").unwrap() + start];
+    let label = "poolctl label pool lab team=ci";
+    let ran = sandbox.shell(&format!("set -e\n{label}\n{}", block.replace("./test.sh", "true")));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("claim/ci-19 "), "{}", ran.out);
     let rendered = sandbox.ok(&["pool", "render", "lab", "--customization", "foo"]);
     assert!(rendered.contains("name: foo"), "{rendered}");
 }

@@ -43,7 +43,7 @@ impl Verb for Extend {
         let (extended, passed) = context
             .door(&store)
             .change(&scope, &[], |state, tick| self.extend(state, &key, until, tick))?;
-        let now = context.world.now();
+        let now = context.world.now().max(store.mark()?.1.now);
         let said = match extended {
             Extended::Endless => "unchanged (it has no end)".into(),
             Extended::To { end: Some(end), .. } => {

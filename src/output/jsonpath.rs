@@ -77,9 +77,13 @@ fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String>
 
 /// Where the brace that opens `text` is closed, quotes respected.
 fn closing(text: &str) -> Option<usize> {
-    let mut quote = None;
+    let (mut quote, mut escaped) = (None, false);
     for (at, letter) in text.char_indices() {
+        if std::mem::take(&mut escaped) {
+            continue;
+        }
         match (quote, letter) {
+            (Some(_), '\\') => escaped = true,
             (None, '}') => return Some(at),
             (None, '"' | '\'') => quote = Some(letter),
             (Some(open), _) if open == letter => quote = None,
