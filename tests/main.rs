@@ -22,6 +22,7 @@ mod realworld;
 mod regressions;
 mod running;
 mod sandbox;
+mod terminal;
 mod transcripts;
 mod unusable_state;
 mod upkeep;

@@ -136,7 +136,8 @@ impl Context {
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     /// Text for stdout. A reader that went away is no error.
     pub fn print(&self, text: &str) -> anyhow::Result<()> {
-        match std::io::stdout().lock().write_all(text.as_bytes()) {
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
             written => written.context("stdout cannot be written"),
         }

@@ -1,6 +1,6 @@
 //! `get -w`: shows objects, and then those that change, until it is interrupted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -18,6 +18,14 @@ use super::get::Get;
 /// How often the state is asked whether anything was committed.
 const LOOK: Span = Span(200_000);
 
+/// What was shown already.
+#[derive(Default)]
+struct Seen {
+    documents: HashMap<(Kind, Key), Value>,
+    /// Kinds whose header stands above.
+    headed: HashSet<Kind>,
+}
+
 pub fn follow(
     context: &Context,
     store: &Store,
@@ -29,7 +37,7 @@ pub fn follow(
             .next("poolctl events -f")
             .into());
     }
-    let mut seen: HashMap<(Kind, Key), Value> = HashMap::new();
+    let mut seen = Seen::default();
     let (mut revision, mut first) = (None, true);
     loop {
         let now = store.mark()?.0;
@@ -37,7 +45,7 @@ pub fn follow(
             for (kind, names) in wanted {
                 // What was there once may go.
                 let found = get.find(context, store, *kind, names, !first)?;
-                show(context, store, get, *kind, &found, &mut seen, first)?;
+                show(context, store, get, *kind, &found, &mut seen)?;
             }
             first = false;
         }
@@ -51,23 +59,22 @@ fn show(
     get: &Get,
     kind: Kind,
     found: &[Object],
-    seen: &mut HashMap<(Kind, Key), Value>,
-    first: bool,
+    seen: &mut Seen,
 ) -> anyhow::Result<()> {
     let mut news = Vec::new();
     for (at, object) in found.iter().enumerate() {
         let document = object.to_wire();
-        let old = seen.insert((kind, object.key()), document.clone());
+        let old = seen.documents.insert((kind, object.key()), document.clone());
         if old.as_ref() != Some(&document) {
             news.push((at, document));
         }
     }
     let there = |key: &Key| found.iter().any(|one| one.key() == *key);
     let gone: Vec<(Kind, Key)> =
-        seen.keys().filter(|(of, key)| *of == kind && !there(key)).cloned().collect();
+        seen.documents.keys().filter(|(of, key)| *of == kind && !there(key)).cloned().collect();
     for one in gone {
         context.hint(&format!("{}/{} is gone", kind.word(), one.1.name));
-        seen.remove(&one);
+        seen.documents.remove(&one);
     }
     let format = &context.globals.output;
     if format.whole() {
@@ -83,7 +90,7 @@ fn show(
     let text = get.text(context, store, kind, found)?;
     let lines: Vec<&str> = text.lines().collect();
     let header = lines.len() - found.len();
-    let heading = lines.iter().take(if first { header } else { 0 });
+    let heading = lines.iter().take(if seen.headed.insert(kind) { header } else { 0 });
     let rows = news.iter().filter_map(|(at, _)| lines.get(header + at));
     let shown: Vec<String> = heading.chain(rows).map(|line| (*line).to_owned()).collect();
     context.print(&output::joined(&shown))

@@ -48,6 +48,10 @@ for clusters in "${@:-1000}"; do
   run "get pool, $clusters" "poolctl --state $state get pool"
   run "get pool p1, $clusters" "poolctl --state $state get pool p1"
   run "idle pass, $clusters" "poolctl --state $state reconcile"
+  run "names on TAB, $clusters" "poolctl --state $state __complete -- kubeconfig p1"
+  runs=5 run "export, $clusters" "poolctl --state $state export all.yaml"
+  runs=5 prepare="rm -f new.db new.db-wal" run "import, $clusters" "poolctl --state new.db import all.yaml"
+  runs=5 run "backup, $clusters" "poolctl --state $state backup copy.db"
   # 20 clusters are ready in the pool; each claim takes one.
   runs=15 run "claim, $clusters" "poolctl --state $state claim p1 -q"
   export POOLCTL_NOW=2026-03-02T12:00:00Z

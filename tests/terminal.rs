@@ -1,0 +1,158 @@
+//! What is shown while something goes on: rows that change, events, bars on a terminal and lines
+//! elsewhere; and what is asked at a keyboard.
+
+use std::io::Read;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::sandbox::{Sandbox, has};
+
+/// Starts a command that goes on, does something meanwhile, ends it, and returns what it said.
+fn meanwhile(sandbox: &Sandbox, arguments: &[&str], act: impl FnOnce()) -> String {
+    let mut child = sandbox.start(arguments);
+    pause(500);
+    act();
+    pause(600);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    child.wait().unwrap();
+    let mut out = String::new();
+    child.stdout.unwrap().read_to_string(&mut out).unwrap();
+    out
+}
+
+fn pause(millis: u64) {
+    #[expect(clippy::disallowed_methods, reason = "a real program is waited for")]
+    std::thread::sleep(Duration::from_millis(millis));
+}
+
+#[test]
+fn a_watch_shows_what_changes() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let out = meanwhile(&sandbox, &["get", "claim,pool", "-w"], || {
+        sandbox.ok(&["claim", "lab", "ci-17"]);
+    });
+    let words: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let headers = words.iter().filter(|line| line.first() == Some(&"NAME")).count();
+    assert_eq!(headers, 2, "{out}");
+    assert!(words.iter().any(|line| line.starts_with(&["ci-17", "lab", "Running"])), "{out}");
+    assert_eq!(words.iter().filter(|line| line.first() == Some(&"lab")).count(), 2, "{out}");
+    // Names, and documents.
+    let out = meanwhile(&sandbox, &["get", "claim", "-w", "-o", "name"], || {
+        sandbox.ok(&["label", "claim", "ci-17", "a=b"]);
+        pause(300);
+        sandbox.ok(&["release", "ci-17"]);
+    });
+    assert_eq!(out, "claim/ci-17\n".repeat(3), "{out}");
+    let out =
+        meanwhile(&sandbox, &["get", "pool", "lab", "-w", "-o", "jsonpath={.spec.size} "], || {
+            sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
+        });
+    assert!(out.starts_with("1 2"), "{out}");
+}
+
+#[test]
+fn events_are_followed() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let out = meanwhile(&sandbox, &["events", "-f", "claim/ci-17"], || {
+        sandbox.ok(&["claim", "lab", "ci-17"]);
+        sandbox.ok(&["label", "pool", "lab", "a=b"]);
+    });
+    let reasons: Vec<&str> =
+        out.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    assert_eq!(reasons, ["Created", "ClusterClaimed"], "{out}");
+}
+
+/// Runs a command line on a terminal of its own; what is typed comes from stdin.
+fn terminal(sandbox: &Sandbox, typed: &str, line: &str) -> (i32, String) {
+    let run = format!("(sleep 0.5; printf '{typed}') | TERM=xterm script -qec '{line}' /dev/null");
+    let ran = sandbox.shell(&run);
+    (ran.code, ran.out)
+}
+
+#[test]
+fn a_wait_draws_a_bar_on_a_terminal_and_lines_elsewhere() {
+    if !has("script") {
+        return;
+    }
+    for wait in [
+        "reconcile --wait=30s",
+        "claim lab c --wait=30s",
+        "run lab --lifetime 1m -- true",
+        "wait pool/lab --for=jsonpath={.status.ready}=1",
+    ] {
+        let sandbox = installing();
+        let (code, shown) = terminal(&sandbox, "", &format!("poolctl {wait}"));
+        assert_eq!(code, 0, "{shown}");
+        assert!(
+            shown.contains("\u{1b}[") && shown.contains('░') || shown.contains('█'),
+            "{wait}: {shown:?}"
+        );
+    }
+    let elsewhere = "poolctl wait pool/lab --for=jsonpath={.status.ready}=1";
+    let ran = installing().shell(elsewhere);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.err.contains('\u{1b}') && ran.err.contains("pool/lab"), "{:?}", ran.err);
+    // A dumb terminal gets lines.
+    let ran = installing().shell("TERM=dumb script -qec 'poolctl reconcile --wait=30s' /dev/null");
+    assert!(!ran.out.contains('\u{1b}') && ran.out.contains("installing"), "{:?}", ran.out);
+}
+
+/// A pool whose cluster is there in a second.
+fn installing() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "");
+    let create = ["pool", "create", "lab", "--fake", "--fake-install-duration", "1s"];
+    sandbox.ok(&[&create[..], &["--running-count", "1"]].concat());
+    sandbox
+}
+
+#[test]
+fn colours_only_where_they_are_wanted() {
+    if !has("script") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let diff = "poolctl diff -f examples/pool";
+    assert!(terminal(&sandbox, "", diff).1.contains("\u{1b}[32m"));
+    assert!(!terminal(&sandbox, "", &format!("{diff} --color never")).1.contains("\u{1b}[32m"));
+    assert!(!terminal(&sandbox, "", &format!("NO_COLOR=1 {diff}")).1.contains("\u{1b}[32m"));
+    assert!(!sandbox.shell(diff).out.contains('\u{1b}'));
+    assert!(sandbox.shell(&format!("{diff} --color always")).out.contains("\u{1b}[32m"));
+}
+
+#[test]
+fn what_is_typed_for_a_secret_is_not_shown() {
+    if !has("script") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (code, shown) =
+        terminal(&sandbox, "hunter2\\n", "poolctl secret create creds --prompt password");
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("password: ") && !shown.contains("hunter2"), "{shown:?}");
+    assert_eq!(sandbox.ok(&["extract", "secret/creds", "--to=-"]), "hunter2\n");
+    // Without a terminal there is another way.
+    let ran = sandbox.run(&["secret", "create", "other", "--prompt", "password"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("--from-file=KEY=-"), "{}", ran.err);
+    assert_eq!(sandbox.run(&["secret", "create", "x", "--from-literal=a=b"]).code, 2);
+}
+
+#[test]
+fn a_loss_is_asked_for_at_a_terminal() {
+    if !has("script") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let name = sandbox.path().join("b.db").display().to_string();
+    sandbox.ok(&["backup", &name]);
+    let (code, shown) = terminal(&sandbox, "n\\n", &format!("poolctl restore {name}"));
+    assert_eq!(code, 1, "{shown}");
+    assert!(shown.contains("Go on? [y/N]") && shown.contains("nothing was changed"), "{shown}");
+    let (code, shown) = terminal(&sandbox, "y\\n", &format!("poolctl restore {name}"));
+    assert_eq!(code, 0, "{shown}");
+}
