@@ -46,31 +46,14 @@ impl Verb for Restore {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let copied = read_backup(&self.file)?;
-        let path = context.path()?;
-        let command = format!("poolctl restore {}", self.file.display());
-        let (mut store, clusters) = match Store::open(&path) {
-            Ok(store) => {
-                let clusters = store.names(Kind::ClusterDeployment)?;
-                let many = clusters.len();
-                let loss = format!("the state with {many} clusters would be replaced");
-                context.confirm(&loss, &command)?;
-                (store, clusters)
-            }
-            Err(refusal) if refusal.exit == Exit::NotFound => {
-                (Store::open_or_create(&path)?, Vec::new())
-            }
-            Err(refusal) if refusal.exit == Exit::State => {
-                context.confirm(&format!("{}; it would be replaced", refusal.what), &command)?;
-                context.warn(&format!("what was there is kept as {}", set_aside(&path)?.display()));
-                (Store::open_or_create(&path)?, Vec::new())
-            }
-            Err(refusal) => bail!(refusal),
-        };
+        let mut store = self.replaced(context)?;
         let Some(_pass) = try_pass_lock(store.path())? else {
+            let command = format!("poolctl restore {}", self.file.display());
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
         let _lock = Lock::to_write(store.path())?;
         refuse_live_jobs(&store)?;
+        let clusters = store.names(Kind::ClusterDeployment)?;
         if !clusters.is_empty() || !store.names(Kind::ClusterPool)?.is_empty() {
             let kept = before_restore(store.path());
             store.backup(&kept)?;
@@ -88,6 +71,29 @@ impl Verb for Restore {
         context.print(&format!("state restored from {}\n", self.file.display()))?;
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
+    }
+}
+
+impl Restore {
+    /// The state that will be replaced; a new one where there is none or none that can be used.
+    fn replaced(&self, context: &Context) -> Result<Store, Refusal> {
+        let path = context.path()?;
+        let command = format!("poolctl restore {}", self.file.display());
+        match Store::open(&path) {
+            Ok(store) => {
+                let many = store.names(Kind::ClusterDeployment)?.len();
+                let loss = format!("the state with {many} clusters would be replaced");
+                context.confirm(&loss, &command)?;
+                Ok(store)
+            }
+            Err(refusal) if refusal.exit == Exit::NotFound => Store::open_or_create(&path),
+            Err(refusal) if refusal.exit == Exit::State => {
+                context.confirm(&format!("{}; it would be replaced", refusal.what), &command)?;
+                context.warn(&format!("what was there is kept as {}", set_aside(&path)?.display()));
+                Store::open_or_create(&path)
+            }
+            Err(refusal) => Err(refusal),
+        }
     }
 }
 
