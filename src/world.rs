@@ -1,17 +1,18 @@
 //! Touches: clock, dice, environment. Read once per pass into a Tick; nothing else asks the world.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::env::VarError;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
 
 use crate::model::refusal::Refusal;
 use crate::model::tick::Tick;
@@ -44,10 +45,19 @@ pub struct World {
     /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
     standing: Cell<Option<Time>>,
     seed: Option<u64>,
-    /// The signal that came last, once signals are caught.
-    signal: Arc<AtomicUsize>,
+    /// Where signals are read, once they are caught, and the one that came last.
+    signals: RefCell<Option<SignalsInfo<WithOrigin>>>,
+    signal: Cell<Option<Caught>>,
     /// As whoever started us had it; programs that are started get it back.
     pub umask: Mode,
+}
+
+/// A signal that did not end the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caught {
+    pub signal: i32,
+    /// Typed at the terminal: everything in the foreground got it.
+    pub typed: bool,
 }
 
 /// What the machine's clocks say.
@@ -89,8 +99,8 @@ impl World {
         };
         // The state and every copy made from it are for their owner alone.
         let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
-        let signal = Arc::default();
-        Ok(Self { environment, standing: Cell::new(standing), seed, signal, umask })
+        let (signals, signal) = (RefCell::default(), Cell::default());
+        Ok(Self { environment, standing: Cell::new(standing), seed, signals, signal, umask })
     }
 
     /// A variable that is set.
@@ -185,35 +195,43 @@ impl World {
             self.standing.set(Some(due.max(self.now())));
             return;
         }
-        let end = self.now().plus(longest).min(due);
-        while self.now() < end && self.signal.load(Ordering::SeqCst) == 0 {
-            self.pause(end.since(self.now()).min(BLINK));
+        // Slices are counted, not the clock asked: it may be moved meanwhile.
+        let mut left = due.since(self.now()).min(longest);
+        while left.0 > 0 && self.arrived().is_none() {
+            let slice = left.min(BLINK);
+            self.pause(slice);
+            left = Span(left.0 - slice.0);
         }
     }
 
     /// Lets real time pass, also when the clock stands: for looking at what others do.
-    #[expect(clippy::disallowed_methods, reason = "the one place that waits")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that waits for time")]
     pub fn pause(&self, time: Span) {
         std::thread::sleep(Duration::from_micros(time.0.unsigned_abs()));
     }
 
-    /// From here on SIGINT, SIGTERM and SIGHUP do not end the program but are told by
+    /// From here on SIGINT, SIGTERM, SIGQUIT and SIGHUP do not end the program but are told by
     /// `interrupted`. What nohup made us ignore stays ignored.
     pub fn catch_signals(&self) {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            if signal == SIGHUP && ignored(signal) {
-                continue;
-            }
-            let number = usize::try_from(signal).unwrap_or_default();
-            // Signals of these numbers can be caught on every system.
-            drop(signal_hook::flag::register_usize(signal, Arc::clone(&self.signal), number));
-        }
+        let mut signals = vec![SIGINT, SIGTERM, SIGQUIT];
+        signals.extend((!ignored(SIGHUP)).then_some(SIGHUP));
+        // Signals of these numbers can be caught on every system.
+        *self.signals.borrow_mut() = SignalsInfo::new(&signals).ok();
     }
 
     /// The signal that came since the last time, if signals are caught.
-    pub fn interrupted(&self) -> Option<i32> {
-        let signal = self.signal.swap(0, Ordering::SeqCst);
-        i32::try_from(signal).ok().filter(|signal| *signal != 0)
+    pub fn interrupted(&self) -> Option<Caught> {
+        self.arrived();
+        self.signal.take()
+    }
+
+    fn arrived(&self) -> Option<Caught> {
+        let mut signals = self.signals.borrow_mut();
+        for origin in signals.iter_mut().flat_map(SignalsInfo::pending) {
+            let typed = origin.cause == Cause::Kernel;
+            self.signal.set(Some(Caught { signal: origin.signal, typed }));
+        }
+        self.signal.get()
     }
 
     /// The next time the clock on the wall shows `18:00`, where the user is.

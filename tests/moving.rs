@@ -181,7 +181,7 @@ fn half_written_links_come_out_whole() {
 fn a_second_holder_is_refused_by_name() {
     let twin = cluster("d", "").replace("clusterName: d", "clusterName: c");
     for (items, says) in [
-        (cluster("c", HELD) + &cluster("d", HELD), "clusters `c/c` and `d/d` both hold claim k"),
+        (cluster("c", HELD) + &cluster("d", HELD), "`c/c` and `d/d` both hold claim k"),
         (cluster("c", USES) + &cluster("d", USES), "both hold customization x"),
         (cluster("c", "") + &twin, "both hold c.example.com"),
         (

@@ -4,6 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::sandbox::{Sandbox, customization, jsonpath};
 
+/// Where a restore says it has kept what was there.
+fn kept(said: &str) -> String {
+    let line = said.lines().find_map(|line| line.strip_prefix("what was there is kept as "));
+    line.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
 #[test]
 fn a_backup_can_be_put_back() {
     let sandbox = Sandbox::new();
@@ -27,8 +33,11 @@ fn a_backup_can_be_put_back() {
     let gone =
         made.lines().find(|one| !before.contains(one.trim_start_matches("cluster/"))).unwrap();
     assert!(ran.err.contains(gone.trim_start_matches("cluster/")), "{}", ran.err);
-    let kept = format!("{}.before-restore", sandbox.state().display());
+    let kept = kept(&ran.err);
     assert!(sandbox.ok(&["--state", &kept, "get", "claim"]).contains("later"));
+    // Each time under a name of its own.
+    let ran = sandbox.run(&["restore", &name, "-y"]);
+    assert!(ran.code == 0 && !ran.err.contains(&format!("{kept}\n")), "{}", ran.err);
     // Into a place where there was none.
     let new = sandbox.path().join("new/state.db").display().to_string();
     sandbox.ok(&["--state", &new, "restore", &name]);
@@ -78,18 +87,37 @@ fn what_is_no_backup_is_not_put_back_and_nothing_else_is_overwritten() {
     std::fs::write(&name, &bytes[..bytes.len() / 2]).unwrap();
     let ran = sandbox.run(&["restore", &name.display().to_string(), "-y"]);
     assert_eq!(ran.code, 8, "{}", ran.err);
-    // A corrupt state makes room, and stays.
-    sandbox.ok(&["backup", &format!("{}2", name.display())]);
-    std::fs::write(sandbox.state(), "rubbish that is longer than a header of SQLite ".repeat(9))
-        .unwrap();
-    let ran = sandbox.run(&["restore", &format!("{}2", name.display()), "-y"]);
+    // A state that is broken makes room, and stays; what never was one is left alone.
+    let good = format!("{}2", name.display());
+    sandbox.ok(&["backup", &good]);
+    let other =
+        sandbox.file("other.db", "rubbish that is longer than a header of SQLite, all of it");
+    assert_eq!(sandbox.run(&["--state", &other, "restore", &good, "-y"]).code, 8);
+    assert!(std::fs::read_to_string(&other).unwrap().contains("rubbish"));
+    let folder = sandbox.path().display().to_string();
+    assert_eq!(sandbox.run(&["--state", &folder, "restore", &good, "-y"]).code, 8);
+    sandbox.shell("rm $POOLCTL_STATE-wal; truncate -s 5000 $POOLCTL_STATE");
+    assert_eq!(sandbox.run(&["get", "pool"]).code, 8);
+    let ran = sandbox.run(&["restore", &good, "-y"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(sandbox.ok(&["export"]), before);
-    assert!(
-        std::fs::read_to_string(format!("{}.before-restore", sandbox.state().display()))
-            .unwrap()
-            .contains("rubbish")
-    );
+    assert_eq!(std::fs::metadata(kept(&ran.err)).unwrap().len(), 5000);
+}
+
+#[test]
+fn a_backup_replaces_no_state_that_somebody_uses() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let other = sandbox.path().join("b.db").display().to_string();
+    sandbox.ok(&["--state", &other, "pool", "create", "theirs", "--fake"]);
+    assert_eq!(sandbox.run(&["backup", &other]).code, 4);
+    assert!(sandbox.ok(&["--state", &other, "get", "pool"]).contains("theirs"));
+    // Nor do two states in a folder share the copies of their clusters.
+    sandbox.ok(&["--state", &other, "reconcile", "--wait", "-q"]);
+    let theirs = sandbox.ok(&["--state", &other, "get", "cluster", "-qo", "name"]);
+    sandbox.ok(&["--state", &other, "kubeconfig", theirs.trim()]);
+    sandbox.ok(&["doctor", "--fix"]);
+    assert!(sandbox.shell("ls $HOME/b.db.clusters/*/kubeconfig").code == 0);
 }
 
 #[test]
@@ -144,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["ok"; 7], "{}", ran.out);
+    assert_eq!(states, ["ok"; 9], "{}", ran.out);
     // Somebody's hands were in it.
     let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
     conn.execute_batch(
@@ -158,6 +186,9 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     mode(0o644);
     std::fs::create_dir_all(sandbox.path().join("clusters/gone")).unwrap();
     std::fs::create_dir_all(sandbox.path().join("jobs/gone")).unwrap();
+    let script = "cd $HOME; touch theirs; chmod 644 theirs; ln -s $HOME/theirs clusters/gone/link;
+        ln -s $HOME clusters/gone/all; mkdir clusters/open; chmod 777 clusters/open";
+    assert_eq!(sandbox.shell(script).code, 0);
     let ran = sandbox.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
@@ -165,13 +196,18 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
         "is assigned to it",
         "has mode 644",
         "clusters/gone` belongs to nothing",
-        "jobs/gone` belongs to nothing",
+        "jobs/gone` belongs to no job",
+        "clusters/open` has mode 777",
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
+    // What a job left stays: it may be all that is known of machines that run.
     let ran = sandbox.run(&["doctor", "--fix"]);
-    assert_eq!(ran.code, 0, "{}", ran.out);
-    assert!(!ran.out.contains("wrong") && ran.out.matches("fixed").count() >= 5, "{}", ran.out);
+    assert_eq!((ran.code, ran.out.matches("wrong").count()), (1, 1), "{}", ran.out);
+    assert!(sandbox.path().join("jobs/gone").exists() && sandbox.path().join("theirs").exists());
+    assert_eq!(sandbox.shell("stat -c %a $HOME/theirs").out, "644\n");
+    std::fs::remove_dir(sandbox.path().join("jobs/gone")).unwrap();
+    assert!(ran.out.matches("fixed").count() >= 5, "{}", ran.out);
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
     assert!(!jsonpath(&sandbox, "claim", "{.items[*].spec.namespace}").is_empty());
     assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));

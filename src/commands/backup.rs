@@ -6,9 +6,10 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::store::{
-    Lock, Store, before_restore, job_folders, read_backup, set_aside, try_pass_lock,
+    Lock, Place, Store, before_restore, job_folders, place, read_backup, set_aside, try_pass_lock,
 };
 
 use super::{Context, Verb};
@@ -46,19 +47,31 @@ impl Verb for Restore {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let copied = read_backup(&self.file)?;
-        let mut store = self.replaced(context)?;
-        let Some(_pass) = try_pass_lock(store.path())? else {
-            let command = format!("poolctl restore {}", self.file.display());
+        let path = context.path()?;
+        let found = place(&path)?;
+        let command = format!("poolctl restore {}", self.file.display());
+        match &found {
+            Place::Empty => {}
+            Place::Usable(store) => {
+                let many = store.names(Kind::ClusterDeployment)?.len();
+                context.confirm(
+                    &format!("the state with {many} clusters would be replaced"),
+                    &command,
+                )?;
+            }
+            Place::Broken(why) => {
+                context.confirm(&format!("{why}; it would be replaced"), &command)?;
+            }
+        }
+        if let Place::Empty = found {
+            Store::open_or_create(&path)?;
+        }
+        let path = std::fs::canonicalize(&path).unwrap_or(path);
+        let Some(_pass) = try_pass_lock(&path)? else {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
-        let _lock = Lock::to_write(store.path())?;
-        refuse_live_jobs(&store)?;
-        let clusters = store.names(Kind::ClusterDeployment)?;
-        if !clusters.is_empty() || !store.names(Kind::ClusterPool)?.is_empty() {
-            let kept = before_restore(store.path());
-            store.backup(&kept)?;
-            context.hint(&format!("what was there is kept as {}", kept.display()));
-        }
+        let _lock = Lock::to_write(&path)?;
+        let (mut store, clusters) = make_room(context, &path, &found)?;
         store.replace(&copied)?;
         let (known, jobs) = copied.knows()?;
         for gone in clusters.iter().filter(|key| !known.contains(&key.name)) {
@@ -74,27 +87,22 @@ impl Verb for Restore {
     }
 }
 
-impl Restore {
-    /// The state that will be replaced; a new one where there is none or none that can be used.
-    fn replaced(&self, context: &Context) -> Result<Store, Refusal> {
-        let path = context.path()?;
-        let command = format!("poolctl restore {}", self.file.display());
-        match Store::open(&path) {
-            Ok(store) => {
-                let many = store.names(Kind::ClusterDeployment)?.len();
-                let loss = format!("the state with {many} clusters would be replaced");
-                context.confirm(&loss, &command)?;
-                Ok(store)
-            }
-            Err(refusal) if refusal.exit == Exit::NotFound => Store::open_or_create(&path),
-            Err(refusal) if refusal.exit == Exit::State => {
-                context.confirm(&format!("{}; it would be replaced", refusal.what), &command)?;
-                context.warn(&format!("what was there is kept as {}", set_aside(&path)?.display()));
-                Store::open_or_create(&path)
-            }
-            Err(refusal) => Err(refusal),
+/// Keeps what is there under another name; returns the state to write to, and the clusters it had.
+fn make_room(context: &Context, path: &Path, found: &Place) -> Result<(Store, Vec<Key>), Refusal> {
+    let time = context.world.now().to_string().replace([':', '-'], "");
+    let kept = before_restore(path, &time);
+    let mut clusters = Vec::new();
+    match found {
+        Place::Empty => return Ok((Store::open(path)?, clusters)),
+        Place::Usable(store) => {
+            refuse_live_jobs(store)?;
+            clusters = store.names(Kind::ClusterDeployment)?;
+            store.backup(&kept)?;
         }
+        Place::Broken(_) => set_aside(path, &kept)?,
     }
+    context.hint(&format!("what was there is kept as {}", kept.display()));
+    Ok((Store::open_or_create(path)?, clusters))
 }
 
 fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {

@@ -33,9 +33,14 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Customization(one) => one.holder.as_ref().and_then(|holder| holder.pool.clone()),
         _ => None,
     };
-    let needs = [Need { kind: object.kind(), key: key.clone() }];
+    let mut needs = vec![Need { kind: object.kind(), key: key.clone() }];
+    if let Object::Cluster(one) = object {
+        // Its claim may have been sent to another pool.
+        let claim = one.claim_key().map(|key| Need { kind: Kind::ClusterClaim, key });
+        needs.extend(claim);
+    }
     let scope = Scope::Pools(pool.into_iter().collect());
-    let state = store.load(&scope, &needs)?;
+    let (state, _) = context.door(store).imagine(&scope, &needs)?;
     let now = context.world.now().max(store.mark()?.1.now);
     let own = key.namespace == key.name;
     let at = if own { String::new() } else { context.in_namespace(&key.namespace) };
@@ -242,6 +247,11 @@ impl Around<'_> {
     fn installed(&self, one: &Cluster, job: &str) -> Chain {
         let (name, at) = (&one.name, &self.at);
         let power = one.power.wire().to_lowercase();
+        let gone = one.claim_key().filter(|claim| self.state.claims.find(claim).is_none());
+        if let Some(claim) = gone {
+            let text = format!("cluster {name} is held by claim {}, which is gone", claim.name);
+            return Chain::of(text, format!("poolctl delete cluster {name}{at}"));
+        }
         let whose = match (&one.claim, &one.pool) {
             (Some(claim), _) => format!("claim {claim} has it"),
             (None, Some(pool)) => format!("it waits for a claim in pool {}", pool.name),

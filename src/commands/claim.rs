@@ -6,6 +6,7 @@ use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunnin
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
+use crate::model::pool::PAUSED;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -65,25 +66,21 @@ impl Verb for Claim {
             Some(selector) => fullest(context, &store, selector)?,
             None => self.pool.unwrap_or_default(),
         };
-        let key = take(context, &store, &pool, self.called.or(self.name).as_deref(), &self.terms)?;
+        if self.wait.is_some() {
+            context.world.catch_signals();
+        }
+        let name = self.called.or(self.name);
+        let made = take(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
-            return report(context, &store, &key, None);
+            return report(context, &store, &made.key, None);
         };
-        context.world.catch_signals();
-        match wait(context, &store, &key, limit) {
-            Ok(waited) => report(context, &store, &key, Some(waited)),
-            Err(refusal)
-                if self.keep
-                    || !matches!(
-                        refusal.exit,
-                        Exit::Timeout | Exit::Interrupted | Exit::Terminated
-                    ) =>
-            {
-                Err(refusal.into())
-            }
+        match wait(context, &store, &made, limit) {
+            Ok(waited) => report(context, &store, &made.key, Some(waited)),
+            Err(refusal) if self.keep => Err(refusal.into()),
             Err(refusal) => {
-                give_back(context, &store, &key)?;
-                Err(refusal.because("the claim was released; --keep leaves it in the queue").into())
+                give_back(context, &store, &made)?;
+                let said = "the claim was released; --keep leaves it in the queue";
+                Err(refusal.because(said).into())
             }
         }
     }
@@ -96,6 +93,7 @@ fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<Stri
     for one in store.objects(Kind::ClusterPool, &filter)? {
         if let Object::Pool(pool) = one
             && pool.metadata.deletion_timestamp.is_none()
+            && !pool.metadata.annotated(PAUSED)
             && selector.matches(&pool.metadata.labels)
         {
             pools.push(pool);
@@ -111,6 +109,22 @@ fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<Stri
     })
 }
 
+/// A claim that this command made. Another may have its name later.
+pub struct Made {
+    pub key: Key,
+    uid: String,
+}
+
+impl Made {
+    /// The claim as it stands, if it is still there and not being released.
+    pub fn look(&self, store: &Store) -> Result<Option<Box<Facts>>, Refusal> {
+        let found = look(store, &self.key, true)?;
+        let mine =
+            |one: &Facts| one.body.as_ref().is_some_and(|body| body.metadata.uid == self.uid);
+        Ok(found.filter(|one| mine(one) && one.deleting.is_none()))
+    }
+}
+
 /// Makes the claim, and hands it a cluster if one is ready.
 pub fn take(
     context: &Context,
@@ -118,7 +132,7 @@ pub fn take(
     pool: &str,
     name: Option<&str>,
     terms: &Terms,
-) -> Result<Key, Refusal> {
+) -> Result<Made, Refusal> {
     let key = context.key(Kind::ClusterPool, &super::target::bare(Kind::ClusterPool, pool))?;
     let mut needs = Vec::new();
     if let Some(name) = name {
@@ -137,7 +151,7 @@ pub fn take(
         }
     };
     context.finish(&passed)?;
-    Ok(Key::new(key.namespace, made))
+    Ok(made)
 }
 
 fn make(
@@ -146,7 +160,7 @@ fn make(
     name: Option<&str>,
     terms: &Terms,
     tick: &Tick,
-) -> Result<String, Refusal> {
+) -> Result<Made, Refusal> {
     let missing = || Refusal::not_found(format!("there is no pool `{}`", pool.name));
     let at = state.pools.find(pool).ok_or_else(missing)?;
     let found = state.pools.get(at).ok_or_else(missing)?;
@@ -181,11 +195,14 @@ fn make(
     let claim = Object::Claim(Box::new(Facts::from_wire(wire)));
     rules::check(&claim)?;
     put(state, claim, true, tick)?;
-    Ok(name)
+    let key = Key::new(&*pool.namespace, name);
+    let body = state.claims.by_key(&key).and_then(|one| one.body.as_ref());
+    let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
+    Ok(Made { key, uid })
 }
 
 /// A claim as it stands, if it is still there.
-pub fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>, Refusal> {
+fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>, Refusal> {
     let filter =
         Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
     let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
@@ -193,15 +210,15 @@ pub fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>,
 }
 
 /// Waits until the claim's cluster runs; says how long that took.
-pub fn wait(context: &Context, store: &Store, key: &Key, limit: Span) -> Result<Span, Refusal> {
+pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Result<Span, Refusal> {
+    let key = &made.key;
     let start = context.world.now();
     let door = context.door(store);
     let gone = || Refusal::not_found(format!("claim `{}` was released by somebody", key.name));
-    let pool = look(store, key, false)?.ok_or_else(gone)?.pool_key();
+    let pool = made.look(store)?.ok_or_else(gone)?.pool_key();
     let waiting = Waiting { context, door: &door, pool: Some(&pool), limit };
     let ended = waiting.until(|_| {
-        let claim = look(store, key, false)?.filter(|claim| claim.deleting.is_none());
-        let claim = claim.ok_or_else(gone)?;
+        let claim = made.look(store)?.ok_or_else(gone)?;
         if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
             return Ok(Look::Met(()));
         }
@@ -225,8 +242,8 @@ pub fn wait(context: &Context, store: &Store, key: &Key, limit: Span) -> Result<
 }
 
 /// Releases a claim that this command made.
-pub fn give_back(context: &Context, store: &Store, key: &Key) -> Result<(), Refusal> {
-    match look(store, key, false)? {
+pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Refusal> {
+    match made.look(store)? {
         Some(claim) => delete::request(context, store, &[Object::Claim(claim)]).map(drop),
         None => Ok(()),
     }

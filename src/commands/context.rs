@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::model::documents::SecretValue;
@@ -12,13 +13,16 @@ use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal, nearest};
-use crate::output::{Format, clean};
+use crate::output::{Format, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
 use crate::rules;
 use crate::store::{Filter, Store};
 use crate::world::World;
 
 use super::target;
+
+/// How long a prompt sleeps before it looks for signals.
+const SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum When {
@@ -143,6 +147,14 @@ impl Context {
         }
     }
 
+    /// A value as it is; on a terminal without what would move its cursor.
+    pub fn print_value(&self, text: &str) -> anyhow::Result<()> {
+        if std::io::stdout().is_terminal() {
+            return self.print(&clean_lines(text));
+        }
+        self.print(text)
+    }
+
     /// The one line that a change prints: `clusterpool/lab scaled`, with -q the bare name.
     pub fn changed(&self, kind: Kind, name: &str, what: &str) -> anyhow::Result<()> {
         if self.globals.quiet || self.globals.output == Format::Name {
@@ -210,11 +222,21 @@ impl Context {
         tcsetattr(&stdin, OptionalActions::Now, &hidden)
             .map_err(|error| wrong(error.to_string()))?;
         drop(write!(std::io::stderr(), "{}", clean(prompt)));
+        self.world.catch_signals();
         let mut answer = String::new();
-        let read = stdin.read_line(&mut answer);
+        // Looked at in slices: Ctrl-C must not leave a terminal that shows nothing.
+        let read = loop {
+            if let Some(caught) = self.world.interrupted() {
+                break Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
+            }
+            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+            if poll(&mut ready, Some(&SLICE)).is_ok_and(|ready| ready > 0) {
+                break stdin.read_line(&mut answer).map_err(|error| wrong(error.to_string()));
+            }
+        };
         let _ = tcsetattr(&stdin, OptionalActions::Now, &shown);
         drop(writeln!(std::io::stderr()));
-        read.map_err(|error| wrong(error.to_string()))?;
+        read?;
         Ok(SecretValue::new(answer.trim_end_matches(['\n', '\r'])))
     }
 

@@ -68,7 +68,7 @@ impl Verb for Credentials {
             format!("{:<12}{}\n", format!("{name}:"), document[name].as_str().unwrap_or_default())
         };
         let lines = ["api", "console", "username", "password", "kubeconfig"].map(line);
-        context.print(&lines.concat())
+        context.print_value(&lines.concat())
     }
 }
 

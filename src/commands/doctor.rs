@@ -8,6 +8,7 @@ use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::output;
 use crate::plan;
@@ -33,8 +34,10 @@ struct Finding {
     detail: String,
 }
 
-/// How what is found can be put right; says whether it was.
-type Fix<'a> = Option<Box<dyn Fn() -> Result<bool, Refusal> + 'a>>;
+type Looked = Result<Vec<String>, Refusal>;
+
+/// How what is found can be put right; looking again shows whether it was.
+type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
@@ -44,55 +47,77 @@ impl Verb for Doctor {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let door = Door { store: &store, world: &context.world, pass: false };
-        let modes = store.open_to_others();
-        let orphans = store.orphans()?;
-        let said = |all: &[(std::path::PathBuf, String)]| {
-            all.iter().map(|(path, what)| format!("`{}` {what}", path.display())).collect()
-        };
         let mut found = Vec::new();
-        let mut add = |check, wrong: Vec<String>, fix: Fix<'_>| -> Result<(), Refusal> {
-            let fixed = match fix {
-                Some(fix) if self.fix && !wrong.is_empty() => fix()?,
+        let mut check = |check, look: &dyn Fn() -> Looked, fix: Fix<'_>| {
+            // What cannot even be looked at is wrong, and the other checks go on.
+            let look =
+                || look().unwrap_or_else(|refusal| vec![refusal.to_string().replace('\n', "; ")]);
+            let wrong = look();
+            let mended = match fix {
+                Some(fix) if self.fix && !wrong.is_empty() => fix().is_ok() && look().is_empty(),
                 _ => false,
             };
-            let state = if fixed { "fixed" } else { "wrong" };
+            let state = if mended { "fixed" } else { "wrong" };
             if wrong.is_empty() {
                 found.push(Finding { check, state: "ok", detail: String::new() });
             }
             found.extend(wrong.into_iter().map(|detail| Finding { check, state, detail }));
-            Ok(())
         };
-        add("constraints", store.constraints()?, None)?;
-        add(
-            "journal",
-            store.journal()?,
-            Some(Box::new(|| {
-                store.fix_journal()?;
-                Ok(store.journal()?.is_empty())
-            })),
-        )?;
-        add(
-            "links",
-            links(&door)?,
-            Some(Box::new(|| {
-                door.change(&Scope::Whole, &[], |state, tick| {
-                    plan::mend(state, tick);
-                    Ok(())
-                })?;
-                Ok(links(&door)?.is_empty())
-            })),
-        )?;
-        add("files", said(&modes), Some(Box::new(|| Ok(store.close_to_others(&modes)))))?;
-        let names = orphans.iter().map(|path| format!("`{}` belongs to nothing", path.display()));
-        add(
-            "orphans",
-            names.collect(),
-            Some(Box::new(|| Ok(store.remove_orphans(&orphans)?.is_empty()))),
-        )?;
-        add("drivers", drivers(&store)?, None)?;
-        add("passes", overdue(context, &door)?, None)?;
+        check("constraints", &|| store.constraints(), None);
+        check("journal", &|| store.journal(), Some(&|| store.fix_journal()));
+        check("links", &|| links(&door), Some(&|| mend(&door)));
+        check("claims", &|| orphaned(&store), None);
+        check(
+            "files",
+            &|| Ok(said(store.open_to_others())),
+            Some(&|| {
+                store.close_to_others();
+                Ok(())
+            }),
+        );
+        let nothing =
+            |path: &std::path::PathBuf| format!("`{}` belongs to nothing", path.display());
+        let orphans = || Ok(store.orphans()?.iter().map(nothing).collect());
+        check("orphans", &orphans, Some(&|| store.remove_orphans()));
+        check("jobs", &|| strays(&store), None);
+        check("drivers", &|| drivers(&store), None);
+        check("passes", &|| overdue(context, &door), None);
         show(context, &found)
     }
+}
+
+fn said(found: Vec<(std::path::PathBuf, String)>) -> Vec<String> {
+    found.into_iter().map(|(path, what)| format!("`{}` {what}", path.display())).collect()
+}
+
+fn mend(door: &Door<'_>) -> Result<(), Refusal> {
+    let edit = |state: &mut State, tick: &Tick| {
+        plan::mend(state, tick);
+        Ok(())
+    };
+    door.change(&Scope::Whole, &[], edit).map(drop)
+}
+
+/// Clusters that a claim has which is not there: nobody will release them.
+fn orphaned(store: &Store) -> Looked {
+    let claims = store.names(Kind::ClusterClaim)?;
+    let mut found = Vec::new();
+    for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
+        let Object::Cluster(one) = object else { continue };
+        if let Some(claim) = one.claim_key().filter(|claim| !claims.contains(claim)) {
+            let name = &one.name;
+            found.push(format!("cluster `{name}` is held by claim `{claim}`, which is gone: poolctl delete cluster {name}"));
+        }
+    }
+    Ok(found)
+}
+
+/// Folders of jobs that nobody knows.
+fn strays(store: &Store) -> Looked {
+    let text = |path: &std::path::PathBuf| {
+        format!("`{}` belongs to no job: look at what it made, then remove it", path.display())
+    };
+    Ok(store.strays()?.iter().map(text).collect())
 }
 
 fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {
@@ -116,7 +141,7 @@ fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {
 }
 
 /// Links of which only one end is written.
-fn links(door: &Door<'_>) -> Result<Vec<String>, Refusal> {
+fn links(door: &Door<'_>) -> Looked {
     let (mut state, tick) = door.imagine(&Scope::Whole, &[])?;
     plan::mend(&mut state, &tick);
     let said = |state: &State| {
@@ -127,7 +152,7 @@ fn links(door: &Door<'_>) -> Result<Vec<String>, Refusal> {
 }
 
 /// Clusters and pools that nobody can do anything for.
-fn drivers(store: &Store) -> Result<Vec<String>, Refusal> {
+fn drivers(store: &Store) -> Looked {
     let mut found = Vec::new();
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
         if let Object::Cluster(one) = object
@@ -149,7 +174,7 @@ fn drivers(store: &Store) -> Result<Vec<String>, Refusal> {
 }
 
 /// Work that should have been done long ago.
-fn overdue(context: &Context, door: &Door<'_>) -> Result<Vec<String>, Refusal> {
+fn overdue(context: &Context, door: &Door<'_>) -> Looked {
     let (state, _) = door.imagine(&Scope::Whole, &[])?;
     let due = [plan::due(&state), door.in_flight(None)?.due].into_iter().flatten().min();
     let late = due.filter(|due| due.plus(OVERDUE) < context.world.now());

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value};
+use tempfile::NamedTempFile;
 
 use crate::drivers::process::Foreground;
 use crate::model::kind::Kind;
@@ -36,38 +37,45 @@ impl Verb for Edit {
         let store = context.look()?;
         let shown = theirs(&context.find(&store, kind, &name)?.to_wire());
         let text = yaml::text(&shown).map_err(|wrong| Refusal::invalid(wrong.to_string()))?;
-        let mut file = tempfile::Builder::new()
-            .prefix(&format!("{}-{name}-", kind.word()))
-            .suffix(".yaml")
-            .tempfile()
-            .map_err(|error| manifest::io("the folder for temporary files", &error))?;
-        let path = file.path().to_owned();
-        file.write_all(text.as_bytes())
-            .map_err(|error| manifest::io("a temporary file", &error))?;
-        let mut last = text;
+        let (file, path) = temporary(&format!("{}-{name}-", kind.word()), &text)?;
+        let (mut last, mut refused) = (text, None);
         loop {
             let edited = edited(context, &path)?;
-            if edited == last {
+            if edited == last && refused.is_none() {
                 context.hint("nothing was changed");
                 return Ok(());
             }
-            let Err(refusal) = put_back(context, &store, kind, &name, &shown, &edited) else {
-                return Ok(());
+            let refusal = match refused.take().filter(|_| edited == last) {
+                Some(refusal) => refusal,
+                None => match put_back(context, &store, kind, &name, &shown, &edited) {
+                    Ok(()) => return Ok(()),
+                    Err(refusal) => refusal,
+                },
             };
-            let again = context.at_terminal() && refusal.exit == Exit::Failed;
-            let why = refusal.to_string();
-            let why: Vec<String> =
-                why.lines().map(|line| format!("# {}", output::clean(line))).collect();
-            last = output::joined(&why) + &without_comments(&edited);
+            // Whoever saves the same text again gives up.
+            let again = context.at_terminal() && refusal.exit == Exit::Failed && edited != last;
             if !again {
                 let kept = file.into_temp_path().keep();
                 let kept = kept.map(|path| format!("your text is in {}", path.display()));
                 return Err(refusal.because(kept.unwrap_or_default()).into());
             }
-            std::fs::write(&path, &last)
-                .map_err(|error| manifest::io("a temporary file", &error))?;
+            let why = refusal.to_string();
+            let why: Vec<String> =
+                why.lines().map(|line| format!("# {}", output::clean(line))).collect();
+            last = output::joined(&why) + &without_comments(&edited);
+            std::fs::write(&path, &last).map_err(|error| Refusal::unwritable(&path, &error))?;
+            refused = Some(refusal);
         }
     }
+}
+
+/// A file with a text in it, for its owner alone.
+fn temporary(name: &str, text: &str) -> Result<(NamedTempFile, PathBuf), Refusal> {
+    let made = tempfile::Builder::new().prefix(name).suffix(".yaml").tempfile();
+    let mut file = made.map_err(|error| Refusal::unwritable(Path::new(name), &error))?;
+    let path = file.path().to_owned();
+    file.write_all(text.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))?;
+    Ok((file, path))
 }
 
 /// The document without what is poolctl's.
@@ -104,7 +112,13 @@ fn edited(context: &Context, path: &Path) -> Result<String, Refusal> {
         Refusal::invalid(format!("the editor `{editor}` failed: {why}"))
             .next("set EDITOR to an editor that is installed")
     };
-    let code = shell.attend(|| None).map_err(|error| failed(error.to_string()))?;
+    // What is typed in the editor is the editor's.
+    context.world.catch_signals();
+    let unheard = || {
+        context.world.interrupted();
+        None
+    };
+    let code = shell.attend(unheard).map_err(|error| failed(error.to_string()))?;
     if code != 0 {
         return Err(failed(format!("exit code {code}")));
     }
@@ -131,6 +145,9 @@ fn put_back(
         let Value::Object(mut edited) = edited.clone() else {
             return Err(Refusal::invalid("the text is not an object"));
         };
+        if ["apiVersion", "kind"].iter().any(|field| edited.get(*field) != document.get(*field)) {
+            return Err(Refusal::conflict("apiVersion and kind of an object cannot be changed"));
+        }
         let known = document.as_object_mut().and_then(|fields| fields.remove("metadata"));
         let mut metadata = known.and_then(|known| known.as_object().cloned()).unwrap_or_default();
         metadata.retain(|name, _| !THEIRS.contains(&name.as_str()));

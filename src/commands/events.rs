@@ -41,12 +41,14 @@ impl Verb for Events {
             None => None,
         };
         let of = of.as_ref().map(|(kind, key)| (*kind, key));
+        store.begin_read()?;
         let mut events = store.events(of, MOST)?;
+        let last = store.last_event()?;
+        store.rollback();
         if events.len() == MOST {
             context.hint(&format!("only the last {MOST} are shown"));
         }
         events.reverse();
-        let last = store.last_event()?;
         show(context, &events, true)?;
         if self.follow { follow(context, &store, of, last) } else { Ok(()) }
     }
@@ -61,13 +63,8 @@ fn follow(
 ) -> anyhow::Result<()> {
     loop {
         context.world.pause(LOOK);
-        let newest = store.last_event()?;
-        if newest == last {
-            continue;
-        }
-        let limit = usize::try_from(newest - last).unwrap_or(usize::MAX);
-        last = newest;
-        let mut events = store.events(None, limit)?;
+        let mut events;
+        (events, last) = store.events_after(last)?;
         let is = |one: &Event, (kind, key): (Kind, &Key)| {
             let anywhere = kind == Kind::ClusterDeployment;
             one.kind == kind.name()
@@ -75,7 +72,6 @@ fn follow(
                 && (anywhere || one.object.namespace == key.namespace)
         };
         events.retain(|one| of.is_none_or(|of| is(one, of)));
-        events.reverse();
         lines(context, &events)?;
     }
 }

@@ -1,7 +1,6 @@
 //! `export`: the whole state as one List, for `import` and for reading.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,10 +10,10 @@ use serde_json::{Map, Value, json};
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kind::Kind;
 use crate::model::object::{Object, wired};
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output::{self, Format};
-use crate::store::{Filter, Store};
+use crate::store::{Filter, Store, copies};
 
 use super::{Context, Verb};
 
@@ -44,7 +43,7 @@ pub struct Export {
 impl Verb for Export {
     const NAME: &'static str = "export";
     const ABOUT: &'static str = "Write the whole state as one List, for import";
-    const EXAMPLE: &'static str = "poolctl export > state.yaml";
+    const EXAMPLE: &'static str = "poolctl export > \"$HOME/state.yaml\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -62,8 +61,10 @@ impl Verb for Export {
         let text = output::document_text(format, &list)?;
         match self.file {
             Some(path) if path.as_os_str() != "-" => {
-                write(&path, &text)?;
-                let what = format!("{} objects exported to {}", items.len(), path.display());
+                copies::place(&path, text.as_bytes(), true)?;
+                let record = |one: &&Value| one["kind"] != "Job" && one["kind"] != "Event";
+                let many = items.iter().filter(record).count();
+                let what = format!("{many} objects exported to {}", path.display());
                 context.hint(&what);
                 Ok(())
             }
@@ -119,22 +120,4 @@ fn with_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
         item["data"] = data.into();
     }
     Ok(())
-}
-
-/// Whole or not at all, mode 0600.
-fn write(path: &Path, text: &str) -> Result<(), Refusal> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let written =
-        tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(path).map_err(|error| error.error)?;
-            Ok(())
-        });
-    written.map_err(|error| {
-        let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-        let exit = if denied { Exit::Denied } else { Exit::Failed };
-        Refusal::new(exit, format!("`{}` cannot be written", path.display()))
-            .because(error.to_string())
-    })
 }

@@ -92,8 +92,9 @@ impl Extend {
                 None => return Ok(Extended::Endless),
             },
             (None, Some(until), Some(since)) => {
-                if until <= tick.now {
-                    return Err(Refusal::usage(format!("{until} is over")));
+                if claim.expires().is_some_and(|end| until <= end) || until <= tick.now {
+                    let end = claim.expires().unwrap_or(tick.now);
+                    return refuse(&format!("has its cluster until {end} already"));
                 }
                 until.since(since)
             }

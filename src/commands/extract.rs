@@ -1,6 +1,5 @@
 //! `extract`: the values of a Secret, as files or on stdout.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -9,6 +8,8 @@ use crate::model::documents::SecretValue;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
+
+use crate::store::copies;
 
 use super::{Context, Verb, target};
 
@@ -69,32 +70,17 @@ impl Extract {
         if self.to.as_os_str() == "-" {
             context.hint(&format!("# {key}"));
             let end = if value.reveal().ends_with('\n') { "" } else { "\n" };
-            return context.print(&format!("{}{end}", value.reveal()));
+            return context.print_value(&format!("{}{end}", value.reveal()));
         }
         if key.contains('/') || key.starts_with("..") {
             let what = format!("key `{key}` cannot be the name of a file");
             return Err(Refusal::invalid(what).next("--to=- prints it").into());
         }
         let path = self.to.join(key);
-        let wrong = |error: std::io::Error| {
-            let exit = if error.kind() == std::io::ErrorKind::PermissionDenied {
-                Exit::Denied
-            } else {
-                Exit::Failed
-            };
-            Refusal::new(exit, format!("`{}` cannot be written", path.display()))
-                .because(error.to_string())
-        };
-        // Whole or not at all, and for its owner alone.
-        let mut file = tempfile::NamedTempFile::new_in(&self.to).map_err(wrong)?;
-        file.write_all(value.reveal().as_bytes()).map_err(wrong)?;
-        let placed = if self.confirm { file.persist(&path) } else { file.persist_noclobber(&path) };
-        placed.map_err(|error| {
-            let refusal = wrong(error.error);
-            if path.exists() {
-                Refusal { exit: Exit::Conflict, ..refusal }.next("--confirm replaces it")
-            } else {
-                refusal
+        copies::place(&path, value.reveal().as_bytes(), self.confirm).map_err(|refusal| {
+            match refusal.exit {
+                Exit::Conflict => refusal.next("--confirm replaces it"),
+                _ => refusal,
             }
         })?;
         context.print(&format!("{}\n", path.display()))

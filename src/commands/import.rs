@@ -1,10 +1,13 @@
 //! `import`: a whole state into an empty one, its links made whole.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
 
+use crate::model::claim::Pending;
+use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Holder;
 use crate::model::documents::Stored;
 use crate::model::job::Job;
@@ -22,7 +25,7 @@ use crate::{plan, rules};
 use super::export::{ORDER, break_off};
 use super::manifest::{self, Manifests, Reading};
 use super::put_secret::take_values;
-use super::{Context, Verb, apply, put};
+use super::{Context, Verb, put};
 
 #[derive(Args)]
 pub struct Import {
@@ -58,7 +61,7 @@ impl Verb for Import {
         let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: true };
         let mut read = manifest::read(std::slice::from_ref(&self.file), &reading)?;
         if !self.settings {
-            read = apply::without_settings(read);
+            without_settings(&mut read);
         }
         if read.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to import").into());
@@ -70,8 +73,9 @@ impl Verb for Import {
         let many = read.objects.len();
         let store = context.open()?;
         let door = Door { store: &store, world: &context.world, pass: false };
-        let (taken, _) =
-            door.change(&Scope::Whole, &[], |state, tick| take(&store, state, read, tick))?;
+        let (taken, _) = door.change(&Scope::Whole, &[], |state, tick| {
+            take(&store, state, read, self.settings, tick)
+        })?;
         match taken {
             Taken::Before => context.print(&format!("{many} objects unchanged\n")),
             Taken::Whole { repairs } => {
@@ -86,6 +90,15 @@ impl Verb for Import {
     }
 }
 
+/// Settings choose what runs: they come along only when asked for.
+fn without_settings(read: &mut Manifests) {
+    let before = read.objects.len();
+    read.objects.retain(|one| one.kind() != Kind::Settings);
+    if read.objects.len() < before {
+        read.warnings.push("Settings are left out; --settings takes them too".into());
+    }
+}
+
 /// What an operator should know before the first pass.
 fn worth_a_word(read: &Manifests) -> Vec<String> {
     let mut words = Vec::new();
@@ -94,6 +107,12 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
     if bare > 0 {
         words.push(format!(
             "{bare} secrets come without values; export FILE --include-secrets brings them"
+        ));
+    }
+    if read.left_out > 0 {
+        words.push(format!(
+            "{} jobs and events are of kinds not kept here; left out",
+            read.left_out
         ));
     }
     let foreign = |version: &str| {
@@ -111,21 +130,25 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
 }
 
 /// Fills an empty state; one that has the same already is left alone.
-fn take(store: &Store, state: &mut State, read: Manifests, tick: &Tick) -> Result<Taken, Refusal> {
+fn take(
+    store: &Store,
+    state: &mut State,
+    read: Manifests,
+    settings: bool,
+    tick: &Tick,
+) -> Result<Taken, Refusal> {
     let mut known = Vec::new();
-    for kind in ORDER {
+    for kind in ORDER.into_iter().filter(|kind| settings || *kind != Kind::Settings) {
         known.extend(store.objects(kind, &Filter { whole: true, ..Filter::default() })?);
     }
-    if known.is_empty() {
+    let jobs = store.jobs(None, false)?;
+    if known.is_empty() && jobs.is_empty() && store.last_event()? == 0 {
         return Ok(Taken::Whole { repairs: fill(state, read, tick)? });
     }
-    let jobs = store.jobs(None, false)?;
-    let names: Vec<(&str, Key)> =
-        read.objects.iter().map(|one| (one.kind().word(), one.key())).collect();
-    let missing = names.iter().find(|(word, key)| {
-        !known.iter().any(|one| one.kind().word() == *word && one.key() == *key)
-    });
-    let missing = missing.map(|(word, key)| format!("it has no {word} `{key}`"));
+    let here: HashSet<(Kind, Key)> = known.iter().map(|one| (one.kind(), one.key())).collect();
+    let there = read.objects.iter().map(|one| (one.kind(), one.key()));
+    let missing = there.into_iter().find(|one| !here.contains(one));
+    let missing = missing.map(|(kind, key)| format!("it has no {} `{key}`", kind.word()));
     let mut other = State::default();
     fill(&mut other, read, tick)?;
     let differs = known.iter_mut().find_map(|one| {
@@ -150,6 +173,10 @@ fn comparable(object: &Object) -> Value {
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("uid");
         metadata.remove("creationTimestamp");
+    }
+    if let Some(pool) = document.pointer_mut("/spec/clusterPoolRef").and_then(Value::as_object_mut)
+    {
+        pool.remove("claimedTimestamp");
     }
     let conditions = document.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     for one in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -182,7 +209,11 @@ fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, 
         }
         insert(state, object, &jobs, tick)?;
     }
+    let mut ids = HashSet::new();
     for mut job in jobs.drain(..) {
+        if !ids.insert(job.id) {
+            return Err(Refusal::invalid(format!("the file has job `{}` twice", job.id)));
+        }
         job.interrupt(tick.now);
         state.jobs.insert(job);
     }
@@ -199,15 +230,15 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
     complete(&mut object, tick);
     match object {
         Object::Pool(one) => drop(state.pools.insert(*one)),
-        Object::Claim(one) => drop(state.insert_claim(*one)),
+        Object::Claim(mut one) => {
+            if one.pending == Pending::Claimed {
+                // Without a time its lifetime would never end.
+                one.pending_since.get_or_insert(tick.now);
+            }
+            state.insert_claim(*one);
+        }
         Object::Cluster(mut one) => {
-            let its = || jobs.iter().filter(|job| job.object == one.name);
-            one.ordinal = u32::try_from(its().count()).unwrap_or(u32::MAX);
-            let in_flight = one.started_at.is_some()
-                && !(one.installed() || one.stopped)
-                && one.failed_at.is_none();
-            // Whoever installed it does so no more, wherever that was.
-            one.interrupted |= in_flight && one.deleting.is_none() && its().next().is_none();
+            take_over(&mut one, jobs, tick);
             state.insert_cluster(*one);
         }
         Object::Customization(mut one) => {
@@ -230,6 +261,29 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::Settings(one) => drop(state.settings.insert(one)),
     }
     Ok(())
+}
+
+/// What a cluster does or was doing elsewhere, and what there is to destroy.
+fn take_over(one: &mut Cluster, jobs: &[Job], tick: &Tick) {
+    let its = || jobs.iter().filter(|job| job.object == one.name);
+    let (many, known) = (its().count(), its().next().is_some());
+    one.ordinal = u32::try_from(many).unwrap_or(u32::MAX);
+    let made = one.body.as_ref().is_some_and(|body| body.spec.cluster_metadata.is_some());
+    if let Some(installed) = one.installed_at {
+        one.started_at.get_or_insert(installed);
+        if one.power == Power::Unset {
+            one.power = one.wants();
+            one.power_since.get_or_insert(tick.now);
+        }
+    } else if made {
+        one.started_at.get_or_insert(one.created);
+    }
+    let in_flight = one.started_at.is_some()
+        && !(one.installed() || one.stopped || known)
+        && one.failed_at.is_none()
+        && one.deleting.is_none();
+    // Whoever installed it does so no more, wherever that was.
+    one.interrupted |= in_flight;
 }
 
 /// What a manifest written by hand leaves out.

@@ -47,6 +47,8 @@ pub struct Manifests {
     pub objects: Vec<Object>,
     pub jobs: Vec<Job>,
     pub events: Vec<Event>,
+    /// Jobs and events that are not kept here.
+    pub left_out: usize,
     pub warnings: Vec<String>,
 }
 
@@ -184,6 +186,10 @@ fn take(
         .map_err(|error| at(name, document.line, document.column, &error.to_string()))?;
     rules::check(&object)
         .map_err(|refusal| Refusal { what: format!("{name}: {}", refusal.what), ..refusal })?;
+    if reading.moved {
+        found.objects.push(object);
+        return Ok(());
+    }
     found
         .warnings
         .extend(rules::warnings(&object).into_iter().map(|text| format!("{name}: {text}")));
@@ -205,11 +211,15 @@ fn record(
             let mut document = document.clone();
             remove(&mut document, &["apiVersion", "kind"]);
             let wire = serde_json::from_value(document.value()).map_err(wrong)?;
-            found.jobs.extend(Job::from_wire(wire));
+            let job = Job::from_wire(wire);
+            found.left_out += usize::from(job.is_none());
+            found.jobs.extend(job);
         }
-        ("v1" | "events.k8s.io/v1", "Event") => {
+        ("v1", "Event") => {
             let wire = serde_json::from_value(document.value()).map_err(wrong)?;
-            found.events.extend(Event::from_wire(wire));
+            let event = Event::from_wire(wire);
+            found.left_out += usize::from(event.is_none());
+            found.events.extend(event);
         }
         _ => return Ok(false),
     }

@@ -1,4 +1,5 @@
-//! `pool pause` and `pool resume`: a paused pool makes, assigns and removes nothing.
+//! `pool pause` and `pool resume`: a paused pool makes, hands over and removes no clusters; those
+//! that are there go on.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ pub struct Pause {
 
 impl Verb for Pause {
     const NAME: &'static str = "pause";
-    const ABOUT: &'static str = "Leave a pool as it is: nothing is made, assigned or removed";
+    const ABOUT: &'static str = "Let a pool make no clusters, hand over none and remove none";
     const EXAMPLE: &'static str = "poolctl pool pause lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -7,12 +7,11 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::drivers::process::Foreground;
-use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::store::Store;
 
-use super::claim::{self, Terms};
+use super::claim::{self, Made, Terms};
 use super::{Context, Quit, Verb, credentials};
 
 #[derive(Args)]
@@ -43,27 +42,34 @@ impl Verb for Run {
         };
         context.world.catch_signals();
         let store = context.look().map_err(own)?;
-        let key = claim::take(context, &store, &self.pool, None, &self.terms).map_err(own)?;
-        let ran = self.with_cluster(context, &store, &key);
-        let released = claim::give_back(context, &store, &key).map_err(own);
+        let made = claim::take(context, &store, &self.pool, None, &self.terms).map_err(own)?;
+        let ran = self.with_cluster(context, &store, &made);
+        let released = claim::give_back(context, &store, &made).map_err(own);
         if released.is_ok() {
-            context.hint(&format!("claim/{} released", key.name));
+            context.hint(&format!("claim/{} released", made.key.name));
         }
         let code = ran.map_err(own)?;
         if code == 0 {
             released?;
         } else if let Err(refusal) = released {
-            context.warn(&format!("claim `{}` could not be released: {}", key.name, refusal.what));
+            context.warn(&format!(
+                "claim `{}` could not be released: {}",
+                made.key.name, refusal.what
+            ));
         }
         bail!(Quit(code))
     }
 }
 
 impl Run {
-    fn with_cluster(&self, context: &Context, store: &Store, key: &Key) -> Result<u8, Refusal> {
-        claim::wait(context, store, key, self.wait)?;
+    fn with_cluster(&self, context: &Context, store: &Store, made: &Made) -> Result<u8, Refusal> {
+        let key = &made.key;
+        claim::wait(context, store, made, self.wait)?;
+        if let Some(caught) = context.world.interrupted() {
+            return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
+        }
         let gone = || Refusal::not_found(format!("claim `{}` is gone", key.name));
-        let claim = claim::look(store, key, false)?.ok_or_else(gone)?;
+        let claim = made.look(store)?.ok_or_else(gone)?;
         if claim.expires().is_none() {
             context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
         }
@@ -78,10 +84,10 @@ impl Run {
         let (program, arguments) = (program.clone(), arguments.to_vec());
         let umask = context.world.umask;
         let command = Foreground { program, arguments, variables, umask };
-        // On a terminal Ctrl-C reaches the command by itself.
+        // What is typed at a terminal reaches the command by itself.
         let signal = || {
-            let signal = context.world.interrupted()?;
-            (signal != INTERRUPT || !context.at_terminal()).then_some(signal)
+            let caught = context.world.interrupted()?;
+            (!caught.typed).then_some(caught.signal)
         };
         command.attend(signal).or_else(|error| {
             let name = self.command.first().map(|name| name.to_string_lossy().into_owned());
@@ -91,5 +97,3 @@ impl Run {
         })
     }
 }
-
-const INTERRUPT: i32 = 2;

@@ -15,7 +15,7 @@ use crate::rules;
 use crate::yaml::LARGEST;
 
 use super::edit;
-use super::put::put;
+use super::put::{Verdict, put};
 use super::{Context, Verb, manifest};
 
 #[derive(Args)]
@@ -65,8 +65,9 @@ impl Verb for Create {
             }
             put(state, object, true, tick)
         });
-        let (_, passed) = change?;
-        context.changed(Kind::Secret, &key.name, "created")?;
+        let (verdict, passed) = change?;
+        let done = if verdict == Verdict::Created { "created" } else { "replaced" };
+        context.changed(Kind::Secret, &key.name, done)?;
         Ok(context.finish(&passed)?)
     }
 }

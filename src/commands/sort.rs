@@ -57,10 +57,6 @@ fn compare(a: &Value, b: &Value) -> Ordering {
         // Numbers before words.
         (Some(_), None) if !b.is_null() => Ordering::Less,
         (None, Some(_)) if !a.is_null() => Ordering::Greater,
-        _ => text(a).cmp(&text(b)),
+        _ => output::shown(a).cmp(&output::shown(b)),
     }
-}
-
-fn text(value: &Value) -> String {
-    output::shown(value)
 }

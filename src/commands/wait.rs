@@ -5,6 +5,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
@@ -73,10 +74,15 @@ impl std::str::FromStr for What {
 }
 
 fn limit(text: &str) -> Result<Span, String> {
-    if text.starts_with('-') {
-        return Ok(Span::hours(24 * 365));
+    match text {
+        "0" => Ok(Span::default()),
+        // As with kubectl: a time below none is no limit.
+        "-1" => Ok(Span::hours(24 * 365)),
+        text => match text.strip_prefix('-') {
+            Some(span) => span.parse::<Span>().map(|_| Span::hours(24 * 365)),
+            None => text.parse(),
+        },
     }
-    if text == "0" { Ok(Span::default()) } else { text.parse() }
 }
 
 impl What {
@@ -135,31 +141,33 @@ impl Verb for Wait {
         let mut printed = Ok(());
         let ended = waiting.until(|_| {
             let mut left = Vec::new();
-            for (kind, name) in waits.drain(..) {
-                let found = present(context, &store, kind, &name)?;
+            for (kind, key) in waits.drain(..) {
+                let found = present(&store, kind, &key)?;
                 if found.is_none() && !matches!(self.what, What::Gone | What::There) {
-                    context.find(&store, kind, &name)?;
+                    context.find(&store, kind, &key.name)?;
                 }
                 if self.what.holds(found.as_ref())? {
-                    let said = context.changed(kind, &name, "condition met");
+                    let said = context.changed(kind, &key.name, "condition met");
                     printed = std::mem::replace(&mut printed, Ok(())).and(said);
                 } else {
-                    left.push((kind, name));
+                    left.push((kind, key));
                 }
             }
             waits = left;
-            let Some((kind, name)) = waits.first() else {
+            let Some((kind, key)) = waits.first() else {
                 return Ok(Look::Met(()));
             };
             let done = all - waits.len() as u64;
-            Ok(Look::Not(done, all, format!("{}/{name}: {}", kind.word(), self.what.name())))
+            let text = format!("{}/{}: {}", kind.word(), key.name, self.what.name());
+            Ok(Look::Not(done, all, text))
         })?;
         printed?;
-        let Some((kind, name)) = waits.first() else { return Ok(()) };
+        let Some((kind, Key { name, namespace })) = waits.first() else { return Ok(()) };
         let (word, what) = (kind.word(), self.what.name());
+        let at = context.in_namespace(namespace);
         let refuse = |exit, how: &str| {
             let said = format!("{how} {what} of {word} `{name}`");
-            Err(Refusal::new(exit, said).next(format!("poolctl why {word}/{name}")).into())
+            Err(Refusal::new(exit, said).next(format!("poolctl why {word}/{name}{at}")).into())
         };
         match ended {
             Ended::Met(()) => Ok(()),
@@ -170,27 +178,25 @@ impl Verb for Wait {
 }
 
 impl Wait {
-    fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, String)>, Refusal> {
+    fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
         if self.all || self.selector.is_some() {
             let kind = target::kind_of(&self.kind)?;
             let namespace = if kind.namespaced() { context.namespaces()? } else { None };
             let mut found = store.objects(kind, &Filter { namespace, name: None, whole: true })?;
             found.retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
-            return Ok(found.iter().map(|one| (kind, one.key().name)).collect());
+            return Ok(found.iter().map(|one| (kind, one.key())).collect());
         }
-        target::several(&self.kind, &self.names)
+        if context.globals.all_namespaces {
+            return Err(Refusal::usage("-A needs --all or -l; a name is in one namespace"));
+        }
+        let named = target::several(&self.kind, &self.names)?.into_iter();
+        named.map(|(kind, name)| Ok((kind, context.key(kind, &name)?))).collect()
     }
 }
 
 /// The object if it is there.
-fn present(
-    context: &Context,
-    store: &Store,
-    kind: Kind,
-    name: &str,
-) -> Result<Option<Object>, Refusal> {
-    let key = context.key(kind, name)?;
-    let namespace = Some(key.namespace).filter(|name| !name.is_empty());
-    let filter = Filter { namespace, name: Some(name.to_owned()), whole: true };
+fn present(store: &Store, kind: Kind, key: &Key) -> Result<Option<Object>, Refusal> {
+    let namespace = Some(key.namespace.clone()).filter(|name| !name.is_empty());
+    let filter = Filter { namespace, name: Some(key.name.clone()), whole: true };
     Ok(store.objects(kind, &filter)?.into_iter().next())
 }

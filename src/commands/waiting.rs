@@ -63,9 +63,9 @@ impl Waiting<'_> {
                 Look::Not(done, of, text) => (done, of, text),
             };
             let late = world.now() >= end;
-            if let Some(signal) = world.interrupted() {
+            if let Some(caught) = world.interrupted() {
                 progress.finish();
-                return Ok(Ended::Interrupted(Exit::by_signal(signal)));
+                return Ok(Ended::Interrupted(Exit::by_signal(caught.signal)));
             }
             if late {
                 progress.finish();

@@ -49,7 +49,7 @@ impl Foreground<'_> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a child is looked at, no time is measured")]
+#[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]
 fn pause() {
     std::thread::sleep(BLINK);
 }

@@ -179,7 +179,7 @@ pub struct InventoryStatus {
 }
 
 pub const ATTEMPTS: u32 = 3;
-/// On a pool: nothing is made, assigned or removed.
+/// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
 impl ClusterPool {

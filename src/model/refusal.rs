@@ -1,6 +1,8 @@
 //! Why something is not done: what, the cause, and what to type next.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
 
 /// The exit codes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +33,10 @@ pub struct Refusal {
 }
 
 impl Exit {
-    /// How a shell reports a program that a signal ended; SIGHUP counts as SIGTERM.
+    /// How a shell reports a program that a signal ended; what is typed counts as SIGINT, the
+    /// rest as SIGTERM.
     pub fn by_signal(signal: i32) -> Self {
-        if signal == 2 { Self::Interrupted } else { Self::Terminated }
+        if matches!(signal, 2 | 3) { Self::Interrupted } else { Self::Terminated }
     }
 }
 
@@ -56,6 +59,17 @@ impl Refusal {
 
     pub fn conflict(what: impl Into<String>) -> Self {
         Self::new(Exit::Conflict, what)
+    }
+
+    /// Why a file cannot be written.
+    pub fn unwritable(path: &Path, error: &std::io::Error) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::PermissionDenied => Exit::Denied,
+            ErrorKind::AlreadyExists => Exit::Conflict,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, format!("`{}` cannot be written", path.display()))
+            .because(error.to_string())
     }
 
     #[must_use]

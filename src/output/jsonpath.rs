@@ -42,11 +42,6 @@ pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refus
     })
 }
 
-/// As templates print it.
-pub fn shown(value: &Value) -> String {
-    plain(value)
-}
-
 fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {
@@ -111,7 +106,7 @@ fn write(pieces: &[Piece<'_>], root: &Value, here: &Value, out: &mut String) -> 
             Piece::Path(path) => {
                 for (at, value) in select(path, root, here)?.into_iter().enumerate() {
                     let space = if at > 0 { " " } else { "" };
-                    let _ = write!(out, "{space}{}", plain(value));
+                    let _ = write!(out, "{space}{}", shown(value));
                 }
             }
         }
@@ -119,7 +114,8 @@ fn write(pieces: &[Piece<'_>], root: &Value, here: &Value, out: &mut String) -> 
     Ok(())
 }
 
-fn plain(value: &Value) -> String {
+/// As templates print it.
+pub fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => clean_lines(text),
         Value::Null => String::new(),
@@ -289,7 +285,7 @@ fn holds(filter: &str, root: &Value, here: &Value) -> Result<bool, String> {
         let order =
             match (left.as_ref().and_then(Value::as_f64), right.as_ref().and_then(Value::as_f64)) {
                 (Some(left), Some(right)) => left.partial_cmp(&right),
-                _ => left.as_ref().map(plain).partial_cmp(&right.as_ref().map(plain)),
+                _ => left.as_ref().map(shown).partial_cmp(&right.as_ref().map(shown)),
             };
         let Some(order) = order else { return Ok(false) };
         return Ok(match operator {

@@ -8,7 +8,7 @@ mod progress;
 mod table;
 mod unified;
 
-pub use clean::clean;
+pub use clean::{clean, clean_lines};
 pub use columns::{Row, View, event_row, job_row, row};
 pub use difference::lines;
 pub use jsonpath::{find, shown};

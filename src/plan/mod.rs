@@ -76,7 +76,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
     without_pool(state, tick);
 }
 
-/// A paused pool does nothing but go.
+/// A paused pool neither makes nor hands over; when it is deleted it goes all the same.
 fn acts(pool: &ClusterPool) -> bool {
     !pool.metadata.annotated(PAUSED) || pool.metadata.deletion_timestamp.is_some()
 }

@@ -57,6 +57,7 @@ fn unfounded(state: &State, one: &Customization) -> Option<String> {
     };
     let uses = |cluster: &Cluster| {
         cluster.customization.as_deref() == Some(one.metadata.name.as_str())
+            && cluster.pool.as_deref() == holder.pool.as_ref()
             && cluster.pool.as_ref().is_some_and(|pool| pool.namespace == one.metadata.namespace)
     };
     (!uses(cluster)).then(|| format!("cluster {} does not use it", cluster.name))

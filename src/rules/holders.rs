@@ -1,6 +1,6 @@
 //! Who may hold what, over objects that come together: one holder each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use crate::model::object::Object;
@@ -12,9 +12,28 @@ pub fn one_holder_each(objects: &[Object]) -> Result<(), Refusal> {
     let mut domains = HashMap::new();
     let mut claims = HashMap::new();
     let mut customizations = HashMap::new();
+    let mut clusters = HashMap::new();
+    let mut preserved = HashMap::new();
+    let there = objects.iter().filter_map(|one| match one {
+        Object::Cluster(one) => Some(&one.name),
+        _ => None,
+    });
+    let there: HashSet<&String> = there.collect();
     for object in objects {
+        let who = object.key().to_string();
+        match object {
+            Object::Claim(one) => {
+                // Of two claims of a cluster that is there, that cluster says whose it is.
+                let cluster = one.cluster.as_ref().filter(|name| !there.contains(name));
+                take(&mut clusters, cluster, &who, |name| format!("cluster {name}"))?;
+            }
+            Object::Customization(one) if one.status.preserved => {
+                let holder = one.status.cluster_deployment_ref.as_ref().map(|one| &one.name);
+                take(&mut preserved, holder, &who, |name| format!("the lease of cluster {name}"))?;
+            }
+            _ => {}
+        }
         let Object::Cluster(one) = object else { continue };
-        let who = one.key().to_string();
         let pool = one.pool.as_ref().map(|pool| pool.namespace.as_str()).unwrap_or_default();
         take(&mut names, Some(&one.name), &who, |name| format!("the name {name}"))?;
         let domain = (&one.cluster_name, &one.base_domain);
@@ -36,10 +55,9 @@ fn take<K: Eq + Hash + Copy>(
     let Some(what) = what else { return Ok(()) };
     match taken.insert(what, who.to_owned()) {
         None => Ok(()),
-        Some(first) => Err(Refusal::conflict(format!(
-            "clusters `{first}` and `{who}` both hold {}",
-            name(what)
-        ))
-        .because("nothing is ever held twice; take it from one of them in the file")),
+        Some(first) => {
+            Err(Refusal::conflict(format!("`{first}` and `{who}` both hold {}", name(what)))
+                .because("nothing is ever held twice; take it from one of them in the file"))
+        }
     }
 }

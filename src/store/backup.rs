@@ -1,19 +1,16 @@
 //! Copies of the whole state: one that is taken while others write, and one that is put back.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, ErrorCode};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::copies::{beside, parent};
 use super::open::{Header, Store, check_header};
-
-/// How long a copy waits for whoever holds the file.
-const BUSY: Duration = Duration::from_millis(50);
-const PATIENCE: u32 = 200;
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -22,35 +19,37 @@ pub struct Copied {
     _folder: tempfile::TempDir,
 }
 
+/// What a restore finds where it is to put the copy.
+pub enum Place {
+    Empty,
+    Usable(Store),
+    /// A state once, and why it is none any more.
+    Broken(String),
+}
+
 impl Store {
     /// Writes a consistent copy, whole or not at all, for its owner alone.
     pub fn backup(&self, to: &Path) -> Result<(), Refusal> {
-        let same = fs::canonicalize(to).is_ok_and(|to| to == self.path());
-        if same || to.is_dir() {
-            let what = format!("`{}` is not a place for a backup", to.display());
-            return Err(Refusal::conflict(what).next("poolctl backup FILE"));
-        }
-        // An older backup is replaced, anything else is somebody's.
-        if to.exists() {
-            check_header(to).map_err(|refusal| Refusal { exit: Exit::Conflict, ..refusal })?;
-        }
-        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let wrong = |error: std::io::Error| {
-            let denied = error.kind() == std::io::ErrorKind::PermissionDenied;
-            let exit = if denied { Exit::Denied } else { Exit::Failed };
-            Refusal::new(exit, format!("`{}` cannot be written", to.display()))
-                .because(error.to_string())
+        // An older backup is replaced; anything else, a state with its log too, is somebody's.
+        let replaceable = match fs::symlink_metadata(to) {
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            _ => matches!(check_header(to), Ok(Header::Ours { plain: true })),
         };
-        let file = tempfile::NamedTempFile::new_in(folder).map_err(wrong)?;
+        if !replaceable {
+            let what =
+                format!("`{}` is there and is no backup; it was left as it is", to.display());
+            return Err(Refusal::conflict(what).next("poolctl backup OTHER-FILE"));
+        }
+        let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
+        let file = tempfile::NamedTempFile::new_in(parent(to)).map_err(unwritable)?;
         let mut copy = Connection::open(file.path())?;
         transfer(&self.conn, &mut copy)?;
         // One file, readable without a log beside it.
         copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
         copy.close().map_err(|(_, error)| Refusal::from(error))?;
-        file.as_file().sync_all().map_err(wrong)?;
-        file.persist(to).map_err(|error| wrong(error.error))?;
-        fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(wrong)
+        file.as_file().sync_all().map_err(unwritable)?;
+        file.persist(to).map_err(|error| unwritable(error.error))?;
+        File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
     }
 
     /// Puts a copy in place of everything, in one transaction: others see the old or the new.
@@ -76,9 +75,8 @@ pub fn read_backup(from: &Path) -> Result<Copied, Refusal> {
     let folder = tempfile::tempdir().map_err(wrong)?;
     let copy = folder.path().join("state.db");
     fs::copy(from, &copy).map_err(wrong)?;
-    let log = |of: &Path| PathBuf::from(format!("{}-wal", of.display()));
-    if log(from).exists() {
-        fs::copy(log(from), log(&copy)).map_err(wrong)?;
+    if beside(from, "-wal").exists() {
+        fs::copy(beside(from, "-wal"), beside(&copy, "-wal")).map_err(wrong)?;
     }
     let conn = Connection::open(&copy)?;
     let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -101,40 +99,74 @@ impl Copied {
     }
 }
 
-/// A state that cannot be opened makes room for another; returns where it went.
-pub fn set_aside(path: &Path) -> Result<PathBuf, Refusal> {
-    let aside = before_restore(path);
+/// Looks at what a copy would replace. What never was a state, is of a newer poolctl or is locked
+/// is refused.
+pub fn place(path: &Path) -> Result<Place, Refusal> {
+    let header = match check_header(path) {
+        Ok(header) => header,
+        Err(refusal) => {
+            return if was_a_state(path) { Ok(Place::Broken(refusal.what)) } else { Err(refusal) };
+        }
+    };
+    if let Header::Absent = header {
+        return Ok(Place::Empty);
+    }
+    let store = Store::connect(path)?;
+    let corrupt = |error: &rusqlite::Error| {
+        let code = error.sqlite_error_code();
+        matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    };
+    match store.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(found) if found == "ok" => Ok(Place::Usable(store)),
+        Ok(found) => Ok(Place::Broken(format!("`{}` is corrupt: {found}", path.display()))),
+        Err(error) if corrupt(&error) => {
+            Ok(Place::Broken(format!("`{}` is corrupt: {error}", path.display())))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A regular file that is empty, or begins as a state does and is cut short.
+fn was_a_state(path: &Path) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    let mut header = Vec::new();
+    let read = file.by_ref().take(100).read_to_end(&mut header);
+    let short =
+        header.len() < 100 && b"SQLite format 3\0".starts_with(&header[..header.len().min(16)]);
+    let ours = header.len() == 100
+        && header.starts_with(b"SQLite format 3\0")
+        && header[68..72] == *b"pool";
+    // A newer poolctl knows what to do with its own.
+    read.is_ok() && (short || (ours && header[60..64] <= [0, 0, 0, 1][..]))
+}
+
+/// A state that cannot be used makes room for another.
+pub fn set_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
     for end in ["", "-wal", "-shm"] {
-        let of = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
-        match fs::rename(of(path), of(&aside)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let what = format!("`{}` cannot be moved", of(path).display());
+        match fs::rename(beside(path, end), beside(aside, end)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                let what = format!("`{}` cannot be moved", beside(path, end).display());
                 return Err(Refusal::new(Exit::State, what).because(error.to_string()));
             }
             _ => {}
         }
     }
-    Ok(aside)
+    Ok(())
 }
 
-/// Where the state that a restore replaces is kept.
-pub fn before_restore(path: &Path) -> PathBuf {
-    PathBuf::from(format!("{}.before-restore", path.display()))
+/// A name for what a restore replaces, not used before.
+pub fn before_restore(path: &Path, time: &str) -> PathBuf {
+    let name = |at: usize| beside(path, &format!(".before-restore-{time}{}", "x".repeat(at)));
+    (0..100).map(name).find(|name| !name.exists()).unwrap_or_else(|| name(0))
 }
 
 /// Everything in one step, so that nobody writes between its parts.
 fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
-    let backup = Backup::new(from, to)?;
-    for _ in 0..PATIENCE {
-        match backup.step(-1)? {
-            StepResult::Done => return Ok(()),
-            _ => pause(),
-        }
+    match Backup::new(from, to)?.step(-1)? {
+        StepResult::Done => Ok(()),
+        _ => Err(Refusal::new(Exit::State, "the state file is locked by another program")),
     }
-    Err(Refusal::new(Exit::State, "the state file is locked by another program"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "waits for another program's lock, as SQLite does")]
-fn pause() {
-    std::thread::sleep(BUSY);
 }

@@ -7,11 +7,42 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::model::documents::SecretValue;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
+
+/// `state.db.lock` beside `state.db`.
+pub fn beside(state: &Path, end: &str) -> PathBuf {
+    let mut name = state.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// `clusters` beside `state.db`; a state of another name has a folder of its own.
+pub fn folder(state: &Path, what: &str) -> PathBuf {
+    if state.file_name().is_some_and(|name| name == "state.db") {
+        return state.with_file_name(what);
+    }
+    beside(state, &format!(".{what}"))
+}
 
 /// `clusters/<name>/` beside the state.
 pub fn cluster_folder(state: &Path, cluster: &str) -> PathBuf {
-    state.with_file_name("clusters").join(cluster)
+    folder(state, "clusters").join(cluster)
+}
+
+/// The folder a file is in.
+pub fn parent(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Writes a file whole or not at all, for its owner alone.
+pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
+    let unwritable = |error: std::io::Error| Refusal::unwritable(path, &error);
+    // Temporary files are made with mode 0600.
+    let mut file = tempfile::NamedTempFile::new_in(parent(path)).map_err(unwritable)?;
+    file.write_all(bytes).map_err(unwritable)?;
+    let placed = if replace { file.persist(path) } else { file.persist_noclobber(path) };
+    placed.map(drop).map_err(|error| unwritable(error.error))
 }
 
 /// Writes a copy and returns where it is. A copy that is there already is written again.
@@ -23,18 +54,10 @@ pub fn write(
 ) -> Result<PathBuf, Refusal> {
     let folder = cluster_folder(state, cluster);
     let path = folder.join(file);
-    let written = fs::create_dir_all(&folder).and_then(|()| {
-        // Temporary files are made with mode 0600.
-        let mut beside = tempfile::NamedTempFile::new_in(&folder)?;
-        beside.write_all(value.reveal().as_bytes())?;
-        beside.persist(&path)?;
-        belongs_with(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
-        Ok(())
-    });
-    written.map(|()| path.clone()).map_err(|error| {
-        Refusal::new(Exit::Failed, format!("`{}` cannot be written", path.display()))
-            .because(error.to_string())
-    })
+    fs::create_dir_all(&folder).map_err(|error| Refusal::unwritable(&path, &error))?;
+    place(&path, value.reveal().as_bytes(), true)?;
+    belongs_with(state, &[folder.parent().unwrap_or(&folder), &folder, &path]);
+    Ok(path)
 }
 
 /// What root makes beside somebody's state is that somebody's.

@@ -5,10 +5,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 
 use super::copies;
-use super::open::Store;
+use super::open::{Store, unfinished};
 
 /// A file being made is no orphan yet.
 const YOUNG: Duration = Duration::from_secs(3600);
@@ -52,8 +53,7 @@ impl Store {
         if mode != "wal" {
             found.push(format!("the journal mode is {mode}, not wal"));
         }
-        let log = self.path().with_file_name(format!("{}-wal", name(self.path())));
-        let size = fs::metadata(log).map_or(0, |log| log.len());
+        let size = fs::metadata(copies::beside(self.path(), "-wal")).map_or(0, |log| log.len());
         if size > LARGE_LOG {
             found.push(format!("the log has {size} bytes that are not folded in"));
         }
@@ -84,52 +84,50 @@ impl Store {
         self.files().into_iter().filter_map(wrong).collect()
     }
 
-    /// Whether all of them are ours alone now.
-    pub fn close_to_others(&self, wrong: &[(PathBuf, String)]) -> bool {
-        for (path, _) in wrong {
+    /// Takes others' rights away; what cannot be changed is found again.
+    pub fn close_to_others(&self) {
+        for (path, _) in self.open_to_others() {
             let mode = if path.is_dir() { 0o700 } else { 0o600 };
-            // What cannot be changed is found again below.
-            drop(fs::set_permissions(path, Permissions::from_mode(mode)));
-            copies::belongs_with(self.path(), &[path]);
+            drop(fs::set_permissions(&path, Permissions::from_mode(mode)));
+            copies::belongs_with(self.path(), &[&path]);
         }
-        self.open_to_others().is_empty()
     }
 
-    /// The state, what lies beside it, and everything below `clusters/` and `jobs/`.
+    /// The state, what lies beside it, and everything below `clusters/` and `jobs/`. Links are
+    /// somebody else's business.
     fn files(&self) -> Vec<PathBuf> {
-        let beside = |end: &str| self.path().with_file_name(format!("{}{end}", name(self.path())));
+        let ends = ["", "-wal", "-shm", ".lock", ".pass"];
         let mut found: Vec<PathBuf> =
-            ["", "-wal", "-shm", ".lock", ".pass"].into_iter().map(beside).collect();
+            ends.into_iter().map(|end| copies::beside(self.path(), end)).collect();
         found.retain(|path| path.exists());
+        let real = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
         let mut folders: Vec<PathBuf> =
-            ["clusters", "jobs"].map(|name| self.path().with_file_name(name)).into();
-        while let Some(folder) = folders.pop().filter(|folder| folder.is_dir()) {
+            ["clusters", "jobs"].map(|what| copies::folder(self.path(), what)).into();
+        folders.retain(|path| real(path));
+        while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                if path.is_dir() { folders.push(path) } else { found.push(path) }
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                    Ok(kind) if kind.is_file() => found.push(entry.path()),
+                    _ => {}
+                }
             }
             found.push(folder);
         }
         found
     }
 
-    /// Copies of clusters and jobs that the state does not know, and files that were being made.
+    /// Copies of clusters that the state does not know, and files that were being made.
     pub fn orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let names = self.names(crate::model::kind::Kind::ClusterDeployment)?;
-        let jobs: Vec<String> =
-            self.jobs(None, false)?.iter().map(|job| job.id.to_string()).collect();
+        let names = self.names(Kind::ClusterDeployment)?;
         let mut found = Vec::new();
         for one in copies::clusters(self.path()) {
             if !names.iter().any(|key| key.name == one) {
                 found.push(copies::cluster_folder(self.path(), &one));
             }
         }
-        found.extend(
-            job_folders(self.path()).into_iter().filter(|path| !jobs.contains(&name(path))),
-        );
-        let folder = self.path().parent().unwrap_or(Path::new("."));
-        let prefix = format!(".{}.", name(self.path()));
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let prefix = unfinished(self.path());
+        for entry in fs::read_dir(copies::parent(self.path())).into_iter().flatten().flatten() {
             let made = entry.metadata().and_then(|found| found.modified());
             let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
             if entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG {
@@ -139,24 +137,29 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes orphans; returns those that stay.
-    pub fn remove_orphans(&self, orphans: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
-        for path in orphans {
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-            // What stays is found again below.
-            drop(removed);
+    /// Folders of jobs that the state does not know. What is in them may be all that is known of
+    /// machines that run: nobody but the operator removes them.
+    pub fn strays(&self) -> Result<Vec<PathBuf>, Refusal> {
+        let known: Vec<String> =
+            self.jobs(None, false)?.iter().map(|job| job.id.to_string()).collect();
+        let mut found = job_folders(self.path());
+        let id =
+            |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        found.retain(|path| !known.contains(&id(path)));
+        Ok(found)
+    }
+
+    /// Removes orphans; what stays is found again.
+    pub fn remove_orphans(&self) -> Result<(), Refusal> {
+        for path in self.orphans()? {
+            drop(fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)));
         }
-        self.orphans()
+        Ok(())
     }
 }
 
 /// What lies in `jobs/` beside a state.
 pub fn job_folders(state: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(state.with_file_name("jobs")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(copies::folder(state, "jobs")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
-}
-
-fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

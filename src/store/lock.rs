@@ -1,7 +1,7 @@
 //! Kernel locks beside the state file: nothing to clean up after a crash.
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::model::refusal::{Exit, Refusal};
 
@@ -10,17 +10,9 @@ use super::copies;
 /// Held until dropped.
 pub struct Lock(#[expect(dead_code, reason = "held for its lock, never read")] File);
 
-/// `state.db.lock` beside `state.db`.
-fn beside(state: &Path, what: &str) -> PathBuf {
-    let mut name = state.as_os_str().to_owned();
-    name.push(".");
-    name.push(what);
-    name.into()
-}
-
 /// Opens a lock file beside the state, making it if there is none.
 fn open(state: &Path, what: &str) -> Result<File, Refusal> {
-    let path = beside(state, what);
+    let path = copies::beside(state, what);
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     copies::belongs_with(state, &[&path]);
     file.map_err(|error| {
@@ -32,7 +24,7 @@ fn open(state: &Path, what: &str) -> Result<File, Refusal> {
 impl Lock {
     /// Writers queue here, in the order the kernel chooses, for the milliseconds a commit takes.
     pub fn to_write(state: &Path) -> Result<Self, Refusal> {
-        let file = open(state, "lock")?;
+        let file = open(state, ".lock")?;
         file.lock().map_err(|error| {
             Refusal::new(Exit::State, "the state file cannot be locked").because(error.to_string())
         })?;
@@ -42,7 +34,7 @@ impl Lock {
 
 /// The right to run a whole pass, or none while another one runs.
 pub fn try_pass_lock(state: &Path) -> Result<Option<Lock>, Refusal> {
-    let file = open(state, "pass")?;
+    let file = open(state, ".pass")?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),

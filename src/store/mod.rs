@@ -14,7 +14,7 @@ mod references;
 mod rows;
 mod write;
 
-pub use backup::{before_restore, read_backup, set_aside};
+pub use backup::{Place, before_restore, place, read_backup, set_aside};
 pub use doctor::job_folders;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};

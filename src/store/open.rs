@@ -10,6 +10,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::copies::{beside, parent};
+
 /// "pool" in ASCII: says whose file it is.
 const APPLICATION: u32 = 0x706f_6f6c;
 const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
@@ -30,7 +32,7 @@ impl Store {
     /// Opens a state that exists. Nothing is written.
     pub fn open(path: &Path) -> Result<Self, Refusal> {
         match check_header(path)? {
-            Header::Ours => Self::connect(path),
+            Header::Ours { .. } => Self::connect(path),
             Header::Absent => {
                 Err(Refusal::not_found(format!("there is no state at `{}`", path.display()))
                     .next("poolctl pool create NAME --fake, or --state FILE for another state"))
@@ -51,7 +53,7 @@ impl Store {
         &self.path
     }
 
-    fn connect(path: &Path) -> Result<Self, Refusal> {
+    pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags)?;
         if conn.is_readonly("main")? {
@@ -98,18 +100,16 @@ impl Store {
 
 /// Bytes in the log that are not folded in yet, roughly.
 fn log_size(path: &Path) -> u64 {
-    let log = path.with_file_name(format!("{}-wal", file_name(path)));
-    fs::metadata(log).map_or(0, |log| log.len())
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
 }
 
 /// What the first bytes of a file say.
 pub enum Header {
     Absent,
-    Ours,
+    /// A state; `plain` when it is one file, as a backup is, and not one with a log.
+    Ours {
+        plain: bool,
+    },
 }
 
 /// Reads the first bytes before SQLite touches the file.
@@ -161,7 +161,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     if short() && log_size(path) == 0 && short() {
         return refuse("is cut short: a part of the state file is missing");
     }
-    Ok(Header::Ours)
+    Ok(Header::Ours { plain: header[18] == 1 && !beside(path, "-wal").exists() })
 }
 
 /// Builds a state beside, whole, and links it into place; the loser of the link has the winner's.
@@ -174,13 +174,10 @@ fn create(path: &Path) -> Result<(), Refusal> {
             .because(error.to_string());
         if full { refusal.next("make room, then run the command again") } else { refusal }
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = parent(path);
     fs::create_dir_all(folder).map_err(failed)?;
-    let beside = tempfile::Builder::new()
-        .prefix(&format!(".{}.", file_name(path)))
-        .tempfile_in(folder)
-        .map_err(failed)?;
+    let beside =
+        tempfile::Builder::new().prefix(&unfinished(path)).tempfile_in(folder).map_err(failed)?;
     build(beside.path())?;
     beside.as_file().sync_all().map_err(failed)?;
     match fs::hard_link(beside.path(), path) {
@@ -188,6 +185,11 @@ fn create(path: &Path) -> Result<(), Refusal> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// How the name of a state begins that is being made.
+pub fn unfinished(path: &Path) -> String {
+    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 fn build(path: &Path) -> Result<(), Refusal> {

@@ -183,19 +183,7 @@ impl Store {
         let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit];
-        let rows = statement.query_map(who, |row| {
-            let kind: String = row.get(3)?;
-            let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
-            Ok(Event {
-                time: Time(row.get(0)?),
-                warning: row.get(1)?,
-                reason: row.get(2)?,
-                kind: known.unwrap_or("Object"),
-                object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
-                actor: row.get(6)?,
-                message: row.get(7)?,
-            })
-        })?;
+        let rows = statement.query_map(who, event)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -203,6 +191,20 @@ impl Store {
     pub fn last_event(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(id), 0) FROM event";
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
+    /// Events after one of this number, oldest first, and the number of the last of them.
+    pub fn events_after(&self, known: i64) -> Result<(Vec<Event>, i64), Refusal> {
+        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, id FROM event \
+                   WHERE id > ?1 ORDER BY id";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut last = known;
+        let rows = statement.query_map([known], |row| {
+            last = row.get(8)?;
+            event(row)
+        })?;
+        let events = rows.collect::<Result<_, _>>()?;
+        Ok((events, last))
     }
 
     /// Jobs in the order they were started; of one object, or all, or only the live ones.
@@ -243,6 +245,20 @@ impl Store {
             .optional()?;
         Ok(found.flatten().map(|(namespace, name)| Key::new(namespace, name)))
     }
+}
+
+fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let kind: String = row.get(3)?;
+    let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
+    Ok(Event {
+        time: Time(row.get(0)?),
+        warning: row.get(1)?,
+        reason: row.get(2)?,
+        kind: known.unwrap_or("Object"),
+        object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
+        actor: row.get(6)?,
+        message: row.get(7)?,
+    })
 }
 
 /// The names in use, looked up as they are asked for.
