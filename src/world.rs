@@ -178,8 +178,9 @@ impl World {
         if rustix::process::geteuid().is_root() && system.exists() {
             return Ok(system);
         }
-        let home = || self.variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-        let folder = self.variable("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
+        let absolute = |name: &str| self.variable(name).filter(|path| path.starts_with('/'));
+        let home = || absolute("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+        let folder = absolute("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
         folder.map(|folder| folder.join("poolctl/state.db")).ok_or_else(|| {
             Refusal::usage(
                 "there is no place for the state: neither HOME nor XDG_STATE_HOME is set",

@@ -9,7 +9,8 @@ use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::store::{
-    Lock, Place, Store, before_restore, job_folders, place, read_backup, set_aside, try_pass_lock,
+    Lock, Place, Store, before_restore, copies, job_folders, place, read_backup, set_aside,
+    try_pass_lock,
 };
 
 use super::{Context, Verb};
@@ -71,13 +72,22 @@ impl Verb for Restore {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
         let _lock = Lock::to_write(&path)?;
-        let (mut store, clusters) = make_room(context, &path, &found)?;
+        let time = context.world.now().to_string().replace([':', '-'], "");
+        let kept = before_restore(&path, &time);
+        let (mut store, clusters) = make_room(context, &path, &found, &kept)?;
         store.replace(&copied)?;
         let (known, jobs) = copied.knows()?;
-        for gone in clusters.iter().filter(|key| !known.contains(&key.name)) {
-            let name = &gone.name;
+        for Key { name, .. } in clusters.iter().filter(|key| !known.contains(&key.name)) {
+            copies::hand_on(&path, name, &kept);
             context.warn(&format!(
                 "the backup does not know cluster `{name}`: what it has made is left running"
+            ));
+        }
+        let back = known.iter().filter(|name| !clusters.iter().any(|key| key.name == **name));
+        for name in back.filter(|_| matches!(found, Place::Usable(_))) {
+            context.warn(&format!(
+                "the backup brings back cluster `{name}`, which was gone: if it is, \
+                 poolctl delete cluster {name}"
             ));
         }
         report_jobs(context, store.path(), &jobs);
@@ -88,18 +98,21 @@ impl Verb for Restore {
 }
 
 /// Keeps what is there under another name; returns the state to write to, and the clusters it had.
-fn make_room(context: &Context, path: &Path, found: &Place) -> Result<(Store, Vec<Key>), Refusal> {
-    let time = context.world.now().to_string().replace([':', '-'], "");
-    let kept = before_restore(path, &time);
+fn make_room(
+    context: &Context,
+    path: &Path,
+    found: &Place,
+    kept: &Path,
+) -> Result<(Store, Vec<Key>), Refusal> {
     let mut clusters = Vec::new();
     match found {
         Place::Empty => return Ok((Store::open(path)?, clusters)),
         Place::Usable(store) => {
             refuse_live_jobs(store)?;
             clusters = store.names(Kind::ClusterDeployment)?;
-            store.backup(&kept)?;
+            store.backup(kept)?;
         }
-        Place::Broken(_) => set_aside(path, &kept)?,
+        Place::Broken(_) => set_aside(path, kept)?,
     }
     context.hint(&format!("what was there is kept as {}", kept.display()));
     Ok((Store::open_or_create(path)?, clusters))

@@ -65,9 +65,14 @@ impl Around<'_> {
         let cluster = cluster.and_then(|at| self.state.clusters.get(at));
         if let Some(since) = one.deleting {
             let first = format!("claim {name} is being released{}", self.ago(Some(since)));
-            return Ok(match cluster {
-                Some(cluster) => self.cluster(cluster).behind(first),
-                None => Chain::of(first, "poolctl reconcile --wait"),
+            let pool = self.state.pools.by_key(&one.pool_key());
+            let paused = pool.filter(|pool| pool.metadata.annotated(PAUSED));
+            return Ok(match (cluster, paused) {
+                (Some(cluster), Some(pool)) if cluster.deleting.is_none() => {
+                    self.pool(pool).behind(first)
+                }
+                (Some(cluster), _) => self.cluster(cluster).behind(first),
+                (None, _) => Chain::of(first, "poolctl reconcile --wait"),
             });
         }
         if let Some(its) = &one.cluster {
@@ -131,6 +136,13 @@ impl Around<'_> {
         } else if let Some(message) = says("MissingDependencies", "True") {
             let next = "poolctl apply -f FILE with what is missing, then poolctl reconcile";
             Chain::of(format!("it cannot make clusters: {message}"), next)
+        } else if let Some(most) = full(one) {
+            let next = if most == 0 {
+                format!("poolctl patch pool {name} -p '{{\"spec\": {{\"maxConcurrent\": 1}}}}'{at}")
+            } else {
+                "poolctl reconcile --wait".into()
+            };
+            Chain::of(format!("maxConcurrent {most} lets no more be made or destroyed now"), next)
         } else if let Some(cluster) = self.worst(one) {
             self.cluster(cluster)
         } else if let Some(text) = inventory(one) {
@@ -246,7 +258,13 @@ impl Around<'_> {
 
     fn installed(&self, one: &Cluster, job: &str) -> Chain {
         let (name, at) = (&one.name, &self.at);
-        let power = one.power.wire().to_lowercase();
+        let power = match one.power {
+            Power::Starting => "waking",
+            Power::Running => "running",
+            Power::Hibernating => "hibernating",
+            Power::Stopping => "going to sleep",
+            Power::Unset => "installed",
+        };
         let gone = one.claim_key().filter(|claim| self.state.claims.find(claim).is_none());
         if let Some(claim) = gone {
             let text = format!("cluster {name} is held by claim {}, which is gone", claim.name);
@@ -304,10 +322,10 @@ impl Around<'_> {
         }
         let first = format!("customization {name} is leased to no cluster");
         if said.is_empty() {
-            let next = format!("poolctl edit pool{at}   (list it in spec.inventory)");
-            return Ok(Chain::of(first, next).after("no pool lists it".into()));
+            let next = format!("poolctl get pool{at}");
+            return Ok(Chain::of(first, next).after("no pool has looked at it".into()));
         }
-        let next = format!("poolctl describe customization {name}{at}");
+        let next = format!("poolctl get customization {name} -o yaml{at}");
         Ok(Chain::of(first, next).after(said.join("; ")))
     }
 
@@ -318,6 +336,14 @@ impl Around<'_> {
             format!("poolctl get {word} {} -o yaml{}", key.name, self.at),
         )
     }
+}
+
+/// maxConcurrent, when something is missing and it is used up.
+fn full(pool: &ClusterPool) -> Option<u32> {
+    let status = &pool.status;
+    let most = pool.spec.max_concurrent?;
+    let lacks = status.size < pool.spec.size;
+    (lacks && status.installing + status.deleting >= most).then_some(most)
 }
 
 /// What of the inventory cannot be used, if none of it is free.

@@ -150,7 +150,10 @@ impl Line {
         let all: Vec<&Arg> = self.node.get_positionals().collect();
         let several = |arg: &&&Arg| matches!(arg.get_action(), ArgAction::Append);
         let arg = all.get(at).or_else(|| all.last().filter(several));
-        arg.map(|arg| self.values(context, arg, typed)).unwrap_or_default()
+        let mut found = arg.map(|arg| self.values(context, arg, typed)).unwrap_or_default();
+        // What was said is not said again.
+        found.retain(|one| !self.positionals.contains(one));
+        found
     }
 
     /// By the name that help gives a value.

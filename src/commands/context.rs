@@ -13,6 +13,7 @@ use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal, nearest};
+use crate::model::time::Span;
 use crate::output::{Format, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
 use crate::rules;
@@ -94,12 +95,20 @@ impl Context {
 
     /// The state, for looking. There must be one.
     pub fn look(&self) -> Result<Store, Refusal> {
-        Store::open(&self.path()?)
+        self.in_time(Store::open(&self.path()?)?)
     }
 
     /// The state, for changing; made if there is none.
     pub fn open(&self) -> Result<Store, Refusal> {
-        Store::open_or_create(&self.path()?)
+        self.in_time(Store::open_or_create(&self.path()?)?)
+    }
+
+    /// A rehearsed clock goes on where the last command left it.
+    fn in_time(&self, store: Store) -> Result<Store, Refusal> {
+        if self.world.stands() {
+            self.world.wait(store.mark()?.1.now, Span::default());
+        }
+        Ok(store)
     }
 
     pub fn door<'a>(&'a self, store: &'a Store) -> Door<'a> {
@@ -237,6 +246,9 @@ impl Context {
         let _ = tcsetattr(&stdin, OptionalActions::Now, &shown);
         drop(writeln!(std::io::stderr()));
         read?;
+        if answer.trim().is_empty() {
+            return Err(wrong("nothing was typed".into()));
+        }
         Ok(SecretValue::new(answer.trim_end_matches(['\n', '\r'])))
     }
 

@@ -56,6 +56,9 @@ impl Diff {
         for warning in &read.warnings {
             context.warn(warning);
         }
+        if read.objects.is_empty() {
+            return Err(Refusal::invalid("there is nothing to compare"));
+        }
         let store = match context.look() {
             Err(refusal) if refusal.exit == Exit::NotFound => None,
             store => Some(store?),

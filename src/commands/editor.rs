@@ -35,19 +35,20 @@ impl Verb for Edit {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
-        let shown = theirs(&context.find(&store, kind, &name)?.to_wire());
+        let document = context.find(&store, kind, &name)?.to_wire();
+        let shown = theirs(&document);
         let text = yaml::text(&shown).map_err(|wrong| Refusal::invalid(wrong.to_string()))?;
         let (file, path) = temporary(&format!("{}-{name}-", kind.word()), &text)?;
         let (mut last, mut refused) = (text, None);
         loop {
             let edited = edited(context, &path)?;
-            if edited == last && refused.is_none() {
+            if (edited == last && refused.is_none()) || edited.trim().is_empty() {
                 context.hint("nothing was changed");
                 return Ok(());
             }
             let refusal = match refused.take().filter(|_| edited == last) {
                 Some(refusal) => refusal,
-                None => match put_back(context, &store, kind, &name, &shown, &edited) {
+                None => match put_back(context, &store, kind, &name, &document, &edited) {
                     Ok(()) => return Ok(()),
                     Err(refusal) => refusal,
                 },
@@ -76,6 +77,11 @@ fn temporary(name: &str, text: &str) -> Result<(NamedTempFile, PathBuf), Refusal
     let path = file.path().to_owned();
     file.write_all(text.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))?;
     Ok((file, path))
+}
+
+/// Whether deletion was asked for.
+fn going(document: &Value) -> bool {
+    !document["metadata"]["deletionTimestamp"].is_null()
 }
 
 /// The document without what is poolctl's.
@@ -136,7 +142,7 @@ fn put_back(
     let edited = yaml::value(text)
         .map_err(|wrong| Refusal::invalid("the text cannot be read").because(wrong.to_string()))?;
     let apply = |document: &mut Value| {
-        if theirs(document) != *shown {
+        if theirs(document) != theirs(shown) || going(document) != going(shown) {
             return Err(Refusal::conflict(format!(
                 "{} `{name}` was changed by somebody meanwhile",
                 kind.word()

@@ -61,6 +61,10 @@ impl Verb for Export {
         let text = output::document_text(format, &list)?;
         match self.file {
             Some(path) if path.as_os_str() != "-" => {
+                if copies::is_ours(store.path(), &path) {
+                    let what = format!("`{}` belongs to the state", path.display());
+                    return Err(Refusal::conflict(what).next("poolctl export OTHER-FILE").into());
+                }
                 copies::place(&path, text.as_bytes(), true)?;
                 let record = |one: &&Value| one["kind"] != "Job" && one["kind"] != "Event";
                 let many = items.iter().filter(record).count();

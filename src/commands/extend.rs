@@ -61,6 +61,9 @@ impl Verb for Extend {
     }
 }
 
+/// As long as any duration may be.
+const LONGEST: Span = Span::hours(24 * 365 * 100);
+
 enum Extended {
     /// It had no end before.
     Endless,
@@ -106,6 +109,9 @@ impl Extend {
                 );
             }
         };
+        if wanted > LONGEST {
+            return Err(Refusal::usage(format!("{wanted} is longer than 100 years")));
+        }
         let new = Claim { lifetime: Some(wanted), ..claim.clone() };
         let effective = plan::effective_lifetime(&new, pool).unwrap_or(wanted);
         if effective < wanted && Some(effective) <= now {

@@ -74,6 +74,9 @@ impl Verb for Get {
             printed |= !text.is_empty();
             context.print(&format!("{gap}{text}"))?;
         }
+        if format.whole() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
+            context.hint("values of secrets are never shown; poolctl extract secret/NAME --to=-");
+        }
         let records_only = wanted.iter().all(|(kind, _)| matches!(kind, Kind::Job | Kind::Event));
         // kubectl prints nothing at all for one that may be missing.
         let nothing = documents.is_empty() && single && self.ignore_not_found;

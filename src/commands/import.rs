@@ -63,13 +63,13 @@ impl Verb for Import {
         if !self.settings {
             without_settings(&mut read);
         }
+        for warning in read.warnings.iter().chain(&worth_a_word(&read)) {
+            context.warn(warning);
+        }
         if read.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
         rules::one_holder_each(&read.objects)?;
-        for warning in read.warnings.iter().chain(&worth_a_word(&read)) {
-            context.warn(warning);
-        }
         let many = read.objects.len();
         let store = context.open()?;
         let door = Door { store: &store, world: &context.world, pass: false };
@@ -115,6 +115,30 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
             read.left_out
         ));
     }
+    let claims: HashSet<Key> = keys(read, Kind::ClusterClaim);
+    let clusters: HashSet<String> =
+        keys(read, Kind::ClusterDeployment).into_iter().map(|key| key.name).collect();
+    for object in &read.objects {
+        match object {
+            Object::Cluster(one) if one.claim_key().is_some_and(|key| !claims.contains(&key)) => {
+                let claim = one.claim.as_deref().unwrap_or_default();
+                words.push(format!(
+                    "cluster {} is held by claim {claim}, which is not in the file",
+                    one.name
+                ));
+            }
+            Object::Claim(one)
+                if one.cluster.as_ref().is_some_and(|name| !clusters.contains(name)) =>
+            {
+                let cluster = one.cluster.as_deref().unwrap_or_default();
+                words.push(format!(
+                    "claim {} has cluster {cluster}, which is not in the file",
+                    one.name
+                ));
+            }
+            _ => {}
+        }
+    }
     let foreign = |version: &str| {
         version.len() != 16 || !version.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
@@ -127,6 +151,10 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
         ));
     }
     words
+}
+
+fn keys(read: &Manifests, kind: Kind) -> HashSet<Key> {
+    read.objects.iter().filter(|one| one.kind() == kind).map(Object::key).collect()
 }
 
 /// Fills an empty state; one that has the same already is left alone.
@@ -201,6 +229,9 @@ fn other_value(store: &Store, other: &State) -> Result<Option<String>, Refusal> 
 /// Puts everything in, and returns what of its links was made whole.
 fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, Refusal> {
     let Manifests { objects, mut jobs, events, .. } = read;
+    // What broke off did so after everything that is known of it.
+    let known = jobs.iter().map(|job| job.started).chain(events.iter().map(|one| one.time));
+    let broke_off = known.max().unwrap_or_default().max(tick.now);
     for mut object in objects {
         break_off(&mut object, &jobs);
         if state.object(&object).is_some() {
@@ -214,7 +245,7 @@ fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, 
         if !ids.insert(job.id) {
             return Err(Refusal::invalid(format!("the file has job `{}` twice", job.id)));
         }
-        job.interrupt(tick.now);
+        job.interrupt(broke_off);
         state.jobs.insert(job);
     }
     for event in events {

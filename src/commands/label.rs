@@ -59,6 +59,9 @@ impl Change {
         let kind = names.next().unwrap_or_default();
         let names: Vec<String> = names.collect();
         let objects = target::several(&kind, &names)?;
+        if changes.iter().any(|(key, _)| key.is_empty()) {
+            return Err(Refusal::usage("a key is empty").next(example).into());
+        }
         if objects.is_empty() || changes.is_empty() {
             return Err(Refusal::usage("needed: objects, and KEY=VALUE or KEY-")
                 .next(example)

@@ -112,6 +112,7 @@ fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     let next = refusal.as_mut().and_then(|refusal| refusal.next.as_mut());
     if let (Some(next), Some(namespace)) = (next, namespace)
         && next.starts_with("poolctl ")
+        && !next.contains(", ")
         && !next.contains(" -n ")
         && !next.contains(" -A")
     {

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::model::claim::OWNER;
 use crate::model::customization;
 use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
@@ -92,6 +93,10 @@ pub fn change(
         let mut document = found.to_wire();
         let status = document.get("status").cloned();
         apply(&mut document)?;
+        let owner = |document: &Value| document["metadata"]["annotations"][OWNER].clone();
+        if owner(&document) != owner(&found.to_wire()) {
+            return Err(Refusal::conflict(format!("{OWNER} says who made the claim")));
+        }
         if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
             // Only the spec and the metadata are the user's.
             fields.insert("status".into(), status);

@@ -1,5 +1,6 @@
 //! `run`: claims a cluster, runs a command with it, and releases it whatever happens.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 
@@ -27,6 +28,9 @@ pub struct Run {
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
+
+const TERMINATE: i32 = 15;
+const KILL: i32 = 9;
 
 impl Verb for Run {
     const NAME: &'static str = "run";
@@ -79,15 +83,25 @@ impl Run {
             ("KUBECONFIG", kubeconfig.into()),
             ("POOLCTL_CLAIM", key.name.clone().into()),
             ("POOLCTL_CLUSTER", cluster.into()),
+            // What it calls of poolctl finds the same claim.
+            ("POOLCTL_STATE", store.path().into()),
+            ("POOLCTL_NAMESPACE", key.namespace.clone().into()),
         ];
         let (program, arguments) = self.command.split_first().ok_or_else(gone)?;
         let (program, arguments) = (program.clone(), arguments.to_vec());
         let umask = context.world.umask;
         let command = Foreground { program, arguments, variables, umask };
         // What is typed at a terminal reaches the command by itself.
+        let sent = Cell::new(0);
         let signal = || {
-            let caught = context.world.interrupted()?;
-            (!caught.typed).then_some(caught.signal)
+            let caught = context.world.interrupted().filter(|caught| !caught.typed)?;
+            sent.set(sent.get() + 1);
+            // Whoever has to say it again means it.
+            Some(match sent.get() {
+                1 => caught.signal,
+                2 => TERMINATE,
+                _ => KILL,
+            })
         };
         command.attend(signal).or_else(|error| {
             let name = self.command.first().map(|name| name.to_string_lossy().into_owned());

@@ -75,6 +75,9 @@ impl Verb for Create {
 impl Create {
     fn values(&self, context: &Context) -> Result<BTreeMap<String, SecretValue>, Refusal> {
         let mut values = BTreeMap::new();
+        if self.from_file.iter().filter(|one| *one == "-" || one.ends_with("=-")).count() > 1 {
+            return Err(Refusal::usage("stdin can be read only once"));
+        }
         for given in &self.from_file {
             let (key, path) = if let Some((key, path)) = given.split_once('=') {
                 (key.to_owned(), PathBuf::from(path))
@@ -87,6 +90,11 @@ impl Create {
         }
         for key in &self.prompt {
             put_in(&mut values, key, context.ask_hidden(&format!("{key}: "))?)?;
+        }
+        let docker = ".dockerconfigjson";
+        if self.kind == "kubernetes.io/dockerconfigjson" && !values.contains_key(docker) {
+            return Err(Refusal::usage(format!("a Secret of this type needs the key {docker}"))
+                .next(format!("--from-file={docker}=FILE")));
         }
         Ok(values)
     }

@@ -27,6 +27,10 @@ impl std::str::FromStr for Selector {
                     .next("poolctl get pool -l 'owner=ci,cloud!=aws'")
             })
         };
+        if text.trim().is_empty() {
+            // As with kubectl: nothing is asked of anything.
+            return Ok(Self(Vec::new()));
+        }
         parts(text).into_iter().map(part).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -51,12 +55,10 @@ fn parts(text: &str) -> Vec<&str> {
 
 fn requirement(text: &str) -> Option<Requirement> {
     let of = |name: &str, values: Option<Vec<&str>>, holds| {
-        let bare = name.trim().rsplit_once('/').map_or(name.trim(), |(_, bare)| bare);
         let values: Option<Vec<String>> =
             values.map(|all| all.iter().map(|one| one.trim().to_owned()).collect());
         let usable = |one: &String| rules::label_value(one);
-        let fine = !bare.is_empty()
-            && rules::label_value(bare)
+        let fine = rules::label_key(name.trim())
             && values.as_ref().is_none_or(|all| all.iter().all(usable));
         fine.then(|| Requirement { name: name.trim().to_owned(), values, holds })
     };
@@ -117,7 +119,7 @@ mod tests {
             let selector: Selector = text.parse().unwrap();
             assert_eq!(selector.matches(&labels), matches, "{text}");
         }
-        for wrong in ["", "=x", "a b", "a in b", "a=b=c d", ",", "a in (b"] {
+        for wrong in ["=x", "a.b/c/d=1", "a b", "a in b", "a=b=c d", ",", "a in (b"] {
             assert!(wrong.parse::<Selector>().is_err(), "{wrong}");
         }
     }

@@ -16,7 +16,7 @@ pub fn by<T>(
     row: impl Fn(&T) -> Row,
     document: impl Fn(&T) -> Value,
 ) -> Result<(), Refusal> {
-    let path = what.starts_with(['.', '{', '$']);
+    let path = what.contains(['.', '{', '$']);
     let mut keyed = Vec::new();
     for one in all.drain(..) {
         let key = if path {

@@ -69,7 +69,8 @@ impl Refusal {
             _ => Exit::Failed,
         };
         Self::new(exit, format!("`{}` cannot be written", path.display()))
-            .because(error.to_string())
+            // The name of the file beside is of no use to anybody.
+            .because(error.to_string().split(" at path ").next().unwrap_or_default())
     }
 
     #[must_use]

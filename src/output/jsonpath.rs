@@ -260,12 +260,18 @@ fn slice<'a>(part: &str, items: &'a [Value]) -> Result<Vec<&'a Value>, String> {
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let place = |at: i64| usize::try_from(at).ok().and_then(|at| items.get(at));
     let parts: Vec<&str> = part.split(':').collect();
+    if part.is_empty() {
+        return Err("an index is missing".into());
+    }
     if let [only] = parts[..] {
         return Ok(place(from_end(number(only, 0)?)).into_iter().collect());
     }
     let start = from_end(number(parts[0], 0)?);
     let end = from_end(number(parts[1], length)?);
-    let step = number(parts.get(2).unwrap_or(&""), 1)?.max(1);
+    let step = number(parts.get(2).unwrap_or(&""), 1)?;
+    if step < 1 {
+        return Err(format!("a step of {step} leads nowhere"));
+    }
     let mut found = Vec::new();
     let mut at = start.max(0);
     while at < end.min(length) {
@@ -277,6 +283,10 @@ fn slice<'a>(part: &str, items: &'a [Value]) -> Result<Vec<&'a Value>, String> {
 
 /// `@.a == "b"`, `@.n > 1`, or `@.a` for what is there.
 fn holds(filter: &str, root: &Value, here: &Value) -> Result<bool, String> {
+    let bare: String = filter.split(['"', '\'']).step_by(2).collect();
+    if let Some(unknown) = ["=~", "&&", "||"].into_iter().find(|one| bare.contains(one)) {
+        return Err(format!("filters have no `{unknown}`"));
+    }
     for operator in ["==", "!=", "<=", ">=", "<", ">"] {
         let Some((left, right)) = filter.split_once(operator) else {
             continue;

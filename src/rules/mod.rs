@@ -7,5 +7,5 @@ mod objects;
 
 pub use holders::one_holder_each;
 pub use invariants::invariants;
-pub use names::{label, label_value, name_of};
+pub use names::{label, label_key, label_value, name_of};
 pub use objects::{check, warnings};

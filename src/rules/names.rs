@@ -43,7 +43,17 @@ pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
     })
 }
 
-/// Whether a text can be the value of a label; a key too, without what is before its slash.
+/// Whether a text can be the key of a label or an annotation: a name, perhaps behind a domain.
+pub fn label_key(text: &str) -> bool {
+    let (domain, name) = match text.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, text),
+    };
+    let part = |part: &str| label("", part).is_ok();
+    !name.is_empty() && label_value(name) && domain.is_none_or(|domain| domain.split('.').all(part))
+}
+
+/// Whether a text can be the value of a label.
 pub fn label_value(text: &str) -> bool {
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);

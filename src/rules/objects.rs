@@ -10,7 +10,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 
-use super::names::{label, label_value, name_of};
+use super::names::{label, label_key, label_value, name_of};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -25,9 +25,10 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
     let labels = object.meta().map(|meta| &meta.labels).into_iter();
     let copied = if let Object::Pool(pool) = object { Some(&pool.spec.labels) } else { None };
     for (name, value) in labels.chain(copied).flatten() {
-        let bare = name.rsplit_once('/').map_or(name.as_str(), |(_, bare)| bare);
-        if bare.is_empty() || !label_value(bare) || !label_value(value) {
-            return Err(refuse(kind, &key.name, &format!("`{name}: {value}` is not a label")));
+        if !label_key(name) || !label_value(value) {
+            let why = "letters, digits, dashes, dots and underscores make one, at most 63";
+            let refusal = refuse(kind, &key.name, &format!("`{name}: {value}` is not a label"));
+            return Err(refusal.because(why));
         }
     }
     match object {

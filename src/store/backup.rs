@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{beside, parent};
+use super::copies::{beside, is_ours, parent};
 use super::open::{Header, Store, check_header};
 
 /// A copy that was checked and can be put in place of a state.
@@ -35,6 +35,7 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::NotFound => true,
             _ => matches!(check_header(to), Ok(Header::Ours { plain: true })),
         };
+        let replaceable = replaceable && (!is_ours(self.path(), to) || !to.exists());
         if !replaceable {
             let what =
                 format!("`{}` is there and is no backup; it was left as it is", to.display());

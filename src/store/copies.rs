@@ -29,6 +29,16 @@ pub fn cluster_folder(state: &Path, cluster: &str) -> PathBuf {
     folder(state, "clusters").join(cluster)
 }
 
+/// Whether a path is the state itself, or one of the files and folders beside it.
+pub fn is_ours(state: &Path, path: &Path) -> bool {
+    let folder = fs::canonicalize(parent(path)).unwrap_or_default();
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let rest = name(path).strip_prefix(&name(state)).map(str::to_owned);
+    fs::canonicalize(path).is_ok_and(|path| path == state)
+        || (folder == parent(state)
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-'])))
+}
+
 /// The folder a file is in.
 pub fn parent(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -38,6 +48,13 @@ pub fn parent(path: &Path) -> &Path {
 /// Writes a file whole or not at all, for its owner alone.
 pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
     let unwritable = |error: std::io::Error| Refusal::unwritable(path, &error);
+    // Through a link to the file; anything but a file is somebody's device or pipe.
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
+    if path.exists() && !path.is_file() {
+        let what = format!("`{}` is not a file", path.display());
+        return Err(Refusal::conflict(what));
+    }
     // Temporary files are made with mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(parent(path)).map_err(unwritable)?;
     file.write_all(bytes).map_err(unwritable)?;
@@ -74,6 +91,13 @@ pub fn belongs_with(state: &Path, made: &[&Path]) {
 
 pub fn exists(state: &Path, cluster: &str, file: &str) -> bool {
     cluster_folder(state, cluster).join(file).exists()
+}
+
+/// What is known of a cluster stays with the state that knows it, when that gets another name.
+pub fn hand_on(state: &Path, cluster: &str, other: &Path) {
+    let (from, to) = (cluster_folder(state, cluster), cluster_folder(other, cluster));
+    // What cannot be moved stays where it was.
+    drop(fs::create_dir_all(parent(&to)).and_then(|()| fs::rename(from, to)));
 }
 
 /// Removes the copies of a cluster that is gone.

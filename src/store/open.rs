@@ -119,6 +119,10 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
             .because("it was left as it is")
             .next("poolctl state path, or --state FILE for another state"))
     };
+    // A pipe would be waited for.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return refuse("is not a file");
+    }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Header::Absent),
