@@ -248,7 +248,7 @@ impl Door<'_> {
     /// Under the write lock, each pool on its own.
     fn pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
         let keys = match scope {
-            Scope::Whole => self.store.names(Kind::ClusterPool)?,
+            Scope::Whole => self.store.pools_named()?,
             Scope::Pools(keys) => keys.clone(),
         };
         let (mut refused, mut warnings) = (Vec::new(), Vec::new());

@@ -175,3 +175,71 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
     sandbox.ok(&["delete", "cdc", "a"]);
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
 }
+
+#[test]
+fn a_cluster_preserved_at_the_last_moment_keeps_its_lease() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "foo", "one");
+    let create = ["pool", "create", "lab", "--fake", "--customization", "foo"];
+    sandbox.ok(&create);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    let preserve = ["-p", "{\"spec\": {\"preserveOnDelete\": true}}"];
+    sandbox.ok(&["delete", "--no-reconcile", "cluster", name.trim(), "-y"]);
+    sandbox.ok(&[&["patch", "cluster", name.trim()], &preserve[..]].concat());
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert!(sandbox.ok(&["get", "cdc"]).contains(name.trim()), "{}", sandbox.ok(&["get", "cdc"]));
+    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    assert!(sandbox.ok(&["get", "cluster"]).is_empty());
+}
+
+#[test]
+fn a_cluster_that_was_destroyed_is_not_preserved() {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "foo", "one");
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    sandbox.ok(&["delete", "cluster", name.trim(), "-y"]);
+    let preserve = ["-p", "{\"spec\": {\"preserveOnDelete\": true}}"];
+    sandbox.ok(&[&["patch", "cluster", name.trim()], &preserve[..]].concat());
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let now = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    assert!(!now.is_empty() && now != name, "{now}");
+}
+
+#[test]
+fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["pool", "create", "other", "--fake"]);
+    sandbox.ok(&["claim", "lab", "ci"]);
+    let list: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    let items = list["items"].as_array().unwrap().iter();
+    let without: Vec<_> = items.filter(|one| one["kind"] != "ClusterClaim").collect();
+    let text = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": without});
+    let file = sandbox.file("moved.json", &text.to_string());
+    let state = sandbox.path().join("moved.db").display().to_string();
+    sandbox.set("POOLCTL_STATE", &state);
+    let ran = sandbox.run(&["import", &file]);
+    assert!(ran.err.contains("is held by claim ci, which is not in the file"), "{}", ran.err);
+    for pool in ["lab", "other"] {
+        let ran = sandbox.run(&["claim", pool, "ci"]);
+        assert_eq!(ran.code, 4, "{}", ran.err);
+        assert!(ran.err.contains("still holds cluster lab-"), "{}", ran.err);
+    }
+    assert!(sandbox.run(&["doctor"]).out.contains("held by claim `default/ci`, which is gone"));
+    let name = sandbox.ok(&[
+        "get",
+        "cluster",
+        "-l",
+        "hive.openshift.io/clusterpool-name=lab",
+        "-o",
+        "jsonpath={.items[?(@.spec.clusterPoolRef.claimName==\"ci\")].metadata.name}",
+    ]);
+    assert!(sandbox.ok(&["why", "cluster", &name]).contains("which is gone"));
+    sandbox.ok(&["delete", "cluster", &name, "-y"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    sandbox.ok(&["claim", "lab", "ci"]);
+}

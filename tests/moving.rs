@@ -244,3 +244,35 @@ fn secrets_travel_only_when_asked_and_only_in_a_file_for_us_alone() {
     let other = sandbox.ok(&["kubeconfig", "ci"]);
     assert!(std::fs::read_to_string(other.trim()).unwrap().contains(&token));
 }
+
+#[test]
+fn a_cluster_whose_pool_is_missing_goes_on_being_looked_after() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake"]);
+    let list: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    let items = list["items"].as_array().unwrap().iter();
+    let without: Vec<_> = items.filter(|one| one["kind"] != "ClusterPool").collect();
+    let text = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": without});
+    let (state, ran) = import(&sandbox, &text.to_string());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    let events = sandbox.ok(&["events"]);
+    assert!(events.contains("CleanedUp") && events.contains("Installed"), "{events}");
+    assert_eq!(sandbox.run(&["plan"]).code, 0);
+}
+
+#[test]
+fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["secret", "create", "s", "--from-file=a=/dev/null"]);
+    sandbox.ok(&["delete", "secret", "s"]);
+    let (state, ran) = import(&sandbox, &sandbox.ok(&["export"]));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(sandbox.ok(&["export"]), sandbox.ok(&["--state", &state, "export"]));
+    let twice = format!("{POOL}{}{}", claim("k", ""), claim("k", ""));
+    let (state, ran) = import(&sandbox, &twice);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(!std::path::Path::new(&state).exists());
+}

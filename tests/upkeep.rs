@@ -229,3 +229,23 @@ fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
 }
+
+#[test]
+fn a_backup_that_was_copied_into_place_is_a_state() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    let name = sandbox.path().join("b.db").display().to_string();
+    sandbox.ok(&["backup", &name]);
+    sandbox.shell("cp $HOME/b.db $HOME/copy.db");
+    let copy = sandbox.path().join("copy.db").display().to_string();
+    sandbox.set("POOLCTL_STATE", &copy);
+    let before = sandbox.ok(&["export"]);
+    assert!(sandbox.run(&["doctor"]).out.contains("the journal mode is delete"));
+    let ran = sandbox.run(&["doctor", "--fix"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(sandbox.ok(&["export"]), before);
+    // Without doctor, the first write does it.
+    sandbox.shell("rm copy.db*; cp $HOME/b.db $HOME/copy.db");
+    sandbox.ok(&["label", "pool", "lab", "a=b"]);
+    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+}

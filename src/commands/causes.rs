@@ -212,7 +212,7 @@ impl Around<'_> {
                     next,
                 )
             }
-            Phase::Deprovisioning if one.held && one.started_at.is_none() => {
+            Phase::Deprovisioning if one.held && (one.started_at.is_none() || one.preserve) => {
                 let next = format!(
                     "poolctl get cluster {name} -o jsonpath='{{.metadata.finalizers}}'{at}"
                 );

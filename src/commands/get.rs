@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::model::claim::Claim;
 use crate::model::kind::Kind;
@@ -55,12 +56,13 @@ impl Verb for Get {
         if self.watch {
             return watch::follow(context, &store, &self, &wanted);
         }
-        let single = matches!(&wanted[..], [(_, names)] if names.len() == 1);
+        let single =
+            matches!(&wanted[..], [(kind, names)] if names.len() == 1 && *kind != Kind::Event);
         let format = &context.globals.output;
         let (mut documents, mut printed) = (Vec::new(), false);
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                self.records(context, &store, *kind, names)?;
+                documents.extend(self.records(context, &store, *kind, names)?);
                 continue;
             }
             let found = self.find(context, &store, *kind, names, self.ignore_not_found)?;
@@ -77,10 +79,9 @@ impl Verb for Get {
         if format.whole() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
             context.hint("values of secrets are never shown; poolctl extract secret/NAME --to=-");
         }
-        let records_only = wanted.iter().all(|(kind, _)| matches!(kind, Kind::Job | Kind::Event));
         // kubectl prints nothing at all for one that may be missing.
         let nothing = documents.is_empty() && single && self.ignore_not_found;
-        if format.whole() && !records_only && !nothing {
+        if format.whole() && !nothing {
             context.print(&output::documents(format, documents, single)?)?;
         }
         Ok(())
@@ -135,14 +136,16 @@ impl Get {
         Ok(found)
     }
 
-    /// Jobs and events: what happened, not what is. Names are those of the objects.
+    /// Jobs and events: what happened, not what is. Names are those of the objects. Shows them,
+    /// or returns them whole.
     fn records(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         names: &[String],
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Vec<Value>> {
+        let whole = context.globals.output.whole();
         if self.selector.is_some() || self.show_labels {
             return Err(Refusal::usage(format!("a {} has no labels", kind.word())).into());
         }
@@ -154,7 +157,11 @@ impl Get {
             if let Some(by) = &self.sort_by {
                 sort::by(&mut all, by, |one| output::job_row(one, now), job::document)?;
             }
-            return job::show(context, &all, false, !self.no_headers);
+            if whole {
+                return Ok(all.iter().map(job::document).collect());
+            }
+            job::show(context, &all, false, !self.no_headers)?;
+            return Ok(Vec::new());
         }
         let namespace = context.globals.namespace.as_ref();
         let mut all = store.events(None, usize::MAX)?;
@@ -164,7 +171,11 @@ impl Get {
         if let Some(by) = &self.sort_by {
             sort::by(&mut all, by, |one| events::row(one, now), events::document)?;
         }
-        events::show(context, &all, !self.no_headers)
+        if whole {
+            return Ok(all.iter().map(events::document).collect());
+        }
+        events::show(context, &all, !self.no_headers)?;
+        Ok(Vec::new())
     }
 
     /// Names, or a table.

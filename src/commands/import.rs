@@ -66,10 +66,15 @@ impl Verb for Import {
         for warning in read.warnings.iter().chain(&worth_a_word(&read)) {
             context.warn(warning);
         }
-        if read.objects.is_empty() {
+        if read.objects.is_empty() && read.jobs.is_empty() && read.events.is_empty() {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
         rules::one_holder_each(&read.objects)?;
+        // Before a state is made for it.
+        let rehearsal = Tick { now: context.world.now(), ..Tick::default() };
+        let mut imagined = State::default();
+        fill(&mut imagined, read.clone(), &rehearsal)?;
+        rules::invariants(&imagined)?;
         let many = read.objects.len();
         let store = context.open()?;
         let door = Door { store: &store, world: &context.world, pass: false };

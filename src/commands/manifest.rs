@@ -42,7 +42,7 @@ impl Reading<'_> {
 }
 
 /// What was read, and what is worth a word.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Manifests {
     pub objects: Vec<Object>,
     pub jobs: Vec<Job>,

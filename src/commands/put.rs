@@ -207,6 +207,14 @@ fn put_claim(
                 "spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for"
             ));
         }
+        let left = state.clusters.rows().find(|one| one.claim_key().as_ref() == Some(&new.key()));
+        if let Some(left) = left {
+            let cluster = &left.name;
+            let what =
+                format!("a claim of this name, which is gone, still holds cluster {cluster}");
+            return refuse(what)
+                .map_err(|refusal| refusal.next(format!("poolctl delete cluster {cluster}")));
+        }
         new.created = tick.now;
         new.owner.clone_from(&tick.actor);
         if let Some(body) = &mut new.body {

@@ -129,29 +129,30 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
         say(state, tick, "JobCancelled", (CLUSTER, key), format!("{} cancelled", verb.name()));
     }
     if nothing_made || preserve {
-        return remove(state, at, tick, "Nothing was destroyed");
+        return remove(state, at, tick, false);
     }
     start(state, at, Verb::Deprovision, tick);
 }
 
 /// The object goes, and with it its lease.
-pub fn remove(state: &mut State, at: usize, tick: &Tick, why: &str) {
+pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
     if cluster.held {
         // A foreign finalizer: nothing is left to destroy, but the object stays.
-        if cluster.started_at.is_some() && !cluster.preserve {
+        if cluster.started_at.is_some() && (destroyed || !cluster.preserve) {
             state.clusters.update(at, |cluster| cluster.started_at = None);
         }
         return;
     }
     let (key, name) = (cluster.key(), cluster.name.clone());
-    let preserved = cluster.preserve && cluster.started_at.is_some();
+    let preserved = !destroyed && cluster.preserve && cluster.started_at.is_some();
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
     state.clusters.remove(at);
+    let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
     say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());
     let Some(lease) = lease else { return };
     let Some(one) = state.customizations.get(lease) else {

@@ -100,6 +100,8 @@ fn without_pool(state: &mut State, tick: &Tick) {
     let orphaned: Vec<Key> =
         state.pools_with_members().filter(|key| state.pools.find(key).is_none()).cloned().collect();
     for key in orphaned {
+        // With the jobs of its clusters, which are the pool's too.
+        state.act_for(Some(Rc::new(key.clone())));
         expire::lifetimes(state, &key, tick);
         links::sync(state, &key, tick);
         for at in state.members(&key).clusters {
@@ -107,6 +109,7 @@ fn without_pool(state: &mut State, tick: &Tick) {
         }
         links::conditions(state, &key, tick);
     }
+    state.act_for(None);
 }
 
 /// When something is next due by itself: an expiry, a retry, a timeout.

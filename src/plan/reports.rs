@@ -60,7 +60,7 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             let text = "What an interrupted installation left is gone".into();
             say(state, tick, "CleanedUp", (CLUSTER, key), text);
         }
-        (Verb::Deprovision, _) => life::remove(state, at, tick, "Deprovisioned"),
+        (Verb::Deprovision, _) => life::remove(state, at, tick, true),
         (Verb::Provision, Outcome::Installed(installation)) => {
             installed(state, at, installation, tick.now);
             say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());

@@ -10,7 +10,8 @@ use rusqlite::{Connection, ErrorCode};
 use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::{beside, is_ours, parent};
-use super::open::{Header, Store, check_header};
+use super::doctor::abandoned;
+use super::open::{Header, Store, check_header, unfinished};
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -42,7 +43,9 @@ impl Store {
             return Err(Refusal::conflict(what).next("poolctl backup OTHER-FILE"));
         }
         let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
-        let file = tempfile::NamedTempFile::new_in(parent(to)).map_err(unwritable)?;
+        sweep(to);
+        let made = tempfile::Builder::new().prefix(&unfinished(to)).tempfile_in(parent(to));
+        let file = made.map_err(unwritable)?;
         let mut copy = Connection::open(file.path())?;
         transfer(&self.conn, &mut copy)?;
         // One file, readable without a log beside it.
@@ -56,12 +59,20 @@ impl Store {
     /// Puts a copy in place of everything, in one transaction: others see the old or the new.
     /// Needs the write lock.
     pub fn replace(&mut self, by: &Copied) -> Result<(), Refusal> {
+        self.keep_log()?;
         let known = self.mark()?.0;
         // Whoever planned on the old state must find that it is another.
         by.conn.execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
         transfer(&by.conn, &mut self.conn)?;
         self.checkpoint();
         Ok(())
+    }
+}
+
+/// Removes what backups that were killed have left.
+fn sweep(to: &Path) {
+    for path in abandoned(to) {
+        drop(fs::remove_file(path));
     }
 }
 
@@ -146,7 +157,7 @@ fn was_a_state(path: &Path) -> bool {
 
 /// A state that cannot be used makes room for another.
 pub fn set_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
-    for end in ["", "-wal", "-shm"] {
+    for end in ["", "-wal", "-shm", "-journal"] {
         match fs::rename(beside(path, end), beside(aside, end)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let what = format!("`{}` cannot be moved", beside(path, end).display());

@@ -65,8 +65,10 @@ impl Store {
     }
 
     pub fn fix_journal(&self) -> Result<(), Refusal> {
-        self.conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        Ok(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+        self.keep_log()?;
+        // A log that is new, or read by others, is folded in another time.
+        drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        Ok(())
     }
 
     /// Files that others could read or write, or that are another's.
@@ -126,14 +128,7 @@ impl Store {
                 found.push(copies::cluster_folder(self.path(), &one));
             }
         }
-        let prefix = unfinished(self.path());
-        for entry in fs::read_dir(copies::parent(self.path())).into_iter().flatten().flatten() {
-            let made = entry.metadata().and_then(|found| found.modified());
-            let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
-            if entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG {
-                found.push(entry.path());
-            }
-        }
+        found.extend(abandoned(self.path()));
         Ok(found)
     }
 
@@ -156,6 +151,18 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Files that were to become this one an hour ago or longer.
+pub fn abandoned(path: &Path) -> Vec<PathBuf> {
+    let prefix = unfinished(path);
+    let old = |entry: &fs::DirEntry| {
+        let made = entry.metadata().and_then(|found| found.modified());
+        let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
+        entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG
+    };
+    let entries = fs::read_dir(copies::parent(path)).into_iter().flatten().flatten();
+    entries.filter(old).map(|entry| entry.path()).collect()
 }
 
 /// What lies in `jobs/` beside a state.

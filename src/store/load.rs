@@ -251,9 +251,13 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
 }
 
 fn claim_body(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let who = params![key.namespace, key.name];
     if state.claims.find(key).is_none() {
-        let who = params![key.namespace, key.name];
         claims(conn, "WHERE namespace = ?1 AND name = ?2", who, state)?;
+    }
+    if state.claims.find(key).is_none() {
+        // A claim that is gone may have left a cluster, of any pool.
+        clusters(conn, "WHERE pool_namespace = ?1 AND claim = ?2", who, state)?;
     }
     let Some(at) = state.claims.find(key) else {
         return Ok(());

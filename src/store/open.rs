@@ -86,6 +86,15 @@ impl Store {
         Ok(Self { conn, path })
     }
 
+    /// A state keeps a log; a backup that was copied into place does so from its first write on.
+    pub(super) fn keep_log(&self) -> Result<(), Refusal> {
+        let mode: String = self.conn.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        if mode != "wal" {
+            self.conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
     /// Folds the log into the state file when it has grown. Nothing depends on it.
     pub fn checkpoint(&self) {
         if log_size(&self.path) <= LOG_LIMIT {
@@ -162,7 +171,8 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     // While a log is there, the file may be shorter than its first page says: folding the log in
     // writes that page first. Without one, a part is missing.
     let short = || file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28)));
-    if short() && log_size(path) == 0 && short() {
+    let hot = || beside(path, "-journal").exists();
+    if short() && log_size(path) == 0 && !hot() && short() {
         return refuse("is cut short: a part of the state file is missing");
     }
     Ok(Header::Ours { plain: header[18] == 1 && !beside(path, "-wal").exists() })

@@ -38,6 +38,7 @@ impl Store {
     }
 
     pub fn begin_write(&self) -> Result<(), Refusal> {
+        self.keep_log()?;
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
@@ -184,6 +185,18 @@ impl Store {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit];
         let rows = statement.query_map(who, event)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Pools that are there, and those that clusters or claims name.
+    pub fn pools_named(&self) -> Result<Vec<Key>, Refusal> {
+        let sql = "SELECT namespace, name FROM pool UNION \
+                   SELECT pool_namespace, pool FROM cluster WHERE pool IS NOT NULL UNION \
+                   SELECT namespace, pool FROM claim";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| {
+            Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

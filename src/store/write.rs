@@ -1,6 +1,7 @@
 //! Writes a difference inside one transaction: a command's own changes all or none, each pool's
 //! changes under a savepoint of their own.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use rusqlite::{Connection, params};
@@ -42,8 +43,12 @@ pub fn write(
     let mut refused = Vec::new();
     // Clusters that are gone go first, of all pools: what they held others may take in this pass,
     // and two pools may well swap. A pool that is undone below has lost them all the same.
+    let left_running = state.customizations.rows().filter_map(|one| one.holder.as_ref());
+    let left_running: HashSet<&str> =
+        left_running.filter(|holder| holder.preserved).map(|one| one.cluster.as_str()).collect();
     for gone in state.clusters.difference().filter(|change| change.after.is_none()) {
-        remove_cluster(conn, gone.before, mark.now)?;
+        let Some(gone) = gone.before else { continue };
+        remove_cluster(conn, gone, left_running.contains(gone.name.as_str()), mark.now)?;
     }
     for owner in state.owners() {
         let Some(pool) = &owner else {
@@ -139,9 +144,13 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
 
 /// A pool's cluster goes with its namespace and all secrets in it, one applied by hand with the
 /// secrets that its installation left.
-fn remove_cluster(conn: &Connection, gone: Option<&Cluster>, now: Time) -> Result<(), Refusal> {
-    let Some(gone) = gone else { return Ok(()) };
-    if !gone.preserve {
+fn remove_cluster(
+    conn: &Connection,
+    gone: &Cluster,
+    left_running: bool,
+    now: Time,
+) -> Result<(), Refusal> {
+    if !left_running {
         // The lease of one that is left running stays, without a row to point to.
         conn.prepare_cached("DELETE FROM lease WHERE cluster = ?1")?.execute([gone.id])?;
     }
