@@ -276,3 +276,19 @@ fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(!std::path::Path::new(&state).exists());
 }
+
+#[test]
+fn what_only_a_finalizer_holds_is_the_same_afterwards() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.file("c.yaml", crate::sandbox::BY_HAND);
+    sandbox.ok(&["apply", "-f", &file]);
+    let finalizer = "{\"metadata\": {\"finalizers\": [\"x.example/y\"]}}";
+    sandbox.ok(&["patch", "cluster", "c", "-n", "mine", "-p", finalizer]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["delete", "cluster", "c", "-n", "mine"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let before = sandbox.ok(&["export"]);
+    assert!(before.contains("A finalizer of another program"), "{before}");
+    let (state, _) = import(&sandbox, &before);
+    assert_eq!(before, sandbox.ok(&["--state", &state, "export"]));
+}

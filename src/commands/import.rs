@@ -306,7 +306,10 @@ fn take_over(one: &mut Cluster, jobs: &[Job], tick: &Tick) {
     one.ordinal = u32::try_from(many).unwrap_or(u32::MAX);
     let made = one.body.as_ref().is_some_and(|body| body.spec.cluster_metadata.is_some());
     if let Some(installed) = one.installed_at {
-        one.started_at.get_or_insert(installed);
+        // One that only a finalizer of others still holds has been destroyed.
+        if one.deleting.is_none() || !one.held {
+            one.started_at.get_or_insert(installed);
+        }
         if one.power == Power::Unset {
             one.power = one.wants();
             one.power_since.get_or_insert(tick.now);
