@@ -171,8 +171,9 @@ pub fn set_aside(path: &Path, aside: &Path) -> Result<(), Refusal> {
 
 /// A name for what a restore replaces, not used before.
 pub fn before_restore(path: &Path, time: &str) -> PathBuf {
-    let name = |at: usize| beside(path, &format!(".before-restore-{time}{}", "x".repeat(at)));
-    (0..100).map(name).find(|name| !name.exists()).unwrap_or_else(|| name(0))
+    let end = |at: u32| if at == 1 { String::new() } else { format!("-{at}") };
+    let name = |at: u32| beside(path, &format!(".before-restore-{time}{}", end(at)));
+    (1..10_000).map(name).find(|name| !name.exists()).unwrap_or_else(|| name(0))
 }
 
 /// Everything in one step, so that nobody writes between its parts.
