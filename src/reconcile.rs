@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::drivers::{self, Work};
 use crate::model::event::Event;
-use crate::model::job::{Job, Report, Verb};
+use crate::model::job::{Health, Job, Report, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -115,6 +115,8 @@ impl Door<'_> {
         }
         let reports = self.collect(state, tick)?;
         plan::absorb(state, reports, tick);
+        let healths = self.healths(state)?;
+        plan::look(state, healths, tick);
         let names = self.store.names_in_use();
         plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
             Refusal::invalid("the plan did not settle; nothing was changed (NotConverged)")
@@ -135,6 +137,18 @@ impl Door<'_> {
             }
         }
         Ok(reports)
+    }
+
+    /// How clusters do whose driver has done its part of waking or stopping them.
+    fn healths(&self, state: &State) -> Result<Vec<(String, Health)>, Refusal> {
+        let waiting = state.clusters.rows().filter(|one| plan::waits(one.power));
+        let mut found = Vec::new();
+        for one in waiting.filter(|one| one.installed() && one.deleting.is_none()) {
+            let annotations = self.store.annotations(&one.name)?;
+            let health = drivers::health(one.driver, &annotations, &one.name);
+            found.extend(health.map(|health| (one.name.clone(), health)));
+        }
+        Ok(found)
     }
 
     fn with_work<T>(

@@ -49,7 +49,7 @@ fn what_counts_as_broken() {
         installed_at: ago(Span::hours(2)),
         power_wanted: Power::Running,
         power: Power::Starting,
-        power_since: ago(Span::minutes(1)),
+        awake_since: ago(Span::minutes(1)),
         ..Cluster::default()
     };
     let minute = Span::minutes(1);

@@ -16,6 +16,7 @@ mod fixture;
 mod leases;
 mod moving;
 mod planner;
+mod power;
 mod properties;
 mod readme;
 mod realworld;

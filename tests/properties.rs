@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::documents::SecretValue;
-use poolctl::model::job::{Installation, Outcome, Report, Verb};
+use poolctl::model::job::{Health, Installation, Outcome, Report, Verb};
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
 use poolctl::model::tick::Tick;
@@ -155,6 +155,15 @@ fn laws(before: &[(String, Option<String>)], state: &State, made: usize) {
     assert!(state.clusters.rows().all(|one| running(&one.name) <= 1), "two live jobs on a cluster");
 }
 
+/// What drivers say of jobs, and of clusters that are healthy.
+fn take(state: &mut State, reports: Vec<Report>, tick: &Tick) {
+    plan::absorb(state, reports, tick);
+    let waiting = state.clusters.rows().filter(|one| plan::waits(one.power));
+    let healthy = Health { nodes_ready: true, operators_ready: true, ..Health::default() };
+    let seen = waiting.map(|one| (one.name.clone(), healthy.clone())).collect();
+    plan::look(state, seen, tick);
+}
+
 fn play(line: &str, steps: &[Step]) {
     let (mut state, _) = state(line, false);
     let mut tick = noon();
@@ -163,7 +172,7 @@ fn play(line: &str, steps: &[Step]) {
         let before: Vec<_> =
             state.clusters.rows().map(|one| (one.name.clone(), one.claim.clone())).collect();
         let reports = edit(&mut state, step, &mut tick, number);
-        plan::absorb(&mut state, reports, &tick);
+        take(&mut state, reports, &tick);
         plan::settle(&mut state, &tick, &Names::default()).unwrap();
         let made = state.clusters.rows().filter(|one| !known.contains(&one.name)).count();
         laws(&before, &state, made);
@@ -181,7 +190,7 @@ fn play(line: &str, steps: &[Step]) {
     for _ in 0..60 {
         tick.now = tick.now.plus(Span::hours(25));
         let done = reports(&state, 255, 0);
-        plan::absorb(&mut state, done, &tick);
+        take(&mut state, done, &tick);
         plan::settle(&mut state, &tick, &Names::default()).unwrap();
     }
     let running = state.jobs.rows().filter(|job| job.ended.is_none()).count();
@@ -212,7 +221,7 @@ proptest! {
             let mut shape = Vec::new();
             for (number, step) in steps.iter().enumerate() {
                 let reports = edit(&mut found, step, &mut tick, number);
-                plan::absorb(&mut found, reports, &tick);
+                take(&mut found, reports, &tick);
                 plan::settle(&mut found, &tick, &Names::default()).unwrap();
                 let status = found.pools.rows().next().map(|pool| pool.status.clone()).unwrap();
                 shape.push((status.size, status.ready, status.claimed, status.deleting, status.pending));

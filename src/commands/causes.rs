@@ -184,7 +184,7 @@ impl Around<'_> {
     fn on_the_way(&self, pool: &ClusterPool) -> Option<&Cluster> {
         let rank = |one: &&Cluster| match (one.phase(), one.power) {
             _ if one.claim.is_some() => None,
-            (Phase::Installed, Power::Starting) => Some(0),
+            (Phase::Installed, power) if power.waking() => Some(0),
             (Phase::Installing, _) => Some(1),
             (Phase::Deprovisioning, _) => Some(2),
             _ => None,
@@ -258,13 +258,7 @@ impl Around<'_> {
 
     fn installed(&self, one: &Cluster, job: &str) -> Chain {
         let (name, at) = (&one.name, &self.at);
-        let power = match one.power {
-            Power::Starting => "waking",
-            Power::Running => "running",
-            Power::Hibernating => "hibernating",
-            Power::Stopping => "going to sleep",
-            Power::Unset => "installed",
-        };
+        let power = one.power.doing();
         let gone = one.claim_key().filter(|claim| self.state.claims.find(claim).is_none());
         if let Some(claim) = gone {
             let text = format!("cluster {name} is held by claim {}, which is gone", claim.name);
@@ -275,9 +269,20 @@ impl Around<'_> {
             (None, Some(pool)) => format!("it waits for a claim in pool {}", pool.name),
             (None, None) => "it belongs to no pool".into(),
         };
-        let text = format!("cluster {name} is {power}{}; {whose}{job}", self.ago(one.power_since));
+        let moves = one.power.waking() || one.power.stopping();
+        let mut text =
+            format!("cluster {name} is {power}{}; {whose}{job}", self.ago(one.power_since));
+        let message = one.power_message.as_deref();
+        if moves {
+            let [hibernating, ready] = one.power.conditions(message);
+            let step = if one.power.stopping() { hibernating } else { ready };
+            text = format!("{text}: {}", step.message);
+        }
         let next = match one.power {
-            Power::Starting | Power::Stopping => "poolctl reconcile --wait".into(),
+            _ if moves => "poolctl reconcile --wait".into(),
+            Power::Paused => {
+                format!("poolctl annotate cluster {name} hive.openshift.io/powerstate-pause-{at}")
+            }
             _ => format!("poolctl credentials {name}{at}"),
         };
         Chain::of(text, next)

@@ -313,6 +313,7 @@ fn take_over(one: &mut Cluster, jobs: &[Job], tick: &Tick) {
         if one.power == Power::Unset {
             one.power = one.wants();
             one.power_since.get_or_insert(tick.now);
+            one.awake_since.get_or_insert(tick.now);
         }
     } else if made {
         one.started_at.get_or_insert(one.created);

@@ -4,6 +4,7 @@ mod apply;
 mod backup;
 mod causes;
 mod claim;
+mod cluster;
 mod complete;
 mod completion;
 mod context;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::claim::Claim;
-use crate::model::cluster::{Cluster, Driver, FAKE, PROTECTED, Power};
+use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, RoleBinding, Settings};
 use crate::model::kind::Kind;
@@ -281,6 +281,7 @@ fn put_cluster(
             // It was installed elsewhere and is taken as running.
             (new.installed_at, new.started_at) = (Some(tick.now), Some(tick.now));
             (new.power, new.power_since) = (Power::Running, Some(tick.now));
+            new.awake_since = Some(tick.now);
         }
         if let Some(body) = &mut new.body {
             born(&mut body.metadata, Kind::ClusterDeployment, tick);
@@ -313,14 +314,14 @@ fn put_cluster(
     inherit(&before.metadata, &mut after.metadata, merge, other_spec);
     after.metadata.creation_timestamp = None;
     let marked = new.marked || (merge && old.marked);
-    let meta = &after.metadata;
-    let (held, protected) = (!meta.finalizers.is_empty(), meta.annotated(PROTECTED));
-    let driver = if meta.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
+    let meta = after.metadata.clone();
+    let held = !meta.finalizers.is_empty();
     let changed = state.clusters.update(at, |cluster| {
         cluster.power_wanted = new.power_wanted;
         cluster.attempts_limit = new.attempts_limit;
-        (cluster.driver, cluster.marked, cluster.preserve) = (driver, marked, new.preserve);
-        (cluster.held, cluster.protected) = (held, protected);
+        cluster.hibernate_after = new.hibernate_after;
+        (cluster.marked, cluster.preserve, cluster.held) = (marked, new.preserve, held);
+        cluster.take_steering(&meta);
         cluster.body = new.body;
     });
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })

@@ -7,10 +7,10 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, apply, backup, claim, complete, completion, credentials, delete, describe, diff, doctor,
-    editor, events, explain, export, extend, extract, get, import, job, label, patch, pause, plan,
-    pool, pool_create, reconcile, release, render, run, scale, secret, state, status, version,
-    wait, why,
+    Verb, apply, backup, claim, cluster, complete, completion, credentials, delete, describe, diff,
+    doctor, editor, events, explain, export, extend, extract, get, import, job, label, patch,
+    pause, plan, pool, pool_create, reconcile, release, render, run, scale, secret, state, status,
+    version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -100,7 +100,17 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
     ];
     [
         ("Everyday", everyday),
-        ("Pools", vec![Node::Group("pool", "Create, scale, render and pause pools", pool)]),
+        (
+            "Pools",
+            vec![
+                Node::Group(
+                    "cluster",
+                    "Power of claimed clusters",
+                    vec![entry::<cluster::Hibernate>(), entry::<cluster::Resume>()],
+                ),
+                Node::Group("pool", "Create, scale, render and pause pools", pool),
+            ],
+        ),
         ("Objects", generic),
         ("Reconcile", reconcile),
         ("Upkeep", upkeep),

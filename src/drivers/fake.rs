@@ -1,10 +1,13 @@
 //! Simulated clusters, in process, timed by the clock of the run: a job is done when its duration
 //! is over. Annotations of the cluster steer durations and failures.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
+use crate::model::cluster::FAKE_HEALTH;
 use crate::model::documents::SecretValue;
-use crate::model::job::{Installation, Outcome, Report, Verb};
+use crate::model::job::{Health, Installation, Outcome, Report, Verb};
 use crate::model::time::{Span, Time};
 
 use super::Work;
@@ -30,9 +33,31 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
             message: format!("simulated failure of provision job {} of its pool", work.job.ordinal),
         },
         Verb::Provision => Outcome::Installed(installation(work)),
+        Verb::Start if steered(&work.annotations, "start-fails") => failed("start"),
+        Verb::Stop if steered(&work.annotations, "stop-fails") => failed("stop"),
         Verb::Deprovision | Verb::Start | Verb::Stop => Outcome::Done,
     };
     Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
+}
+
+fn failed(what: &str) -> Outcome {
+    Outcome::Failed { message: format!("simulated failure to {what} machines") }
+}
+
+fn steered(annotations: &BTreeMap<String, String>, how: &str) -> bool {
+    annotations.get(FAKE_HEALTH).is_some_and(|value| value == how)
+}
+
+/// Simulated machines do what they are told, unless `poolctl.dev/fake-health` says otherwise.
+pub fn health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
+    let is = |how| steered(annotations, how);
+    let machines = if is("machines") {
+        vec![format!("{name}-master-0"), format!("{name}-worker-1")]
+    } else {
+        Vec::new()
+    };
+    let settle = if is("settle") { Span::minutes(2) } else { Span::default() };
+    Health { machines, nodes_ready: !is("nodes"), operators_ready: !is("operators"), settle }
 }
 
 fn fails(work: &Work<'_>) -> bool {

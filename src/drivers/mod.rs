@@ -6,7 +6,7 @@ pub mod process;
 use std::collections::BTreeMap;
 
 use crate::model::cluster::Driver;
-use crate::model::job::{Job, Report};
+use crate::model::job::{Health, Job, Report};
 use crate::model::time::Time;
 
 /// A live job, with what its driver goes by.
@@ -21,6 +21,18 @@ pub struct Work<'a> {
 pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
     match work.job.driver {
         Driver::Fake => fake::collect(work, now),
+        Driver::Missing => None,
+    }
+}
+
+/// How a cluster does that was told to start or stop.
+pub fn health(
+    driver: Driver,
+    annotations: &BTreeMap<String, String>,
+    name: &str,
+) -> Option<Health> {
+    match driver {
+        Driver::Fake => Some(fake::health(annotations, name)),
         Driver::Missing => None,
     }
 }

@@ -4,15 +4,23 @@
 use std::rc::Rc;
 
 use super::condition::{self, Condition};
-use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus, PowerState};
-use super::meta::{Key, LocalRef, is_true};
-use super::time::Time;
+use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
+use super::meta::{Key, LocalRef, Meta, is_true};
+use super::power::deleted;
+use super::time::{Span, Time};
+
+pub use super::power::Power;
 
 pub const REMOVE: &str = "hive.openshift.io/remove-cluster-from-pool";
 const REMOVE_LEGACY: &str = "hive.openshift.io/remove-claimed-cluster-from-pool";
 pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
+pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
+/// Steers what a simulated cluster does wrong.
+pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
+/// The value of a simulated platform that cannot stop machines.
+pub const NO_POWER: &str = "no-power";
 
 /// Secrets that an installation leaves, after the cluster's name and a dash.
 pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
@@ -41,6 +49,16 @@ pub struct Cluster {
     pub power: Power,
     /// Since when `power` is what it is.
     pub power_since: Option<Time>,
+    /// Since when it does not hibernate.
+    pub awake_since: Option<Time>,
+    /// The machines that are waited for, or what failed.
+    pub power_message: Option<String>,
+    /// Its driver cannot stop it.
+    pub powerless: bool,
+    /// Its power is left alone.
+    pub power_paused: bool,
+    /// Hibernates after running this long, once somebody has it.
+    pub hibernate_after: Option<Span>,
     /// When an installation first began: from then on there may be something to destroy.
     pub started_at: Option<Time>,
     pub installed_at: Option<Time>,
@@ -81,62 +99,6 @@ impl Driver {
         match self {
             Self::Missing => "none",
             Self::Fake => "fake",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Power {
-    #[default]
-    Unset,
-    Running,
-    Hibernating,
-    Starting,
-    Stopping,
-}
-
-impl Power {
-    pub const ALL: [Self; 5] =
-        [Self::Unset, Self::Running, Self::Hibernating, Self::Starting, Self::Stopping];
-
-    /// As `powerState` has it.
-    pub fn wire(self) -> &'static str {
-        match self {
-            Self::Unset => "",
-            Self::Running => "Running",
-            Self::Hibernating => "Hibernating",
-            Self::Starting => "StartingMachines",
-            Self::Stopping => "Stopping",
-        }
-    }
-
-    /// Hive has more steps on the way than are told apart here.
-    pub fn from_wire(text: &str) -> Self {
-        let known = Self::ALL.into_iter().find(|power| power.wire() == text);
-        known.unwrap_or(match text {
-            "WaitingForMachinesToStop" | "FailedToStop" => Self::Stopping,
-            "Unknown" => Self::Unset,
-            _ => Self::Starting,
-        })
-    }
-}
-
-impl From<PowerState> for Power {
-    fn from(wanted: PowerState) -> Self {
-        match wanted {
-            PowerState::Unset => Self::Unset,
-            PowerState::Running => Self::Running,
-            PowerState::Hibernating => Self::Hibernating,
-        }
-    }
-}
-
-impl From<Power> for PowerState {
-    fn from(power: Power) -> Self {
-        match power {
-            Power::Running => Self::Running,
-            Power::Hibernating => Self::Hibernating,
-            _ => Self::Unset,
         }
     }
 }
@@ -214,6 +176,7 @@ impl Cluster {
         cluster.base_domain = std::mem::take(&mut spec.base_domain);
         cluster.power_wanted = std::mem::take(&mut spec.power_state).into();
         cluster.attempts_limit = spec.install_attempts_limit.take();
+        cluster.hibernate_after = spec.hibernate_after.take();
         cluster.preserve = std::mem::take(&mut spec.preserve_on_delete);
         if let Some(pool) = spec.cluster_pool_ref.take() {
             cluster.pool = Some(Rc::new(Key::new(pool.namespace, pool.pool_name)));
@@ -235,16 +198,32 @@ impl Cluster {
         self.started_at = status.install_started_timestamp;
         self.restarts = status.install_restarts;
         self.interrupted = status.interrupted;
-        self.power = Power::from_wire(&status.power_state);
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");
-        self.power_since = find("Hibernating").and_then(|one| one.last_transition_time);
+        let (hibernating, ready) = (find("Hibernating"), find("Ready"));
+        let reason = hibernating.map(|one| one.reason.as_str());
+        self.power = Power::from_wire(&status.power_state, reason);
+        self.power_since = ready.and_then(|one| one.last_probe_time.or(one.last_transition_time));
+        let awake = hibernating.filter(|one| one.status == "False");
+        self.awake_since = awake.and_then(|one| one.last_transition_time);
+        self.power_message = self.named_in([hibernating, ready]);
         let (failed, stopped) = (holds("ProvisionFailed"), holds("ProvisionStopped"));
         self.stopped = stopped.is_some();
         if let Some(one) = failed.or(stopped).filter(|_| !self.installed()) {
             self.failed_at = Some(one.last_transition_time.unwrap_or(self.created));
             self.failure = failed.map(|one| one.message.clone());
         }
+    }
+
+    /// What the message of a condition says beyond its fixed words.
+    fn named_in(&self, found: [Option<&Condition>; 2]) -> Option<String> {
+        const MARK: &str = "\u{0}";
+        let fixed = self.power.conditions(Some(MARK));
+        fixed.iter().zip(found).find_map(|(fixed, found)| {
+            let (before, after) = fixed.message.split_once(MARK)?;
+            let rest = found?.message.strip_prefix(before)?;
+            Some(rest.strip_suffix(after)?.to_owned())
+        })
     }
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
@@ -258,8 +237,15 @@ impl Cluster {
         }
         self.version = annotations.remove(SPEC_HASH).map(Rc::from);
         self.held = !wire.metadata.finalizers.is_empty();
-        self.protected = wire.metadata.annotated(PROTECTED);
-        self.driver = if wire.metadata.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
+        self.take_steering(&wire.metadata);
+    }
+
+    /// What annotations say of who looks after it, and how.
+    pub fn take_steering(&mut self, meta: &Meta) {
+        self.driver = if meta.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
+        self.power_paused = meta.annotated(POWER_PAUSED);
+        self.powerless = meta.annotation(FAKE_HEALTH) == Some(NO_POWER);
+        self.protected = meta.annotated(PROTECTED);
     }
 
     /// The whole document. Needs the body.
@@ -281,6 +267,7 @@ impl Cluster {
         spec.base_domain.clone_from(&self.base_domain);
         spec.power_state = self.power_wanted.into();
         spec.install_attempts_limit = self.attempts_limit;
+        spec.hibernate_after = self.hibernate_after;
         spec.preserve_on_delete = self.preserve;
         spec.installed = self.installed();
         spec.cluster_pool_ref = self.pool.as_ref().map(|pool| ClusterPoolRef {
@@ -319,11 +306,26 @@ impl Cluster {
             );
             all.push(self.provision_stopped().at(failed));
         }
-        if self.deleting.is_some() || self.installed() {
-            let since = self.power_since.or(self.installed_at).unwrap_or(begun);
-            all.extend(self.power_conditions().map(|one| one.at(self.deleting.unwrap_or(since))));
+        if let Some(since) = self.deleting {
+            all.extend(deleted(since));
+        } else if self.installed() {
+            all.extend(self.power_conditions(self.installed_at.unwrap_or(begun)));
         }
         all
+    }
+
+    /// The times are those of Hive: a transition when the status changed, a probe when the reason
+    /// did.
+    fn power_conditions(&self, installed: Time) -> [Condition; 2] {
+        let probed = self.power_since.unwrap_or(installed);
+        let awake = self.awake_since.unwrap_or(installed);
+        let [mut hibernating, mut ready] = self.power.conditions(self.power_message.as_deref());
+        let asleep = self.power == Power::Hibernating || self.power == Power::Paused;
+        hibernating.last_transition_time = Some(if asleep { probed } else { awake });
+        ready.last_transition_time = Some(if self.power.waking() { awake } else { probed });
+        hibernating.last_probe_time = Some(probed);
+        ready.last_probe_time = Some(probed);
+        [hibernating, ready]
     }
 
     fn provisioned(&self) -> Condition {
@@ -369,29 +371,5 @@ impl Cluster {
             "ProvisionNotStopped",
             "Provision is not stopped",
         )
-    }
-
-    fn power_conditions(&self) -> [Condition; 2] {
-        let both = |hibernating: (&str, &str, &str), ready: (&str, &str, &str)| {
-            [
-                Condition::new("Hibernating", hibernating.0, hibernating.1, hibernating.2),
-                Condition::new("Ready", ready.0, ready.1, ready.2),
-            ]
-        };
-        let resuming = ("False", "ResumingOrRunning", "Resuming or running");
-        let stopping = ("False", "StoppingOrHibernating", "Stopping or hibernating");
-        let deleted = ("Unknown", "ClusterDeploymentDeleted", "ClusterDeployment is being deleted");
-        match self.power {
-            _ if self.deleting.is_some() => both(deleted, deleted),
-            Power::Hibernating => both(("True", "Hibernating", "Cluster is stopped"), stopping),
-            Power::Stopping => both(("False", "Stopping", "Stopping cluster machines"), stopping),
-            Power::Starting => {
-                let step = "Starting cluster machines (step 1/4)";
-                both(resuming, ("False", "StartingMachines", step))
-            }
-            Power::Running | Power::Unset => {
-                both(resuming, ("True", "Running", "All machines are started"))
-            }
-        }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster::Driver;
 use super::documents::SecretValue;
 use super::meta::{Key, Uid};
-use super::time::Time;
+use super::time::{Span, Time};
 
 /// One job. Live until `ended`; at most one live job per object.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,17 @@ pub enum Outcome {
     Failed {
         message: String,
     },
+}
+
+/// How a cluster does that was told to start or stop.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Machines that are not yet as they were told to be.
+    pub machines: Vec<String>,
+    pub nodes_ready: bool,
+    pub operators_ready: bool,
+    /// How long operators are to be left alone once nodes are ready.
+    pub settle: Span,
 }
 
 /// What an installation leaves behind.

@@ -14,6 +14,7 @@ pub mod meta;
 pub mod object;
 pub mod platform;
 pub mod pool;
+pub mod power;
 pub mod refusal;
 pub mod state;
 pub mod table;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cluster::{Driver, FAKE};
+use super::cluster::{Driver, FAKE, FAKE_HEALTH, NO_POWER};
 use super::condition::Condition;
 use super::meta::{Key, LocalRef, Meta, is_true, is_zero};
 use super::platform::Platform;
@@ -189,6 +189,11 @@ impl ClusterPool {
 
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
+    }
+
+    /// Whether the driver of its clusters cannot stop them.
+    pub fn powerless(&self) -> bool {
+        self.spec.annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
     }
 
     /// Who will make its clusters.

@@ -112,7 +112,7 @@ fn put(
         sorted.broken.push(at);
     } else if !cluster.installed() {
         sorted.installing.push(at);
-    } else if cluster.power == Power::Running {
+    } else if cluster.power.runs() {
         sorted.ready.push(at);
     } else {
         sorted.standby.push(at);
@@ -132,9 +132,9 @@ pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
 /// When a cluster that is waking counts as broken.
 fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     let limit = pool.spec.hibernation_config.as_ref()?.resume_timeout.filter(|span| span.0 > 0)?;
-    let waking = cluster.installed() && cluster.power == Power::Starting;
+    let waking = cluster.installed() && cluster.power.waking();
     (waking && cluster.wants() == Power::Running && cluster.claim.is_none())
-        .then(|| cluster.power_since.map(|since| since.plus(limit)))?
+        .then(|| cluster.awake_since.map(|since| since.plus(limit)))?
 }
 
 pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {

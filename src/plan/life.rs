@@ -1,13 +1,13 @@
 //! The life of one cluster: which job it needs now.
 
-use crate::model::cluster::{Cluster, Driver, Phase, Power};
+use crate::model::cluster::{Cluster, Driver, Phase};
 use crate::model::customization::Holder;
 use crate::model::job::{CANCELLED, Job, Verb};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::{CLUSTER, CUSTOMIZATION, customizations, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, customizations, power, say, warn};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -24,7 +24,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     }
     match cluster.phase() {
         Phase::Deprovisioning => end(state, at, tick),
-        Phase::Installed => power(state, at, tick),
+        Phase::Installed => power::advance(state, at, tick),
         Phase::Installing | Phase::Retrying => install(state, at, tick),
         Phase::Broken => {}
     }
@@ -82,30 +82,6 @@ fn give_up(state: &mut State, at: usize, tick: &Tick) {
         if let Some(entry) = pool.status.inventory.get_mut(&entry) {
             entry.attempts = entry.attempts.saturating_sub(1);
         }
-    });
-}
-
-fn power(state: &mut State, at: usize, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let (verb, then) = match (cluster.power, cluster.wants()) {
-        // What began without a job that still works on it begins anew.
-        (Power::Running | Power::Starting | Power::Stopping, Power::Hibernating) => {
-            (Verb::Stop, Power::Stopping)
-        }
-        (Power::Hibernating | Power::Starting | Power::Stopping, Power::Running) => {
-            (Verb::Start, Power::Starting)
-        }
-        _ => return,
-    };
-    if state.live_job(&cluster.name).is_some() {
-        return;
-    }
-    start(state, at, verb, tick);
-    state.clusters.update(at, |cluster| {
-        cluster.power = then;
-        cluster.power_since = Some(tick.now);
     });
 }
 
@@ -185,7 +161,7 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
 }
 
-fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
+pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     state.clusters.update(at, |cluster| cluster.ordinal += 1);
     let Some(cluster) = state.clusters.get(at) else {
         return;

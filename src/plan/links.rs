@@ -163,10 +163,7 @@ fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
     if cluster.claim_key() != Some(claim.key()) {
         return (claim.pending, claim.running);
     }
-    let running = if cluster.power == Power::Running {
-        ClusterRunning::Running
-    } else {
-        ClusterRunning::Resuming
-    };
+    let running =
+        if cluster.power.runs() { ClusterRunning::Running } else { ClusterRunning::Resuming };
     (Pending::Claimed, running)
 }

@@ -22,7 +22,8 @@ pub use create::recipe;
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use life::retry_at;
-pub use reports::absorb;
+pub use power::{hibernates_at, waits};
+pub use reports::{absorb, look};
 pub use version::pool_version;
 pub use whole::mend;
 
@@ -31,8 +32,10 @@ use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 
+/// How long operators get to settle, as drivers of real clusters ask for.
+const SETTLE: Span = Span::minutes(2);
 /// Rounds after which a plan counts as not settling.
 const PATIENCE: usize = 100;
 
@@ -117,8 +120,12 @@ pub fn due(state: &State) -> Option<Time> {
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.filter_map(crate::model::claim::Claim::expires);
     let retries = state.clusters.rows().filter_map(life::retry_at);
+    let powers = state.clusters.rows().flat_map(|one| {
+        let settled = power::settled_at(one, SETTLE);
+        [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()
+    });
     let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
-    expiries.chain(retries).chain(timeouts).min()
+    expiries.chain(retries).chain(powers).chain(timeouts).min()
 }
 
 /// Writes down what is done and why.

@@ -1,10 +1,18 @@
-//! Who runs and who hibernates: the oldest runningCount + waiting claims run.
+//! Power: who runs and who hibernates, and how a cluster gets there. The oldest runningCount +
+//! waiting claims of a pool run; a claimed cluster is its user's, or hibernateAfter's.
 
-use crate::model::cluster::Power;
+use crate::model::cluster::{Cluster, Power};
+use crate::model::job::{Health, Verb};
+use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
 
 use super::buckets::sort_pool;
+use super::{CLUSTER, life, say, warn};
+
+/// How long after a failed start or stop it is tried again.
+const RETRY: Span = Span::minutes(1);
 
 pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(pool) else {
@@ -14,7 +22,9 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
         return;
     }
     let sorted = sort_pool(state, pool, tick.now);
-    let running = usize::try_from(pool.spec.running_count).unwrap_or(usize::MAX);
+    // Where nothing can be stopped, everything runs.
+    let running = if pool.powerless() { u32::MAX } else { pool.spec.running_count };
+    let running = usize::try_from(running).unwrap_or(usize::MAX);
     let running = running.saturating_add(sorted.waiting.len());
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
@@ -25,4 +35,155 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
             state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
         }
     }
+}
+
+/// When a cluster that somebody has, or that belongs to no pool, has run long enough: from the
+/// last of its installation, its claim and its waking.
+pub fn hibernates_at(cluster: &Cluster) -> Option<Time> {
+    let after = cluster.hibernate_after?;
+    let unclaimed =
+        cluster.pool.is_some() && (cluster.claim.is_none() || cluster.claimed_at.is_none());
+    let counts = cluster.power == Power::Running
+        && cluster.power_wanted != Power::Hibernating
+        && cluster.deleting.is_none()
+        && !cluster.marked;
+    if unclaimed || !counts || cluster.powerless || cluster.power_paused {
+        return None;
+    }
+    let since = [cluster.installed_at, cluster.claimed_at, cluster.power_since];
+    Some(since.into_iter().flatten().max()?.plus(after))
+}
+
+/// What an installed cluster needs: to be started, stopped, or left alone.
+pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
+    if cluster.power_paused {
+        return become_(state, at, Power::Paused, None, tick);
+    }
+    if cluster.powerless {
+        return become_(state, at, Power::Unsupported, None, tick);
+    }
+    if cluster.power == Power::Unsupported {
+        return become_(state, at, Power::Running, None, tick);
+    }
+    if !tick.jumped && hibernates_at(cluster).is_some_and(|end| tick.now >= end) {
+        let (key, after) = (cluster.key(), cluster.hibernate_after.unwrap_or_default());
+        state.clusters.update(at, |cluster| cluster.power_wanted = Power::Hibernating);
+        let text = format!("It has run for {after}: it goes to sleep");
+        say(state, tick, "HibernateAfter", (CLUSTER, key), text);
+    }
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
+    if state.live_job(&cluster.name).is_some() {
+        return;
+    }
+    let failed = matches!(cluster.power, Power::FailedToStart | Power::FailedToStop);
+    let (power, wants) = (cluster.power, cluster.wants());
+    let same_way = (power.waking() && wants == Power::Running)
+        || (power.stopping() && wants == Power::Hibernating);
+    if failed && same_way && retry_at(cluster).is_some_and(|next| tick.now < next) {
+        return;
+    }
+    // What began without a job that still works on it begins anew; what waits is looked at.
+    let (verb, then) = match (power, wants) {
+        (Power::Hibernating, Power::Hibernating) => return,
+        (power, Power::Hibernating) if waits(power) && same_way => return,
+        (_, Power::Hibernating) => (Verb::Stop, Power::Stopping),
+        (power, _) if power.runs() || power == Power::Unset => return,
+        (power, _) if waits(power) && same_way => return,
+        _ => (Verb::Start, Power::Starting),
+    };
+    life::start(state, at, verb, tick);
+    become_(state, at, then, None, tick);
+}
+
+/// When a start or stop that failed is tried again.
+pub fn retry_at(cluster: &Cluster) -> Option<Time> {
+    let failed = matches!(cluster.power, Power::FailedToStart | Power::FailedToStop);
+    cluster.power_since.filter(|_| failed).map(|since| since.plus(RETRY))
+}
+
+/// The driver has done its part; health says when it is over.
+pub fn waits(power: Power) -> bool {
+    matches!(
+        power,
+        Power::WaitingForMachines
+            | Power::WaitingForNodes
+            | Power::Pausing
+            | Power::WaitingForOperators
+            | Power::WaitingForStop
+    )
+}
+
+/// When a pause is over.
+pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
+    cluster.power_since.filter(|_| cluster.power == Power::Pausing).map(|since| since.plus(settle))
+}
+
+/// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
+pub fn observe(state: &mut State, at: usize, health: &Health, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at).filter(|cluster| waits(cluster.power)) else {
+        return;
+    };
+    let (power, since) = (cluster.power, cluster.power_since.unwrap_or(tick.now));
+    let mut names = health.machines.clone();
+    names.sort();
+    let names = Some(names.join(",")).filter(|names| !names.is_empty());
+    let next = match power {
+        Power::WaitingForStop if names.is_some() => Power::WaitingForStop,
+        Power::WaitingForStop => Power::Hibernating,
+        _ if names.is_some() => Power::WaitingForMachines,
+        _ if !health.nodes_ready => Power::WaitingForNodes,
+        // Operators still show what they said before they slept.
+        Power::WaitingForMachines | Power::WaitingForNodes if health.settle.0 > 0 => Power::Pausing,
+        Power::Pausing if tick.now < since.plus(health.settle) => Power::Pausing,
+        _ if !health.operators_ready => Power::WaitingForOperators,
+        _ => Power::Running,
+    };
+    let message = names.filter(|_| waits(next));
+    become_(state, at, next, message, tick);
+}
+
+/// A cluster's power changes; what is worth telling is told.
+pub fn become_(state: &mut State, at: usize, power: Power, message: Option<String>, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
+    if cluster.power == power && cluster.power_message == message {
+        return;
+    }
+    let (key, changed) = (cluster.key(), cluster.power != power);
+    let slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
+    state.clusters.update(at, |cluster| {
+        if changed {
+            cluster.power_since = Some(tick.now);
+        }
+        if power == Power::Hibernating {
+            cluster.awake_since = None;
+        } else if slept {
+            cluster.awake_since = Some(tick.now);
+        }
+        cluster.power = power;
+        cluster.power_message.clone_from(&message);
+    });
+    let text = format!("Cluster is {}", power.doing());
+    match power {
+        Power::FailedToStart | Power::FailedToStop => {
+            let text = format!("{text}: {}", message.unwrap_or_default());
+            warn(state, tick, power.wire(), (CLUSTER, key), text);
+        }
+        Power::Running | Power::Hibernating if changed => {
+            say(state, tick, power.wire(), (CLUSTER, key), text);
+        }
+        _ => {}
+    }
+}
+
+/// What a pool says when its clusters cannot be stopped.
+pub fn unsupported(pool: &ClusterPool) -> Option<&'static str> {
+    pool.powerless()
+        .then_some("The driver cannot stop machines: all clusters run, runningCount counts as size")
 }

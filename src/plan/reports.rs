@@ -5,13 +5,25 @@ use std::collections::BTreeMap;
 use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::job::{FAILED, Installation, Outcome, Report, SUCCEEDED, Verb};
+use crate::model::job::{FAILED, Health, Installation, Outcome, Report, SUCCEEDED, Verb};
 use crate::model::meta::{LocalRef, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
+use super::power::{become_, observe};
 use super::{CLUSTER, life, say, warn};
+
+/// Takes in how clusters do whose driver has done its part.
+pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
+    for (name, health) in healths {
+        let Some(at) = state.cluster(&name) else { continue };
+        let pool = state.clusters.get(at).and_then(|cluster| cluster.pool.clone());
+        state.act_for(pool);
+        observe(state, at, &health, tick);
+    }
+    state.act_for(None);
+}
 
 /// Each job ends, and its cluster becomes what the job made of it.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
@@ -45,6 +57,13 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
                     cluster.failure = Some(message.clone());
                 });
             }
+            match verb {
+                Verb::Start => {
+                    become_(state, at, Power::FailedToStart, Some(message.clone()), tick);
+                }
+                Verb::Stop => become_(state, at, Power::FailedToStop, Some(message.clone()), tick),
+                Verb::Provision | Verb::Deprovision => {}
+            }
             warn(
                 state,
                 tick,
@@ -66,26 +85,10 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
         }
         (Verb::Provision, Outcome::Done) => {}
-        (Verb::Start, _) => power(state, at, Power::Running, tick),
-        (Verb::Stop, _) => power(state, at, Power::Hibernating, tick),
+        // Whether the machines do what they were told is seen by looking.
+        (Verb::Start, _) => become_(state, at, Power::WaitingForMachines, None, tick),
+        (Verb::Stop, _) => become_(state, at, Power::WaitingForStop, None, tick),
     }
-}
-
-fn power(state: &mut State, at: usize, power: Power, tick: &Tick) {
-    state.clusters.update(at, |cluster| {
-        cluster.power = power;
-        cluster.power_since = Some(tick.now);
-    });
-    let Some(key) = state.clusters.get(at).map(Cluster::key) else {
-        return;
-    };
-    say(
-        state,
-        tick,
-        power.wire(),
-        (CLUSTER, key),
-        format!("Cluster is {}", power.wire().to_lowercase()),
-    );
 }
 
 fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
@@ -123,7 +126,7 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
     state.clusters.update(at, |cluster| {
         cluster.installed_at = Some(now);
         cluster.power = Power::Running;
-        cluster.power_since = Some(now);
+        (cluster.power_since, cluster.awake_since) = (Some(now), Some(now));
         (cluster.failed_at, cluster.failure) = (None, None);
         if let Some(body) = &mut cluster.body {
             body.spec.cluster_metadata = Some(metadata);

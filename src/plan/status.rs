@@ -1,6 +1,6 @@
 //! What a pool says of itself: counts and conditions, written after everything else.
 
-use crate::model::cluster::{Cluster, Power};
+use crate::model::cluster::Cluster;
 use crate::model::condition::{self, Condition};
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::State;
@@ -9,7 +9,11 @@ use crate::model::tick::Tick;
 use super::buckets::{Buckets, sort_pool};
 use super::customizations::{free, valid};
 use super::dependencies::{joined, missing};
+use super::power::unsupported;
 use super::{POOL, say, warn};
+
+/// Only where a driver cannot stop machines, or could not.
+const HIBERNATION: &str = "HibernationSupported";
 
 const CONDITIONS: [&str; 5] = [
     "MissingDependencies",
@@ -79,7 +83,7 @@ fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolS
     status.deleting = number(sorted.deleting.len());
     status.pending = number(sorted.waiting.len());
     status.free_customizations = number(free(pool).count());
-    let runs = |cluster: &&Cluster| cluster.installed() && cluster.power == Power::Running;
+    let runs = |cluster: &&Cluster| cluster.installed() && cluster.power.runs();
     let members = state.members(&pool.key()).clusters.into_iter();
     status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
 }
@@ -96,6 +100,12 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     };
     let mut all = vec![dependencies, capacity(pool, sorted), current(state, sorted)];
     all.extend(valid(pool).or_else(|| no_inventory(pool)));
+    let text = unsupported(pool).map(|text| ("False", "Unsupported", text));
+    let known = pool.condition(HIBERNATION).map(|_| ("True", "Supported", "Hibernation capable"));
+    let hibernation = text.or(known);
+    all.extend(
+        hibernation.map(|(status, reason, text)| Condition::new(HIBERNATION, status, reason, text)),
+    );
     all
 }
 

@@ -13,7 +13,8 @@ use crate::model::time::{Span, Time};
 pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace, pool, claim, \
      claimed_at, customization, version, cluster_name, base_domain, power_wanted, power, \
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
-     stopped, marked, protected, preserve, held, deleting, interrupted";
+     stopped, marked, protected, preserve, held, deleting, interrupted, \
+     awake_since, power_message, powerless, power_paused, hibernate_after";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting";
@@ -92,6 +93,11 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         held: row.get(27)?,
         deleting: time(row, 28)?,
         interrupted: row.get(29)?,
+        awake_since: time(row, 30)?,
+        power_message: row.get(31)?,
+        powerless: row.get(32)?,
+        power_paused: row.get(33)?,
+        hibernate_after: row.get::<_, Option<i64>>(34)?.map(Span),
         body: None,
     })
 }
@@ -194,6 +200,11 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.held,
         micros(one.deleting),
         one.interrupted,
+        micros(one.awake_since),
+        one.power_message,
+        one.powerless,
+        one.power_paused,
+        one.hibernate_after.map(|span| span.0),
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))

@@ -105,7 +105,12 @@ CREATE TABLE cluster (
   preserve INTEGER NOT NULL,
   held INTEGER NOT NULL,
   deleting INTEGER,
-  interrupted INTEGER NOT NULL
+  interrupted INTEGER NOT NULL,
+  awake_since INTEGER,
+  power_message TEXT,
+  powerless INTEGER NOT NULL,
+  power_paused INTEGER NOT NULL,
+  hibernate_after INTEGER
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;

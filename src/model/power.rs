@@ -1,0 +1,207 @@
+//! Power of a cluster: its states, and the conditions Hive shows for each.
+
+use super::condition::Condition;
+use super::deployment::PowerState;
+use super::time::Time;
+
+/// Wanted: Unset, Running or Hibernating. Found: any of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Power {
+    #[default]
+    Unset,
+    Running,
+    Hibernating,
+    /// Machines are told to start.
+    Starting,
+    /// Machines are told to stop.
+    Stopping,
+    FailedToStart,
+    WaitingForMachines,
+    WaitingForNodes,
+    /// Operators get time to notice that they were away.
+    Pausing,
+    WaitingForOperators,
+    FailedToStop,
+    WaitingForStop,
+    /// Runs, and its driver cannot stop it.
+    Unsupported,
+    /// The annotation powerstate-pause is set: nobody looks.
+    Paused,
+}
+
+/// How long operators are left alone after the nodes are ready.
+pub const SETTLE: &str = "2m0s";
+
+impl Power {
+    pub const ALL: [Self; 14] = [
+        Self::Unset,
+        Self::Running,
+        Self::Hibernating,
+        Self::Starting,
+        Self::Stopping,
+        Self::FailedToStart,
+        Self::WaitingForMachines,
+        Self::WaitingForNodes,
+        Self::Pausing,
+        Self::WaitingForOperators,
+        Self::FailedToStop,
+        Self::WaitingForStop,
+        Self::Unsupported,
+        Self::Paused,
+    ];
+
+    /// As `status.powerState` has it.
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Unset => "",
+            Self::Running | Self::Unsupported => "Running",
+            Self::Hibernating => "Hibernating",
+            Self::Starting => "StartingMachines",
+            Self::Stopping => "Stopping",
+            Self::FailedToStart => "FailedToStartMachines",
+            Self::WaitingForMachines => "WaitingForMachines",
+            Self::WaitingForNodes => "WaitingForNodes",
+            Self::Pausing => "PausingForClusterOperatorsToSettle",
+            Self::WaitingForOperators => "WaitingForClusterOperators",
+            Self::FailedToStop => "FailedToStop",
+            Self::WaitingForStop => "WaitingForMachinesToStop",
+            Self::Paused => "Unknown",
+        }
+    }
+
+    /// What the wire's power state and reason of Hibernating mean.
+    pub fn from_wire(text: &str, reason: Option<&str>) -> Self {
+        if text == "Running" && reason == Some("Unsupported") {
+            return Self::Unsupported;
+        }
+        Self::ALL.into_iter().find(|power| power.wire() == text).unwrap_or_default()
+    }
+
+    /// Machines run and all is well, as far as anybody can tell.
+    pub fn runs(self) -> bool {
+        matches!(self, Self::Running | Self::Unsupported)
+    }
+
+    /// On the way from hibernating to running.
+    pub fn waking(self) -> bool {
+        matches!(
+            self,
+            Self::Starting
+                | Self::FailedToStart
+                | Self::WaitingForMachines
+                | Self::WaitingForNodes
+                | Self::Pausing
+                | Self::WaitingForOperators
+        )
+    }
+
+    /// On the way from running to hibernating.
+    pub fn stopping(self) -> bool {
+        matches!(self, Self::Stopping | Self::FailedToStop | Self::WaitingForStop)
+    }
+
+    /// What it does, in a word or two.
+    pub fn doing(self) -> &'static str {
+        match self {
+            Self::Unset => "installed",
+            Self::Running | Self::Unsupported => "running",
+            Self::Hibernating => "hibernating",
+            Self::Paused => "not looked at (powerstate-pause)",
+            power if power.stopping() => "going to sleep",
+            _ => "waking",
+        }
+    }
+
+    /// The conditions Hibernating and Ready. `message` names machines or says what failed.
+    pub fn conditions(self, message: Option<&str>) -> [Condition; 2] {
+        let what = message.unwrap_or_default();
+        let awake = ("False", "ResumingOrRunning", "Resuming or running".to_owned());
+        let asleep = ("False", "StoppingOrHibernating", "Stopping or hibernating".to_owned());
+        let waking = |reason, text: String| (awake.clone(), ("False", reason, text));
+        let stopping = |reason, text: String| (("False", reason, text), asleep.clone());
+        let (hibernating, ready) = match self {
+            Self::Hibernating => {
+                (("True", "Hibernating", "Cluster is stopped".into()), asleep.clone())
+            }
+            Self::Stopping => stopping("Stopping", "Stopping cluster machines".into()),
+            Self::FailedToStop => {
+                stopping("FailedToStop", format!("Failed to stop machines: {what}"))
+            }
+            Self::WaitingForStop => stopping(
+                "WaitingForMachinesToStop",
+                format!("Stopping cluster machines. Some machines have not yet stopped: {what}"),
+            ),
+            Self::Starting => {
+                waking("StartingMachines", "Starting cluster machines (step 1/4)".into())
+            }
+            Self::FailedToStart => {
+                waking("FailedToStartMachines", format!("Failed to start machines: {what}"))
+            }
+            Self::WaitingForMachines => waking(
+                "WaitingForMachines",
+                format!(
+                    "Waiting for cluster machines to start. Some machines are not yet running: \
+                     {what} (step 1/4)"
+                ),
+            ),
+            Self::WaitingForNodes => {
+                waking("WaitingForNodes", "Waiting for Nodes to be ready (step 2/4)".into())
+            }
+            Self::Pausing => waking(
+                "PausingForClusterOperatorsToSettle",
+                format!("Pausing {SETTLE} for ClusterOperators to settle (step 3/4)"),
+            ),
+            Self::WaitingForOperators => waking(
+                "WaitingForClusterOperators",
+                "Waiting for ClusterOperators to be ready (step 4/4)".into(),
+            ),
+            Self::Unsupported => {
+                let why = "Unsupported platform: its driver cannot stop machines".into();
+                let text = "No power state support: cluster assumed to be running".into();
+                (("False", "Unsupported", why), ("True", "Running", text))
+            }
+            Self::Paused => {
+                let paused = (
+                    "Unknown",
+                    "PowerStatePaused",
+                    "the powerstate-pause annotation is set".into(),
+                );
+                (paused.clone(), paused)
+            }
+            Self::Running | Self::Unset => {
+                (awake.clone(), ("True", "Running", "All machines are started".into()))
+            }
+        };
+        let condition = |kind, (status, reason, text): (&str, &str, String)| {
+            Condition::new(kind, status, reason, text)
+        };
+        [condition("Hibernating", hibernating), condition("Ready", ready)]
+    }
+}
+
+/// Both conditions of a cluster that is being deleted.
+pub fn deleted(since: Time) -> [Condition; 2] {
+    let text = "ClusterDeployment is being deleted";
+    ["Hibernating", "Ready"]
+        .map(|kind| Condition::new(kind, "Unknown", "ClusterDeploymentDeleted", text).at(since))
+}
+
+impl From<PowerState> for Power {
+    fn from(wanted: PowerState) -> Self {
+        match wanted {
+            PowerState::Unset => Self::Unset,
+            PowerState::Running => Self::Running,
+            PowerState::Hibernating => Self::Hibernating,
+        }
+    }
+}
+
+impl From<Power> for PowerState {
+    fn from(power: Power) -> Self {
+        match power {
+            Power::Running => Self::Running,
+            Power::Hibernating => Self::Hibernating,
+            _ => Self::Unset,
+        }
+    }
+}
