@@ -130,7 +130,10 @@ impl Door<'_> {
         let mut reports = Vec::new();
         let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
         for job in jobs {
-            let report = self.with_work(state, &job, |work| drivers::collect(work, tick.now))?;
+            let report = self.with_work(state, &job, |work| {
+                let said = drivers::collect(work, tick.now);
+                said.or_else(|| plan::overdue(&job, &work.annotations, tick))
+            })?;
             if let Some(report) = report.flatten() {
                 self.store.load_cluster_body(state, &job.object)?;
                 reports.push(report);
@@ -341,7 +344,9 @@ impl Door<'_> {
             }
             let annotations = self.store.annotations(&job.object)?;
             let (cluster_name, base_domain) = ("", "");
+            let deadline = plan::deadline(&job, &annotations);
             let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });
+            let due = due.map(|due| due.min(deadline));
             found.due = [found.due, due].into_iter().flatten().min();
             found.jobs.push(job);
         }

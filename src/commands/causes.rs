@@ -13,7 +13,7 @@ use crate::plan;
 use crate::store::{Filter, Need, Store};
 
 use super::why::Chain;
-use super::{Context, get};
+use super::{Context, queue};
 
 /// What an object is seen with.
 struct Around<'a> {
@@ -92,10 +92,11 @@ impl Around<'_> {
             }
             return Ok(self.cluster(cluster).behind(first));
         }
-        let place = get::queue(self.store)?.get(&one.key()).copied().unwrap_or(1);
+        let place = queue::places(self.store, self.now)?.get(&one.key()).copied();
+        let place = place.map_or("#1".into(), |place| place.to_string());
         let pool = &one.pool;
         let first = format!(
-            "claim {name} waits{}, #{place} in the queue of pool {pool}",
+            "claim {name} waits{}, {place} in the queue of pool {pool}",
             self.ago(Some(one.created))
         );
         Ok(match self.state.pools.by_key(&one.pool_key()) {
@@ -154,6 +155,10 @@ impl Around<'_> {
             self.cluster(cluster)
         } else if status.ready > 0 {
             Chain::of("it has what it should", format!("poolctl claim {name}{at}"))
+        } else if status.standby > 0 {
+            let many = one.spec.running_count;
+            let text = format!("its clusters stand by: a claim wakes one; runningCount is {many}");
+            Chain::of(text, format!("poolctl claim {name}{at}"))
         } else if one.spec.size == 0 {
             Chain::of(
                 "its size is 0: it makes clusters only for claims",
@@ -198,7 +203,7 @@ impl Around<'_> {
         let job = job
             .map(|job| format!("; a {} job runs{}", job.verb.name(), self.ago(Some(job.started))));
         let job = job.unwrap_or_default();
-        let show = format!("poolctl job show {name}");
+        let show = format!("poolctl cluster logs {name}");
         if one.driver == Driver::Missing && !one.installed() {
             let text = format!("no driver of this build serves the platform of cluster {name}");
             return Chain::of(text, format!("poolctl describe cluster {name}{at}"));

@@ -18,7 +18,7 @@ use crate::store::{Filter, Need, Store};
 use super::put::put;
 use super::selector::Selector;
 use super::waiting::{Ended, Look, Waiting};
-use super::{Context, Verb, delete, get};
+use super::{Context, Verb, delete, queue};
 
 #[derive(Args)]
 pub struct Claim {
@@ -223,9 +223,9 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
             return Ok(Look::Met(()));
         }
         let (ready, size, counts) = super::waiting::counts(store, Some(&pool))?;
-        let text = match (&claim.cluster, get::queue(store)?.get(key)) {
+        let text = match (&claim.cluster, place(context, store, key)?) {
             (Some(cluster), _) => format!("cluster {cluster} is waking; {counts}"),
-            (None, place) => format!("#{} in the queue; {counts}", place.copied().unwrap_or(1)),
+            (None, place) => format!("{place} in the queue; {counts}"),
         };
         Ok(Look::Not(ready, size, text))
     })?;
@@ -247,6 +247,12 @@ pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Re
         Some(claim) => delete::request(context, store, &[Object::Claim(claim)]).map(drop),
         None => Ok(()),
     }
+}
+
+/// The place of a claim in its queue; the first, when it has just left it.
+pub fn place(context: &Context, store: &Store, key: &Key) -> Result<output::Place, Refusal> {
+    let known = queue::places(store, context.world.now())?.get(key).copied();
+    Ok(known.unwrap_or(output::Place { number: 1, wait: None }))
 }
 
 /// Says what came of it: a cluster, or a place in the queue and why.
@@ -273,8 +279,8 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         }
         return Ok(());
     }
-    let place = get::queue(store)?.get(key).copied().unwrap_or(1);
-    let what = format!("waits for a cluster of pool {} (#{place} in the queue)", claim.pool);
+    let place = place(context, store, key)?;
+    let what = format!("waits for a cluster of pool {} ({place} in the queue)", claim.pool);
     context.changed(Kind::ClusterClaim, &key.name, &what)?;
     let filter = Filter {
         namespace: Some(key.namespace.clone()),

@@ -1,14 +1,19 @@
-//! `cluster hibernate` and `cluster resume`: the power of a cluster that somebody has.
+//! `cluster hibernate` and `resume`: the power of a cluster that somebody has. `cluster retry` and
+//! `logs`: what to do when it does not install.
 
 use clap::Args;
 
 use crate::model::cluster::Power;
+use crate::model::job::Verb as JobVerb;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::output;
 use crate::store::{Filter, Store};
 
-use super::{Context, Verb, patch};
+use super::{Context, Verb, edit, job, patch};
 
 #[derive(Args)]
 pub struct Hibernate {
@@ -39,6 +44,90 @@ impl Verb for Resume {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         set(context, &self.name, Power::Running, "resuming")
+    }
+}
+
+#[derive(Args)]
+pub struct Retry {
+    #[arg(value_name = "CLUSTER")]
+    name: String,
+}
+
+impl Verb for Retry {
+    const NAME: &'static str = "retry";
+    const ABOUT: &'static str = "Try a failed installation, start or stop again now";
+    const EXAMPLE: &'static str = "poolctl cluster retry CLUSTER";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let object = context.find(&store, Kind::ClusterDeployment, &self.name)?;
+        let what = [(Kind::ClusterDeployment, object.key(), None)];
+        let scope = edit::scope_of(&store, &what)?;
+        let edit = |state: &mut State, tick: &Tick| {
+            let Some(at) = state.cluster(&self.name) else { return Ok(false) };
+            let changed = state.clusters.update(at, |one| {
+                if !one.installed() {
+                    // One that was given up has all its attempts again.
+                    one.restarts = if one.stopped { 0 } else { one.restarts };
+                    (one.stopped, one.failed_at, one.failure) = (false, None, None);
+                } else if matches!(one.power, Power::FailedToStart | Power::FailedToStop) {
+                    one.power_since = None;
+                }
+            });
+            if changed {
+                let (kind, key) = (Kind::ClusterDeployment, what[0].1.clone());
+                edit::say(state, tick, kind, key, "Retry", "Tried again as asked");
+            }
+            Ok(changed)
+        };
+        let (changed, passed) =
+            context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+        let done = if changed { "tried again" } else { "has nothing to try again" };
+        context.changed(Kind::ClusterDeployment, &self.name, done)?;
+        Ok(context.finish(&passed)?)
+    }
+}
+
+#[derive(Args)]
+pub struct Logs {
+    /// Also one that is gone
+    #[arg(value_name = "CLUSTER")]
+    name: String,
+    /// Only this attempt, from 1
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+}
+
+impl Verb for Logs {
+    const NAME: &'static str = "logs";
+    const ABOUT: &'static str = "Show what became of the installations of a cluster";
+    const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let mut jobs = store.jobs(Some(&self.name), false)?;
+        jobs.retain(|job| job.verb == JobVerb::Provision);
+        jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
+        if jobs.is_empty() {
+            let what = format!("there is no such installation of a cluster `{}`", self.name);
+            return Err(Refusal::not_found(what).next("poolctl job list --all").into());
+        }
+        if context.globals.output.whole() {
+            return job::show(context, &jobs, false, true);
+        }
+        let now = context.world.now();
+        for one in jobs {
+            let took = one.ended.unwrap_or(now).since(one.started).short();
+            let outcome = one.outcome.as_deref().unwrap_or("running");
+            context.print(&format!(
+                "attempt {} started {}: {outcome} after {took}\n",
+                one.attempt, one.started
+            ))?;
+            for line in one.message.as_deref().unwrap_or_default().lines() {
+                context.print(&format!("  {}\n", output::clean(line)))?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,20 +1,16 @@
 //! `get`: objects of one kind or several, in columns or whole.
 
-use std::collections::HashMap;
-
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::claim::Claim;
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
 use super::selector::Selector;
-use super::{Context, Verb, events, job, sort, target, watch};
+use super::{Context, Verb, events, job, queue, sort, target, watch};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -243,7 +239,7 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
     };
     let waits = |one: &Object| matches!(one, Object::Claim(claim) if claim.waits());
     if found.iter().any(waits) {
-        view.queue = queue(store)?;
+        view.queue = queue::places(store, view.now)?;
     }
     if kind == Kind::Customization {
         for one in store.objects(Kind::ClusterPool, &Filter::default())? {
@@ -253,23 +249,4 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
         }
     }
     Ok(view)
-}
-
-/// Place of every waiting claim in the queue of its pool, from 1.
-pub fn queue(store: &Store) -> Result<HashMap<Key, usize>, Refusal> {
-    let all = store.objects(Kind::ClusterClaim, &Filter::default())?;
-    let claims = all.into_iter().filter_map(|one| match one {
-        Object::Claim(claim) if claim.waits() => Some(*claim),
-        _ => None,
-    });
-    let mut waiting: Vec<Claim> = claims.collect();
-    waiting.sort_by_key(|claim| claim.created);
-    let mut places: HashMap<Key, usize> = HashMap::new();
-    let mut queue = HashMap::new();
-    for claim in waiting {
-        let place = places.entry(claim.pool_key()).or_default();
-        *place += 1;
-        queue.insert(claim.key(), *place);
-    }
-    Ok(queue)
 }

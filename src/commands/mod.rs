@@ -32,6 +32,7 @@ mod pool;
 mod pool_create;
 mod put;
 mod put_secret;
+mod queue;
 mod reconcile;
 mod release;
 mod render;

@@ -43,6 +43,16 @@ fn one<V: Verb>() -> Node {
     Node::Command(entry::<V>())
 }
 
+fn cluster() -> Node {
+    let below = vec![
+        entry::<cluster::Hibernate>(),
+        entry::<cluster::Resume>(),
+        entry::<cluster::Retry>(),
+        entry::<cluster::Logs>(),
+    ];
+    Node::Group("cluster", "Power of claimed clusters, and installations that fail", below)
+}
+
 /// All commands, as `--help` lists them.
 fn sections() -> [(&'static str, Vec<Node>); 5] {
     let everyday = vec![
@@ -102,14 +112,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         ("Everyday", everyday),
         (
             "Pools",
-            vec![
-                Node::Group(
-                    "cluster",
-                    "Power of claimed clusters",
-                    vec![entry::<cluster::Hibernate>(), entry::<cluster::Resume>()],
-                ),
-                Node::Group("pool", "Create, scale, render and pause pools", pool),
-            ],
+            vec![cluster(), Node::Group("pool", "Create, scale, render and pause pools", pool)],
         ),
         ("Objects", generic),
         ("Reconcile", reconcile),

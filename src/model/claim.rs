@@ -45,6 +45,9 @@ pub struct ClaimStatus {
     /// The lifetime in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<Span>,
+    /// Its end is near, and a warning event has said so.
+    #[serde(skip_serializing_if = "super::meta::is_zero")]
+    pub expires_soon: bool,
     /// Pending and ClusterRunning.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -71,6 +74,8 @@ pub struct Claim {
     pub pending_since: Option<Time>,
     pub running: ClusterRunning,
     pub running_since: Option<Time>,
+    /// Its owner was told that it ends soon.
+    pub warned: bool,
     /// A foreign finalizer holds the object.
     pub held: bool,
     pub deleting: Option<Time>,
@@ -168,6 +173,15 @@ impl Claim {
         self.pending_since.filter(|_| self.pending == Pending::Claimed)
     }
 
+    /// When its owner is to be told that it ends: half an hour before, of short lifetimes a
+    /// quarter.
+    pub fn expires_soon(&self) -> Option<Time> {
+        let lifetime = self.effective?;
+        let before = Span((lifetime.0 / 4).min(Span::minutes(30).0));
+        Some(Time(self.expires()?.0 - before.0))
+    }
+
+    /// When it ends.
     pub fn expires(&self) -> Option<Time> {
         Some(self.handed_over()?.plus(self.effective?))
     }
@@ -199,6 +213,7 @@ impl Claim {
         };
         Self {
             effective: status.lifetime,
+            warned: status.expires_soon,
             pending: Pending::ALL
                 .into_iter()
                 .find(|one| is(pending, one.wire()))
@@ -228,7 +243,11 @@ impl Claim {
         spec.cluster_pool_name.clone_from(&self.pool);
         spec.lifetime = self.lifetime;
         spec.namespace = self.cluster.clone().unwrap_or_default();
-        wire.status = ClaimStatus { lifetime: self.effective, conditions: self.conditions() };
+        wire.status = ClaimStatus {
+            lifetime: self.effective,
+            expires_soon: self.warned,
+            conditions: self.conditions(),
+        };
         wire
     }
 

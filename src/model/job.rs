@@ -26,6 +26,8 @@ pub struct Job {
     pub started: Time,
     pub ended: Option<Time>,
     pub outcome: Option<String>,
+    /// What its driver said when it failed.
+    pub message: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,6 +142,9 @@ pub struct JobStatus {
     /// How: succeeded, failed, cancelled or interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
+    /// What its driver said when it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 impl Job {
@@ -161,6 +166,7 @@ impl Job {
                 started: self.started,
                 ended: self.ended,
                 outcome: self.outcome.clone(),
+                message: self.message.clone(),
             },
         }
     }
@@ -179,6 +185,7 @@ impl Job {
             started: wire.status.started,
             ended: wire.status.ended,
             outcome: wire.status.outcome,
+            message: wire.status.message,
         })
     }
 

@@ -10,7 +10,7 @@ use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 
 /// Columns by name.
 pub type Row = Vec<(&'static str, String)>;
@@ -21,10 +21,25 @@ pub struct View {
     pub now: Time,
     pub wide: bool,
     pub namespaces: bool,
-    /// Place of each waiting claim in its queue, from 1.
-    pub queue: HashMap<Key, usize>,
+    /// Place of each waiting claim in its queue.
+    pub queue: HashMap<Key, Place>,
     /// Pools that list customizations.
     pub pools: Vec<ClusterPool>,
+}
+
+/// A place in a queue, and how long it will take as far as the pool's history tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 1.
+    pub number: usize,
+    pub wait: Option<Span>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "#{}", self.number)?;
+        self.wait.map_or(Ok(()), |wait| write!(out, ", ~{}", wait.short()))
+    }
 }
 
 pub fn row(object: &Object, view: &View) -> Row {
@@ -86,7 +101,7 @@ fn claim(one: &Claim, view: &View) -> Row {
         (None, Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
         (None, Pending::Claimed, ClusterRunning::Running) => "Running".into(),
         (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
-        _ => place.map_or("Pending".into(), |place| format!("Pending (#{place})")),
+        _ => place.map_or("Pending".into(), |place| format!("Pending ({place})")),
     };
     let expires = one
         .expires()

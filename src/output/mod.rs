@@ -9,7 +9,7 @@ mod table;
 mod unified;
 
 pub use clean::{clean, clean_lines};
-pub use columns::{Row, View, event_row, job_row, row};
+pub use columns::{Place, Row, View, event_row, job_row, row};
 pub use difference::lines;
 pub use jsonpath::{find, shown};
 pub use progress::Progress;

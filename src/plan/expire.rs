@@ -7,7 +7,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{CLAIM, say};
+use super::{CLAIM, say, warn};
 
 /// What was asked for, else the pool's default, and never more than the pool's maximum.
 pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<Span> {
@@ -16,6 +16,24 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
     match limits.and_then(|limits| limits.maximum) {
         Some(maximum) => Some(asked.map_or(maximum, |asked| asked.min(maximum))),
         None => asked,
+    }
+}
+
+/// Tells the owner once that the end is near; a claim that was extended is told again.
+fn foretell(state: &mut State, at: usize, tick: &Tick) {
+    let Some(claim) = state.claims.get(at) else {
+        return;
+    };
+    let soon = claim.expires_soon().is_some_and(|soon| tick.now >= soon);
+    let over = claim.expires().is_some_and(|end| tick.now >= end);
+    if claim.warned == soon || over || tick.jumped {
+        return;
+    }
+    let (key, end) = (claim.key(), claim.expires().unwrap_or_default());
+    state.claims.update(at, |claim| claim.warned = soon);
+    if soon {
+        let text = format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name);
+        warn(state, tick, "ClaimExpiresSoon", (CLAIM, key), text);
     }
 }
 
@@ -29,7 +47,11 @@ pub fn lifetimes(state: &mut State, pool: &Key, tick: &Tick) {
         if claim.effective != effective {
             state.claims.update(at, |claim| claim.effective = effective);
         }
-        let Some(claim) = state.claims.get(at).filter(|claim| claim.deleting.is_none()) else {
+        if state.claims.get(at).is_none_or(|claim| claim.deleting.is_some()) {
+            continue;
+        }
+        foretell(state, at, tick);
+        let Some(claim) = state.claims.get(at) else {
             continue;
         };
         if tick.jumped || claim.expires().is_none_or(|end| tick.now < end) {

@@ -178,7 +178,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         *begun += 1;
         ordinal = *begun + state.pools.get(pool).map_or(0, |pool| pool.status.provisions);
     }
-    let (started, ended, outcome) = (tick.now, None, None);
+    let (started, ended, outcome, message) = (tick.now, None, None, None);
     state.jobs.insert(Job {
         id,
         verb,
@@ -190,6 +190,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         started,
         ended,
         outcome,
+        message,
     });
     let text = format!("{} started (attempt {attempt})", verb.name());
     say(state, tick, "JobStarted", (CLUSTER, key), text);

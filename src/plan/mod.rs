@@ -5,6 +5,7 @@ mod assign;
 pub mod buckets;
 mod create;
 mod customizations;
+mod deadline;
 mod dependencies;
 mod expire;
 mod life;
@@ -19,6 +20,7 @@ mod whole;
 use std::rc::Rc;
 
 pub use create::recipe;
+pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use life::retry_at;
@@ -118,7 +120,10 @@ fn without_pool(state: &mut State, tick: &Tick) {
 /// When something is next due by itself: an expiry, a retry, a timeout.
 pub fn due(state: &State) -> Option<Time> {
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
-    let expiries = expiries.filter_map(crate::model::claim::Claim::expires);
+    let expiries = expiries.flat_map(|claim| {
+        let soon = claim.expires_soon().filter(|_| !claim.warned);
+        [soon, claim.expires()].into_iter().flatten()
+    });
     let retries = state.clusters.rows().filter_map(life::retry_at);
     let powers = state.clusters.rows().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);

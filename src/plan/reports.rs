@@ -32,10 +32,14 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
         let Some((at, job)) = found else { continue };
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
-        let failed = matches!(report.outcome, Outcome::Failed { .. });
+        let failed = match &report.outcome {
+            Outcome::Failed { message } => Some(message.clone()),
+            _ => None,
+        };
         state.jobs.update(at, |job| {
             job.ended = Some(tick.now);
-            job.outcome = Some(if failed { FAILED } else { SUCCEEDED }.into());
+            job.outcome = Some(if failed.is_some() { FAILED } else { SUCCEEDED }.into());
+            job.message = failed;
         });
         if let Some(cluster) = cluster {
             apply(state, cluster, verb, report.outcome, tick);

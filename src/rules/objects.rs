@@ -122,6 +122,10 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
 /// The annotations that steer simulated clusters.
 fn check_steering(annotations: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in annotations {
+        if name == "poolctl.dev/install-timeout" {
+            let limit = value.parse::<Span>();
+            limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+        }
         let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
         let checked = match what {
             "fail-every" => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),

@@ -17,10 +17,10 @@ pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace,
      awake_since, power_message, powerless, power_paused, hibernate_after";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
-     pending, pending_since, running, running_since, held, deleting";
+     pending, pending_since, running, running_since, held, deleting, warned";
 
 pub const JOB: &str = "id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started, \
-     ended, outcome";
+     ended, outcome, message";
 
 /// Strings that many rows share are kept once.
 #[derive(Default)]
@@ -119,6 +119,7 @@ pub fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
         running_since: time(row, 12)?,
         held: row.get(13)?,
         deleting: time(row, 14)?,
+        warned: row.get(15)?,
         body: None,
     })
 }
@@ -136,6 +137,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         started: Time(row.get(8)?),
         ended: time(row, 9)?,
         outcome: row.get(10)?,
+        message: row.get(11)?,
     })
 }
 
@@ -229,6 +231,7 @@ pub fn put_claim(conn: &Connection, one: &Claim) -> rusqlite::Result<i64> {
         micros(one.running_since),
         one.held,
         micros(one.deleting),
+        one.warned,
     ];
     put(conn, "claim", CLAIM, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))
@@ -248,6 +251,7 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
         one.started.0,
         one.ended.map(|time| time.0),
         one.outcome,
+        one.message,
     ];
     put(conn, "job", JOB, values)
 }

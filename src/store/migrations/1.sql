@@ -137,6 +137,7 @@ CREATE TABLE claim (
   running_since INTEGER,
   held INTEGER NOT NULL,
   deleting INTEGER,
+  warned INTEGER NOT NULL,
   UNIQUE (namespace, name)
 ) STRICT;
 CREATE INDEX claim_pool ON claim (namespace, pool);
@@ -167,7 +168,8 @@ CREATE TABLE job (
   ordinal INTEGER NOT NULL,
   started INTEGER NOT NULL,
   ended INTEGER,
-  outcome TEXT
+  outcome TEXT,
+  message TEXT
 ) STRICT;
 CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
 CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;

@@ -1,0 +1,90 @@
+//! The queue of a pool: each waiting claim's place in it, and when its cluster is to be expected.
+
+use std::collections::HashMap;
+
+use crate::model::claim::Claim;
+use crate::model::cluster::{Cluster, Phase, Power};
+use crate::model::job::{Job, SUCCEEDED, Verb};
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::time::{Span, Time};
+use crate::output::Place;
+use crate::store::{Filter, Store};
+
+/// As much of a pool's history as tells how long things take.
+const RECENT: usize = 20;
+
+/// Place of every waiting claim in the queue of its pool.
+pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
+    let all = store.objects(Kind::ClusterClaim, &Filter::default())?;
+    let claims = all.into_iter().filter_map(|one| match one {
+        Object::Claim(claim) if claim.waits() => Some(*claim),
+        _ => None,
+    });
+    let mut pools: HashMap<Key, Vec<Claim>> = HashMap::new();
+    for claim in claims {
+        pools.entry(claim.pool_key()).or_default().push(claim);
+    }
+    let mut places = HashMap::new();
+    if pools.is_empty() {
+        return Ok(places);
+    }
+    let jobs = store.jobs(None, false)?;
+    let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
+    for (pool, mut waiting) in pools {
+        waiting.sort_by_key(|claim| claim.created);
+        let expected = expected(&pool, &clusters, &jobs, now);
+        for (at, claim) in waiting.iter().enumerate() {
+            let ready = expected.coming.get(at).copied().unwrap_or(expected.another);
+            let wait = ready.map(|ready| ready.since(now));
+            places.insert(claim.key(), Place { number: at + 1, wait });
+        }
+    }
+    Ok(places)
+}
+
+/// When clusters of a pool will be ready: those on their way, soonest first, and one that would
+/// be begun now. Nothing, where the pool has no history.
+#[derive(Default)]
+struct Expected {
+    /// None for one that is on its way, nobody knows how long.
+    coming: Vec<Option<Time>>,
+    another: Option<Time>,
+}
+
+fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expected {
+    let of = |job: &&Job| job.pool.as_deref() == Some(pool);
+    let usual = |verb: Verb| {
+        let done = jobs.iter().filter(of).filter(|job| job.verb == verb);
+        let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED)).rev().take(RECENT);
+        median(done.filter_map(|job| Some(job.ended?.since(job.started))).collect())
+    };
+    let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
+    let mine = clusters.iter().filter_map(|one| match one {
+        Object::Cluster(one) if one.pool.as_deref() == Some(pool) => Some(&**one),
+        _ => None,
+    });
+    let ready = |one: &Cluster| {
+        let live = jobs.iter().find(|job| job.object == one.name && job.ended.is_none());
+        let since = live.map_or(now, |job| job.started);
+        let takes = match (one.phase(), one.power) {
+            _ if one.claim.is_some() || one.marked => return None,
+            (Phase::Installing | Phase::Retrying, _) => install,
+            (Phase::Installed, Power::Hibernating) => wake,
+            (Phase::Installed, power) if power.waking() => wake,
+            _ => return None,
+        };
+        // One that takes longer than usual may come at any moment.
+        Some(takes.map(|takes| since.plus(takes).max(now)))
+    };
+    let mut coming: Vec<Option<Time>> = mine.filter_map(ready).collect();
+    coming.sort();
+    Expected { coming, another: install.map(|takes| now.plus(takes)) }
+}
+
+fn median(mut spans: Vec<Span>) -> Option<Span> {
+    spans.sort();
+    spans.get(spans.len() / 2).copied()
+}

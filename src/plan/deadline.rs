@@ -1,0 +1,39 @@
+//! Deadlines of jobs: what takes longer has failed.
+
+use std::collections::BTreeMap;
+
+use crate::model::job::{Job, Outcome, Report, Verb};
+use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
+
+/// How long an installation may take; on the cluster.
+pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
+
+/// How long a job may take.
+fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
+    match verb {
+        Verb::Provision => {
+            let given = annotations.get(INSTALL_TIMEOUT).and_then(|text| text.parse().ok());
+            given.unwrap_or(Span::hours(3))
+        }
+        Verb::Deprovision => Span::hours(2),
+        Verb::Start | Verb::Stop => Span::minutes(20),
+    }
+}
+
+pub fn deadline(job: &Job, annotations: &BTreeMap<String, String>) -> Time {
+    job.started.plus(limit(job.verb, annotations))
+}
+
+/// The report of a job that its driver says nothing of, when it has taken too long. A clock that
+/// was moved lets nobody be late.
+pub fn overdue(job: &Job, annotations: &BTreeMap<String, String>, tick: &Tick) -> Option<Report> {
+    let late = !tick.jumped && tick.now >= deadline(job, annotations);
+    late.then(|| Report {
+        job: job.id,
+        object: job.object.clone(),
+        outcome: Outcome::Failed {
+            message: format!("not over after {}", limit(job.verb, annotations)),
+        },
+    })
+}
