@@ -68,6 +68,24 @@ fn the_crontab_line_of_the_readme_is_the_examples() {
 }
 
 #[test]
+fn the_crontab_of_the_scaling_example_scales() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["apply", "-f", "examples/scaling"]);
+    let text = std::fs::read_to_string("examples/scaling/crontab").unwrap();
+    let jobs: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    for (job, size) in jobs.iter().zip(["3", "0"]) {
+        let command = job.split(' ').skip(5).collect::<Vec<_>>().join(" ");
+        let here = sandbox.state().display().to_string();
+        let command = command
+            .replace("/var/lib/poolctl/state.db", &here)
+            .replace("/usr/local/bin/poolctl", crate::sandbox::POOLCTL);
+        let ran = sandbox.shell(&format!("env -i PATH=/usr/bin:/bin {command}"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{job}");
+        assert_eq!(crate::sandbox::jsonpath(&sandbox, "pool", "{.items[0].spec.size}"), size);
+    }
+}
+
+#[test]
 fn help_fits_one_screen() {
     let help = Sandbox::new().ok(&["--help"]);
     assert!(help.lines().count() <= 40, "{help}");

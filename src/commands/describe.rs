@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::model::condition::Condition;
 use crate::model::object::Object;
 use crate::output::{self, clean};
+use crate::plan;
 
 use super::{Context, Verb, causes, events, target};
 
@@ -49,6 +50,16 @@ impl Verb for Describe {
         if !conditions.is_empty() {
             out += "\nconditions:\n";
             out += &table(&conditions);
+        }
+        if let Object::Pool(pool) = &object
+            && let Some(schedule) = plan::schedule_of(pool)
+            && let Some((time, line)) = schedule.next(context.world.now())
+        {
+            let number = |name: &str, to: Option<u32>| to.map(|to| format!(" {name} {to}"));
+            let [size, running] =
+                [number("size", line.size), number("runningCount", line.running_count)];
+            let what = size.unwrap_or_default() + &running.unwrap_or_default();
+            let _ = writeln!(out, "\nscheduled next: {time}{what}");
         }
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.reverse();

@@ -51,6 +51,7 @@ pub fn scale(
                 state.pools.update(at, |pool| {
                     (pool.spec.size, pool.spec.running_count) = now;
                     pool.metadata.generation += 1;
+                    pool.scaled_by_hand(tick.now);
                 });
                 say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &sizes(was, now));
             }

@@ -184,6 +184,9 @@ fn put_pool(
     let (size, running) = (new.spec.size, new.spec.running_count);
     let verdict = document(&mut state.pools, new, Kind::ClusterPool, merge, tick, |old, new| {
         new.status.clone_from(&old.status);
+        if (old.spec.size, old.spec.running_count) != (size, running) {
+            new.scaled_by_hand(tick.now);
+        }
         old.spec != new.spec
     })?;
     Ok(match verdict {

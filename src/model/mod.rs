@@ -16,6 +16,7 @@ pub mod platform;
 pub mod pool;
 pub mod power;
 pub mod refusal;
+pub mod schedule;
 pub mod state;
 pub mod table;
 pub mod text;

@@ -10,7 +10,7 @@ use super::cluster::{Driver, FAKE, FAKE_HEALTH, NO_POWER};
 use super::condition::Condition;
 use super::meta::{Key, LocalRef, Meta, is_true, is_zero};
 use super::platform::Platform;
-use super::time::Span;
+use super::time::{Span, Time};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -153,11 +153,24 @@ pub struct PoolStatus {
     pub ordinal: u64,
     /// Provision jobs started so far.
     pub provisions: u32,
+    /// The schedule that is followed, and how far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleStatus>,
     /// Each entry of spec.inventory by name, as this pool sees it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inventory: BTreeMap<String, InventoryStatus>,
     /// Hive's conditions of a pool, such as MissingDependencies and CapacityAvailable.
     pub conditions: Vec<Condition>,
+}
+
+/// `status.schedule`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleStatus {
+    /// The lines that are followed: as long as they are the annotation's.
+    pub lines: String,
+    /// The last tick that was acted on, or when the schedule came.
+    pub last: Time,
 }
 
 /// `status.inventory.<name>`: a customization as this pool sees it.
@@ -189,6 +202,13 @@ impl ClusterPool {
 
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
+    }
+
+    /// What is scaled by hand holds until the next tick of the schedule: those before are over.
+    pub fn scaled_by_hand(&mut self, now: Time) {
+        if let Some(schedule) = &mut self.status.schedule {
+            schedule.last = schedule.last.max(now);
+        }
     }
 
     /// Whether the driver of its clusters cannot stop them.

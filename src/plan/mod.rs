@@ -12,6 +12,7 @@ mod life;
 mod links;
 mod power;
 mod reports;
+mod schedule;
 mod size;
 mod status;
 mod version;
@@ -26,6 +27,7 @@ pub use expire::effective_lifetime;
 pub use life::retry_at;
 pub use power::{hibernates_at, waits};
 pub use reports::{absorb, look};
+pub use schedule::of as schedule_of;
 pub use version::pool_version;
 pub use whole::mend;
 
@@ -70,6 +72,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
         links::conditions(state, &key, tick);
         customizations::sync(state, at, tick);
         if state.pools.get(at).is_some_and(acts) {
+            schedule::act(state, at, tick);
             choose(state, at, &key, tick, names);
         }
         for cluster in state.members(&key).clusters {
@@ -117,8 +120,9 @@ fn without_pool(state: &mut State, tick: &Tick) {
     state.act_for(None);
 }
 
-/// When something is next due by itself: an expiry, a retry, a timeout.
-pub fn due(state: &State) -> Option<Time> {
+/// When something is next due by itself: an expiry, a retry, a timeout, a schedule.
+pub fn due(state: &State, now: Time) -> Option<Time> {
+    let schedules = state.pools.rows().filter_map(|pool| schedule::due(pool, now));
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.flat_map(|claim| {
         let soon = claim.expires_soon().filter(|_| !claim.warned);
@@ -130,7 +134,7 @@ pub fn due(state: &State) -> Option<Time> {
         [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()
     });
     let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
-    expiries.chain(retries).chain(powers).chain(timeouts).min()
+    expiries.chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
 }
 
 /// Writes down what is done and why.

@@ -8,6 +8,7 @@ use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
+use crate::model::schedule::{SCHEDULE, Schedule};
 use crate::model::time::Span;
 
 use super::names::{label, label_key, label_value, name_of};
@@ -88,6 +89,11 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         return wrong(&format!(
             "annotation poolctl.dev/refresh is `{other}`, not slow, fast or none"
         ));
+    }
+    if let Some(text) = pool.metadata.annotation(SCHEDULE)
+        && let Err(why) = text.parse::<Schedule>()
+    {
+        return wrong(&format!("annotation {SCHEDULE}: {why}"));
     }
     check_steering(&pool.spec.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;

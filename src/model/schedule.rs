@@ -1,0 +1,248 @@
+//! Schedules of a pool: cron lines with a time zone that set size and runningCount. Local times
+//! are taken once a day: one that the clock skips in spring comes as much later, of one that
+//! it shows twice in autumn the first counts.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Span as Days, Timestamp};
+
+use super::time::Time;
+
+/// On a pool: lines of `MINUTE HOUR DAY MONTH WEEKDAY size=N runningCount=N`, and `TZ=ZONE`.
+pub const SCHEDULE: &str = "poolctl.dev/schedule";
+
+/// Days that are looked through: a 29 February comes within eight years.
+const HORIZON: i32 = 8 * 366;
+
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    zone: TimeZone,
+    lines: Vec<Line>,
+}
+
+/// When, and what the pool is to be then.
+#[derive(Clone, Debug)]
+pub struct Line {
+    minutes: BTreeSet<i8>,
+    hours: BTreeSet<i8>,
+    days: Option<BTreeSet<i8>>,
+    months: BTreeSet<i8>,
+    /// 0 is Sunday.
+    weekdays: Option<BTreeSet<i8>>,
+    pub size: Option<u32>,
+    pub running_count: Option<u32>,
+}
+
+impl FromStr for Schedule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut zone, mut lines) = (TimeZone::UTC, Vec::new());
+        for line in text.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some(name) = line.strip_prefix("TZ=") {
+                zone = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
+            } else if !line.starts_with('#') {
+                lines.push(line.parse().map_err(|why| format!("`{line}`: {why}"))?);
+            }
+        }
+        if lines.is_empty() {
+            return Err("it has no line like `0 6 * * 1-5 size=10`".into());
+        }
+        Ok(Self { zone, lines })
+    }
+}
+
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+impl FromStr for Line {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let Some((when, what)) = words.split_at_checked(5).filter(|(_, what)| !what.is_empty())
+        else {
+            return Err("five fields and size=N or runningCount=N are needed".into());
+        };
+        let (mut size, mut running_count) = (None, None);
+        for word in what {
+            let (name, number) = word.split_once('=').unwrap_or((word, ""));
+            let number = number.parse().map_err(|_| format!("`{word}` is not NAME=NUMBER"))?;
+            match name {
+                "size" => size = Some(number),
+                "runningCount" => running_count = Some(number),
+                _ => return Err(format!("`{name}` is neither size nor runningCount")),
+            }
+        }
+        let mut weekdays = field(when[4], 0, 7, &WEEKDAYS, 0)?;
+        // Sunday is 0 and 7.
+        if weekdays.remove(&7) {
+            weekdays.insert(0);
+        }
+        Ok(Self {
+            minutes: field(when[0], 0, 59, &[], 0)?,
+            hours: field(when[1], 0, 23, &[], 0)?,
+            days: (when[2] != "*").then(|| field(when[2], 1, 31, &[], 0)).transpose()?,
+            months: field(when[3], 1, 12, &MONTHS, 1)?,
+            weekdays: (when[4] != "*").then_some(weekdays),
+            size,
+            running_count,
+        })
+    }
+}
+
+/// `*`, `5`, `1-5`, `*/15`, `1-30/2`, `mon`, and lists of them.
+fn field(
+    text: &str,
+    least: i8,
+    most: i8,
+    names: &[&str],
+    first: i8,
+) -> Result<BTreeSet<i8>, String> {
+    let wrong = || format!("`{text}` is not a cron field from {least} to {most}");
+    let number = |word: &str| {
+        let place = names.iter().position(|name| word.eq_ignore_ascii_case(name));
+        let place = place.and_then(|at| i8::try_from(at).ok()).map(|at| at + first);
+        let found = place.or_else(|| word.parse().ok());
+        found.filter(|found| (least..=most).contains(found)).ok_or_else(wrong)
+    };
+    let mut all = BTreeSet::new();
+    for part in text.split(',') {
+        let (range, step) = part.split_once('/').map_or((part, None), |(a, b)| (a, Some(b)));
+        let step: usize = step.map_or(Ok(1), str::parse).map_err(|_| wrong())?;
+        let (from, to) = match (range, range.split_once('-')) {
+            ("*", _) => (least, most),
+            (_, Some((from, to))) => (number(from)?, number(to)?),
+            (one, None) => (number(one)?, if part.contains('/') { most } else { number(one)? }),
+        };
+        if from > to || step == 0 {
+            return Err(wrong());
+        }
+        all.extend((from..=to).step_by(step));
+    }
+    Ok(all)
+}
+
+impl Line {
+    /// As cron has it: when both days are restricted, either will do.
+    fn on(&self, date: Date) -> bool {
+        let weekday = date.weekday().to_sunday_zero_offset();
+        let by_day = self.days.as_ref().map(|days| days.contains(&date.day()));
+        let by_weekday = self.weekdays.as_ref().map(|days| days.contains(&weekday));
+        let day = match (by_day, by_weekday) {
+            (Some(a), Some(b)) => a || b,
+            (a, b) => a.or(b).unwrap_or(true),
+        };
+        day && self.months.contains(&date.month())
+    }
+
+    /// Every instant of a day, in order.
+    fn instants<'a>(&'a self, date: Date, zone: &'a TimeZone) -> impl Iterator<Item = Time> + 'a {
+        let times =
+            self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |at| (hour, at)));
+        times.filter_map(move |(hour, minute)| {
+            let local = date.at(*hour, *minute, 0, 0).to_zoned(zone.clone()).ok()?;
+            Some(Time(local.timestamp().as_microsecond()))
+        })
+    }
+}
+
+impl Schedule {
+    /// The last tick until now, and its line; of two at the same time the later line.
+    pub fn last(&self, now: Time) -> Option<(Time, &Line)> {
+        let ticks = self.lines.iter().filter_map(|line| {
+            let found = self
+                .dates(now, -1)
+                .filter(|date| line.on(*date))
+                .find_map(|date| line.instants(date, &self.zone).filter(|at| *at <= now).max());
+            Some((found?, line))
+        });
+        ticks.max_by_key(|(time, _)| *time)
+    }
+
+    /// The first tick after now, and its line.
+    pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
+        let ticks = self.lines.iter().filter_map(|line| {
+            let found = self
+                .dates(now, 1)
+                .filter(|date| line.on(*date))
+                .find_map(|date| line.instants(date, &self.zone).filter(|at| *at > now).min());
+            Some((found?, line))
+        });
+        ticks.min_by_key(|(time, _)| *time)
+    }
+
+    /// Local days from now on, forwards or backwards.
+    fn dates(&self, now: Time, step: i32) -> impl Iterator<Item = Date> {
+        let now = Timestamp::from_microsecond(now.0).unwrap_or_default();
+        let today = now.to_zoned(self.zone.clone()).date();
+        (0..HORIZON).filter_map(move |at| today.checked_add(Days::new().days(at * step)).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Time {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ticks_follow_the_clock_on_the_wall() {
+        let office = "TZ=Europe/Berlin\n0 6 * * 1-5 size=10 runningCount=5\n0 20 * * * size=2";
+        let night = "TZ=Europe/Berlin\n30 2 * * * size=1";
+        for (text, now, last, next) in [
+            // A Monday in winter: one hour ahead of UTC.
+            (office, "2026-03-02T12:00:00Z", "2026-03-02T05:00:00Z", "2026-03-02T19:00:00Z"),
+            (office, "2026-03-02T05:00:00Z", "2026-03-02T05:00:00Z", "2026-03-02T19:00:00Z"),
+            (office, "2026-03-02T04:59:59Z", "2026-03-01T19:00:00Z", "2026-03-02T05:00:00Z"),
+            // A Saturday has no morning.
+            (office, "2026-03-07T12:00:00Z", "2026-03-06T19:00:00Z", "2026-03-07T19:00:00Z"),
+            // In summer two hours.
+            (office, "2026-07-01T12:00:00Z", "2026-07-01T04:00:00Z", "2026-07-01T18:00:00Z"),
+            // 02:30 is skipped on 29 March 2026: it comes an hour later.
+            (night, "2026-03-29T00:59:59Z", "2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z"),
+            (night, "2026-03-29T12:00:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"),
+            // and comes twice on 25 October: the first counts.
+            (night, "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+            (
+                "0 0 29 2 * size=1",
+                "2026-03-01T00:00:00Z",
+                "2024-02-29T00:00:00Z",
+                "2028-02-29T00:00:00Z",
+            ),
+            (
+                "0 0 1 * mon size=1",
+                "2026-03-03T00:00:00Z",
+                "2026-03-02T00:00:00Z",
+                "2026-03-09T00:00:00Z",
+            ),
+            (
+                "*/20 8-9 * * * size=1",
+                "2026-03-03T08:50:00Z",
+                "2026-03-03T08:40:00Z",
+                "2026-03-03T09:00:00Z",
+            ),
+        ] {
+            let schedule: Schedule = text.parse().unwrap();
+            let found = (schedule.last(at(now)).unwrap().0, schedule.next(at(now)).unwrap().0);
+            assert_eq!(found, (at(last), at(next)), "{text} at {now}");
+        }
+        for wrong in [
+            "",
+            "0 6 * * *",
+            "0 24 * * * size=1",
+            "0 6 * * 1-5 sise=1",
+            "TZ=Mars/Base\n0 6 * * * size=1",
+            "5-1 * * * * size=1",
+            "* * * * * size=x",
+        ] {
+            assert!(wrong.parse::<Schedule>().is_err(), "{wrong}");
+        }
+    }
+}

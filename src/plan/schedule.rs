@@ -1,0 +1,56 @@
+//! Schedules: a pool's size and runningCount follow its cron lines. Each tick acts once; what is
+//! scaled by hand holds until the next.
+
+use crate::model::pool::{ClusterPool, ScheduleStatus};
+use crate::model::schedule::{SCHEDULE, Schedule};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+
+use super::{POOL, say};
+
+/// The schedule of a pool, if it has one; what cannot be read was refused when it came.
+pub fn of(pool: &ClusterPool) -> Option<Schedule> {
+    pool.metadata.annotation(SCHEDULE)?.parse().ok()
+}
+
+/// When the schedule next acts.
+pub fn due(pool: &ClusterPool, now: Time) -> Option<Time> {
+    Some(of(pool)?.next(now)?.0)
+}
+
+pub fn act(state: &mut State, at: usize, tick: &Tick) {
+    let Some(pool) = state.pools.get(at) else {
+        return;
+    };
+    let Some(schedule) = of(pool) else {
+        if pool.status.schedule.is_some() {
+            state.pools.update(at, |pool| pool.status.schedule = None);
+        }
+        return;
+    };
+    let lines = pool.metadata.annotation(SCHEDULE).unwrap_or_default().to_owned();
+    let known = pool.status.schedule.as_ref().filter(|known| known.lines == lines);
+    let Some(known) = known else {
+        // A schedule acts from its first tick on, not for those that were before it.
+        let new = ScheduleStatus { lines, last: tick.now };
+        state.pools.update(at, |pool| pool.status.schedule = Some(new));
+        return;
+    };
+    let Some((time, line)) = schedule.last(tick.now).filter(|(time, _)| *time > known.last) else {
+        return;
+    };
+    if tick.jumped {
+        return;
+    }
+    let (key, spec) = (pool.key(), &pool.spec);
+    let was = (spec.size, spec.running_count);
+    let new = (line.size.unwrap_or(was.0), line.running_count.unwrap_or(was.1));
+    state.pools.update(at, |pool| {
+        pool.status.schedule = Some(ScheduleStatus { lines, last: time });
+        (pool.spec.size, pool.spec.running_count) = new;
+        pool.metadata.generation += i64::from(was != new);
+    });
+    let text = format!("By its schedule of {time}: size {}, runningCount {}", new.0, new.1);
+    say(state, tick, "Scheduled", (POOL, key), text);
+}
