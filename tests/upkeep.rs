@@ -249,3 +249,40 @@ fn a_backup_that_was_copied_into_place_is_a_state() {
     sandbox.ok(&["label", "pool", "lab", "a=b"]);
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
 }
+
+#[test]
+fn metrics_are_openmetrics() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "one"]);
+    sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0"]);
+    let text = sandbox.ok(&["metrics"]);
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    let mut family = "";
+    let mut seen = std::collections::HashSet::new();
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            family = kind.split(' ').next().unwrap();
+            assert!(seen.insert(family), "{family} comes twice");
+        } else if let Some(help) = line.strip_prefix("# HELP ") {
+            assert!(help.starts_with(family), "{line}");
+        } else {
+            // A family's samples come together, each with labels and a number.
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(line.starts_with(family) && seen.insert(series), "{line}");
+            assert!(value.parse::<f64>().is_ok() && series.ends_with('}'), "{line}");
+        }
+    }
+    let one = |name: &str| {
+        let start = format!("{name}{{clusterpool_namespace=\"default\",clusterpool_name=\"lab\"");
+        let line = text.lines().find(|line| line.starts_with(&start)).expect(name);
+        line.rsplit_once(' ').unwrap().1.to_owned()
+    };
+    assert_eq!(one("hive_clusterpool_clusterdeployments_claimed"), "1");
+    assert_eq!(one("hive_clusterclaim_assignment_delay_seconds_count"), "1");
+    // Written whole, for everybody to read, over what was there.
+    let file = sandbox.file("poolctl.prom", "old");
+    sandbox.ok(&["metrics", "--textfile", &file]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+}

@@ -1,5 +1,6 @@
 //! Hears: one file per noun or verb, its arguments and the edit it makes. Decides nothing.
 
+mod advise;
 mod apply;
 mod backup;
 mod causes;
@@ -25,6 +26,7 @@ mod import;
 mod job;
 mod label;
 mod manifest;
+mod metrics;
 mod patch;
 mod pause;
 mod plan;

@@ -37,6 +37,10 @@ pub fn put(
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
     let (kind, key) = (object.kind(), object.key());
+    let created = match &object {
+        Object::Claim(claim) => Claim::asks(&claim.pool),
+        _ => "Created".into(),
+    };
     let verdict = put_one(state, object, merge, tick)?;
     match kind {
         Kind::ClusterImageSet => finish(&mut state.image_sets, &key),
@@ -54,7 +58,7 @@ pub fn put(
         _ => {}
     }
     match &verdict {
-        Verdict::Created => say(state, tick, kind, key, "Created", "Created"),
+        Verdict::Created => say(state, tick, kind, key, "Created", &created),
         Verdict::Configured(what) => {
             let text = if what.is_empty() { "Changed".into() } else { format!("Changed: {what}") };
             say(state, tick, kind, key, "Configured", &text);

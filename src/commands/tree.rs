@@ -7,10 +7,10 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, apply, backup, claim, cluster, complete, completion, credentials, delete, describe, diff,
-    doctor, editor, events, explain, export, extend, extract, get, import, job, label, patch,
-    pause, plan, pool, pool_create, reconcile, release, render, run, scale, secret, state, status,
-    version, wait, why,
+    Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, delete,
+    describe, diff, doctor, editor, events, explain, export, extend, extract, get, import, job,
+    label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, run, scale,
+    secret, state, status, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -71,6 +71,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         entry::<render::Render>(),
         entry::<pause::Pause>(),
         entry::<pause::Resume>(),
+        entry::<advise::Advise>(),
     ];
     let generic = vec![
         one::<apply::Apply>(),
@@ -100,6 +101,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         ),
     ];
     let upkeep = vec![
+        one::<metrics::Metrics>(),
         one::<doctor::Doctor>(),
         one::<backup::Backup>(),
         one::<backup::Restore>(),

@@ -163,6 +163,11 @@ impl Claim {
         Key::new(&*self.namespace, &*self.pool)
     }
 
+    /// What is told of a new claim; a pool's history is read from it.
+    pub fn asks(pool: &str) -> String {
+        format!("Asks for a cluster of pool {pool}")
+    }
+
     /// Waits for a cluster.
     pub fn waits(&self) -> bool {
         self.cluster.is_none() && self.deleting.is_none()

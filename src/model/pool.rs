@@ -145,6 +145,8 @@ pub struct PoolStatus {
     pub deleting: u32,
     /// Claims that wait.
     pub pending: u32,
+    /// Unclaimed, made from another version of the pool.
+    pub stale: u32,
     /// Clusters that run, claimed ones too.
     pub running: u32,
     /// Usable, free customizations of the inventory.
@@ -156,11 +158,37 @@ pub struct PoolStatus {
     /// The schedule that is followed, and how far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduleStatus>,
+    /// What happened since the pool was made, for `metrics`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub history: PoolHistory,
     /// Each entry of spec.inventory by name, as this pool sees it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inventory: BTreeMap<String, InventoryStatus>,
     /// Hive's conditions of a pool, such as MissingDependencies and CapacityAvailable.
     pub conditions: Vec<Condition>,
+}
+
+/// Claims that waited up to this many seconds are counted together: Hive's buckets.
+pub const DELAYS: [i64; 7] = [1, 30, 120, 600, 1800, 3000, 7200];
+
+/// `status.history`: numbers that only grow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PoolHistory {
+    /// Claims by the time they waited: up to 1 s, 30 s, 2 min, 10 min, 30 min, 50 min, 2 h, longer.
+    pub assigned: [u32; DELAYS.len() + 1],
+    /// How long all of them waited, in seconds.
+    pub waited: i64,
+    /// Stale clusters that were replaced.
+    pub stale_deleted: u32,
+}
+
+impl PoolHistory {
+    pub fn assigned(&mut self, waited: Span) {
+        let seconds = waited.0 / Span::seconds(1).0;
+        self.assigned[DELAYS.iter().filter(|most| seconds > **most).count()] += 1;
+        self.waited += seconds;
+    }
 }
 
 /// `status.schedule`.

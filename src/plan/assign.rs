@@ -16,8 +16,10 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
         return;
     };
     let sorted = sort_pool(state, found, tick.now);
+    let at = state.pools.find(pool);
     for (claim, cluster) in sorted.waiting.into_iter().zip(sorted.ready) {
-        let Some(name) = state.claims.get(claim).map(|claim| claim.name.clone()) else {
+        let found = state.claims.get(claim).map(|claim| (claim.name.clone(), claim.created));
+        let Some((name, created)) = found else {
             continue;
         };
         let Some(key) = state.clusters.get(cluster).map(Cluster::key) else {
@@ -33,6 +35,9 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
             cluster.claimed_at.get_or_insert(tick.now);
             cluster.power_wanted = Power::Running;
         });
+        if let Some(at) = at {
+            state.pools.update(at, |pool| pool.status.history.assigned(tick.now.since(created)));
+        }
         say(state, tick, "ClusterAssigned", (CLUSTER, key), format!("Assigned to claim {name}"));
     }
 }

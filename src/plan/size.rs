@@ -103,15 +103,21 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     }
     if policy == "fast" {
         let some: Vec<usize> = old.into_iter().take(budget).collect();
-        return delete(state, &some, tick, "of an older version of its pool");
+        return replace(state, at, &some, tick);
     }
     let steady = sorted.installing.is_empty()
         && sorted.waiting.is_empty()
         && sorted.unclaimed_deleting == 0
         && sorted.usable() >= reachable(state, pool, sorted);
     if steady {
-        delete(state, &old[..1], tick, "of an older version of its pool");
+        replace(state, at, &old[..1], tick);
     }
+}
+
+fn replace(state: &mut State, at: usize, old: &[usize], tick: &Tick) {
+    let number = u32::try_from(old.len()).unwrap_or(u32::MAX);
+    state.pools.update(at, |pool| pool.status.history.stale_deleted += number);
+    delete(state, old, tick, "of an older version of its pool");
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the

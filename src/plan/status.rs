@@ -79,6 +79,7 @@ fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolS
     status.ready = number(sorted.ready.len());
     status.installing = number(sorted.installing.len());
     status.broken = number(sorted.broken.len());
+    status.stale = number(sorted.stale().count());
     status.claimed = number(sorted.claimed.len());
     status.deleting = number(sorted.deleting.len());
     status.pending = number(sorted.waiting.len());

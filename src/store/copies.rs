@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::model::documents::SecretValue;
@@ -43,6 +43,13 @@ pub fn is_ours(state: &Path, path: &Path) -> bool {
 pub fn parent(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
+}
+
+/// The same for a file that everybody may read.
+pub fn publish(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    place(path, bytes, true)?;
+    let readable = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
 
 /// Writes a file whole or not at all, for its owner alone.
