@@ -32,8 +32,10 @@ fn prepared() -> Sandbox {
     let sandbox = Sandbox::new();
     let customization = "printf 'apiVersion: hive.openshift.io/v1\\nkind: ClusterDeploymentCustomization\\nmetadata: {name: foo}\\n' | poolctl apply -qf -";
     let create = "poolctl pool create lab --fake --size 2 --running-count 1 --customization foo --customization bar -q";
-    let ran =
-        sandbox.shell(&format!("set -e\n{create}\n{customization}\npoolctl reconcile --wait -q"));
+    let cloud = "poolctl apply -qf examples/credentials
+        echo first | poolctl secret create cloud-creds --from-file=clouds.yaml=- -q";
+    let all = [create, customization, cloud, "poolctl reconcile --wait -q"].join("\n");
+    let ran = sandbox.shell(&format!("set -e\n{all}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for what in ["pool/lab", "cdc/foo"] {
         sandbox.ok(&["annotate", what, &format!("hostname={HOSTILE}")]);

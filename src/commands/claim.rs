@@ -280,7 +280,7 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         return Ok(());
     }
     let place = place(context, store, key)?;
-    let what = format!("waits for a cluster of pool {} ({place} in the queue)", claim.pool);
+    let what = format!("waits in the queue of pool {} ({place})", claim.pool);
     context.changed(Kind::ClusterClaim, &key.name, &what)?;
     let filter = Filter {
         namespace: Some(key.namespace.clone()),

@@ -10,7 +10,7 @@ use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
 use super::selector::Selector;
-use super::{Context, Verb, events, job, queue, sort, target, watch};
+use super::{Context, Verb, events, job, queue, rotate, sort, target, watch};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -114,7 +114,8 @@ impl Get {
             || self.watch
             || self.show_labels
             || self.selector.is_some()
-            || self.sort_by.is_some();
+            || self.sort_by.is_some()
+            || (kind == Kind::ClusterDeployment && context.globals.output == Format::Wide);
         let mut found = match list(context, store, kind, names, whole) {
             Err(absent) if absent.exit == Exit::NotFound && those_there => {
                 let there = names.iter().map(|name| context.find(store, kind, name));
@@ -240,6 +241,9 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
     let waits = |one: &Object| matches!(one, Object::Claim(claim) if claim.waits());
     if found.iter().any(waits) {
         view.queue = queue::places(store, view.now)?;
+    }
+    if view.wide {
+        view.credentials = rotate::states(store, found)?;
     }
     if kind == Kind::Customization {
         for one in store.objects(Kind::ClusterPool, &Filter::default())? {

@@ -38,6 +38,7 @@ mod queue;
 mod reconcile;
 mod release;
 mod render;
+mod rotate;
 mod run;
 mod scale;
 mod schema;

@@ -3,9 +3,11 @@
 use anyhow::bail;
 use clap::Args;
 
+use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::refusal::Exit;
-use crate::model::state::Scope;
+use crate::model::state::{Scope, State};
 use crate::output::{self, Format};
+use crate::plan;
 
 use super::{Context, Quit, Verb};
 
@@ -30,7 +32,8 @@ impl Verb for Plan {
             None => Scope::Whole,
         };
         let state = context.door(&store).preview(&scope)?;
-        let lines = output::lines(&state);
+        let mut lines = output::lines(&state);
+        lines.extend(state.pools.rows().filter_map(|pool| stale(&state, pool)));
         if context.globals.output.whole() {
             let document = serde_json::json!({"changes": lines});
             context.print(&output::document_text(&context.globals.output, &document)?)?;
@@ -43,4 +46,31 @@ impl Verb for Plan {
         }
         bail!(Quit(Exit::Changes as u8))
     }
+}
+
+/// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
+fn stale(state: &State, pool: &ClusterPool) -> Option<String> {
+    let (key, version) = (pool.key(), plan::pool_version(pool));
+    let goes = state.clusters.difference().filter_map(|change| {
+        let (before, after) = (change.before?, change.after?);
+        let leaves = before.deleting.is_none() && !before.marked && after.deleting.is_some();
+        let old = before.claim.is_none() && before.version.as_deref() != Some(&*version);
+        (leaves && old && before.pool.as_deref() == Some(&key)).then_some(&*before.name)
+    });
+    let (goes, status): (Vec<&str>, _) = (goes.collect(), &pool.status);
+    let many = usize::try_from(status.stale).unwrap_or(usize::MAX).saturating_add(goes.len());
+    if many == 0 {
+        return None;
+    }
+    let then = if !goes.is_empty() {
+        format!("would replace {} now", goes.join(", "))
+    } else if pool.metadata.annotation(REFRESH) == Some("none") {
+        format!("left as they are: {REFRESH} is none")
+    } else {
+        format!(
+            "the next goes when the pool is steady ({} installing, {} deprovisioning, {} claims wait)",
+            status.installing, status.deleting, status.pending
+        )
+    };
+    Some(format!("clusterpool/{}: {many} stale, {then}", pool.metadata.name))
 }

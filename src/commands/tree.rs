@@ -9,8 +9,8 @@ use super::context::{Context, Globals};
 use super::{
     Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, delete,
     describe, diff, doctor, editor, events, explain, export, extend, extract, get, import, job,
-    label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, run, scale,
-    secret, state, status, version, wait, why,
+    label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, rotate, run,
+    scale, secret, state, status, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -69,6 +69,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         entry::<pool_create::Create>(),
         entry::<pool::Scale>(),
         entry::<render::Render>(),
+        entry::<rotate::RotateCredentials>(),
         entry::<pause::Pause>(),
         entry::<pause::Resume>(),
         entry::<advise::Advise>(),

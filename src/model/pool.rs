@@ -220,6 +220,8 @@ pub struct InventoryStatus {
 }
 
 pub const ATTEMPTS: u32 = 3;
+/// On a pool: how stale clusters are replaced: `slow`, `fast` or `none`.
+pub const REFRESH: &str = "poolctl.dev/refresh";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 

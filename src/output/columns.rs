@@ -23,6 +23,8 @@ pub struct View {
     pub namespaces: bool,
     /// Place of each waiting claim in its queue.
     pub queue: HashMap<Key, Place>,
+    /// Whether clusters have the credentials of their pools, by name.
+    pub credentials: HashMap<String, &'static str>,
     /// Pools that list customizations.
     pub pools: Vec<ClusterPool>,
 }
@@ -70,7 +72,7 @@ pub fn row(object: &Object, view: &View) -> Row {
     };
     row.push(("age", created.map(|time| view.now.since(time).short()).unwrap_or_default()));
     if view.wide {
-        row.extend(wide(object));
+        row.extend(wide(object, view));
     }
     row
 }
@@ -160,7 +162,7 @@ fn customization(one: &Customization, view: &View) -> Row {
     ]
 }
 
-fn wide(object: &Object) -> Row {
+fn wide(object: &Object, view: &View) -> Row {
     match object {
         Object::Pool(one) => vec![
             ("broken", one.status.broken.to_string()),
@@ -175,6 +177,7 @@ fn wide(object: &Object) -> Row {
         Object::Cluster(one) => vec![
             ("api", one.api_url()),
             ("version", one.version.as_deref().unwrap_or_default().to_owned()),
+            ("credentials", view.credentials.get(&one.name).copied().unwrap_or_default().into()),
             ("last-error", one.failure.clone().unwrap_or_default()),
         ],
         _ => Row::new(),

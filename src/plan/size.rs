@@ -1,7 +1,7 @@
 //! How many clusters: Hive's choice, one branch a round, with the corrections of decision 11.
 
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::pool::ClusterPool;
+use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 
@@ -97,7 +97,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
         return;
     };
     let old: Vec<usize> = sorted.stale().collect();
-    let policy = pool.metadata.annotation("poolctl.dev/refresh").unwrap_or("slow");
+    let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
     if old.is_empty() || policy == "none" {
         return;
     }

@@ -172,6 +172,19 @@ impl Store {
         load::secret_value(&self.conn, key, name)
     }
 
+    /// Whether two Secrets hold the same.
+    pub fn same_values(&self, one: &Key, other: &Key) -> Result<bool, Refusal> {
+        let sql = "WITH \
+             a AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
+                   WHERE o.namespace = ?1 AND o.name = ?2), \
+             b AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
+                   WHERE o.namespace = ?3 AND o.name = ?4) \
+             SELECT NOT EXISTS (SELECT * FROM a EXCEPT SELECT * FROM b) \
+                AND NOT EXISTS (SELECT * FROM b EXCEPT SELECT * FROM a)";
+        let who = params![one.namespace, one.name, other.namespace, other.name];
+        Ok(self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?)
+    }
+
     /// The newest events first, of one object or of all. A cluster's name is unique over the
     /// state, so its namespace does not count.
     pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
