@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::env::VarError;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::process::{geteuid, getuid};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -14,7 +16,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
@@ -42,6 +44,8 @@ const VARIABLES: [&str; 13] = [
 
 pub struct World {
     environment: HashMap<&'static str, String>,
+    /// The user behind sudo.
+    guest: Option<u32>,
     /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
     standing: Cell<Option<Time>>,
     seed: Option<u64>,
@@ -84,6 +88,14 @@ impl World {
                 }
             }
         }
+        let guest = behind_sudo(&environment)?;
+        if guest.is_some()
+            && let Some(name) = environment.keys().find(|name| name.starts_with("POOLCTL_"))
+        {
+            return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
+                .because("the state is another account's, and so is how it is used")
+                .next(format!("env -u {name} ...; if the account is yours, env -u SUDO_UID ...")));
+        }
         let standing =
             match environment.get("POOLCTL_NOW") {
                 Some(text) => Some(text.parse().map_err(|why: String| {
@@ -100,7 +112,7 @@ impl World {
         // The state and every copy made from it are for their owner alone.
         let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
         let (signals, signal) = (RefCell::default(), Cell::default());
-        Ok(Self { environment, standing: Cell::new(standing), seed, signals, signal, umask })
+        Ok(Self { environment, guest, standing: Cell::new(standing), seed, signals, signal, umask })
     }
 
     /// A variable that is set.
@@ -155,18 +167,21 @@ impl World {
         }
     }
 
-    /// Who asks: the user, or behind sudo the user who called it.
+    /// The user behind sudo, unless that is root or the account itself.
+    pub fn guest(&self) -> Option<u32> {
+        self.guest
+    }
+
+    /// Who asks: the user, or the one behind sudo.
     pub fn actor(&self) -> String {
-        let uid = rustix::process::getuid();
-        let behind = self.variable("SUDO_UID").and_then(|text| text.parse::<u32>().ok());
-        let uid = if uid.is_root() { behind.unwrap_or(0) } else { uid.as_raw() };
-        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let name = users.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-        });
-        name.unwrap_or_else(|| format!("uid:{uid}"))
+        let root = || self.variable("SUDO_UID").is_some_and(|text| text == "0");
+        let uid = self.guest.unwrap_or_else(|| if root() { 0 } else { getuid().as_raw() });
+        user(uid).0
+    }
+
+    /// The account that we run as.
+    pub fn account(&self) -> String {
+        user(geteuid().as_raw()).0
     }
 
     /// Where the state is, unless `--state` says otherwise.
@@ -175,8 +190,14 @@ impl World {
             return Ok(path.into());
         }
         let system = PathBuf::from("/var/lib/poolctl/state.db");
-        if rustix::process::geteuid().is_root() && system.exists() {
+        let us = geteuid();
+        let theirs = std::fs::metadata(&system).map(|file| file.uid());
+        if theirs.is_ok_and(|owner| us.is_root() || owner == us.as_raw()) {
             return Ok(system);
+        }
+        if self.guest.is_some() {
+            // Whoever asks does not choose: the account's home is what the system says.
+            return Ok(user(us.as_raw()).1.join(".local/state/poolctl/state.db"));
         }
         let absolute = |name: &str| self.variable(name).filter(|path| path.starts_with('/'));
         let home = || absolute("HOME").map(|home| PathBuf::from(home).join(".local/state"));
@@ -244,6 +265,31 @@ impl World {
         let next = if today > now { today } else { today.tomorrow().ok()? };
         Some(Time(next.timestamp().as_microsecond()))
     }
+}
+
+/// `SUDO_UID`, unless it says that root or the account itself asks. It is believed because only
+/// root and the account can read the state; whoever invents it gains nothing.
+fn behind_sudo(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal> {
+    let Some(text) = environment.get("SUDO_UID") else {
+        return Ok(None);
+    };
+    let uid: u32 = text.parse().map_err(|_| {
+        Refusal::new(Exit::Denied, format!("SUDO_UID is `{text}`, not a user's number"))
+    })?;
+    Ok((uid != 0 && uid != getuid().as_raw()).then_some(uid))
+}
+
+/// Name and home of a user.
+fn user(uid: u32) -> (String, PathBuf) {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, number, _, _, home, ..] = fields[..] else {
+            return None;
+        };
+        (number.parse() == Ok(uid)).then(|| (name.to_owned(), home.into()))
+    });
+    found.unwrap_or_else(|| (format!("uid:{uid}"), "/nonexistent".into()))
 }
 
 /// Whether whoever started us wants a signal ignored.

@@ -214,3 +214,18 @@ fn every_exit_code_occurs() {
     let busy = "flock $POOLCTL_STATE.pass poolctl reconcile --strict";
     assert_eq!(sandbox.shell(busy).code, 7);
 }
+
+#[test]
+fn behind_sudo_only_a_few_commands_are_let_in() {
+    let let_in = "claim release extend kubeconfig credentials get describe why events explain \
+                  version completion cluster:hibernate cluster:resume cluster:logs";
+    let let_in: Vec<&str> = let_in.split_whitespace().collect();
+    let sandbox = Sandbox::new();
+    for (path, example) in examples() {
+        if !let_in.contains(&&*path.join(":")) {
+            let behind = "unset POOLCTL_STATE; export SUDO_UID=4242";
+            let ran = sandbox.shell(&format!("{behind}\n{example}"));
+            assert_eq!(ran.code, 9, "{example}: {}{}", ran.out, ran.err);
+        }
+    }
+}

@@ -6,6 +6,7 @@ cargo build --quiet --release --locked
 PATH="$PWD/target/release:$PATH"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+unset SUDO_UID
 export POOLCTL_STATE="$folder/state.db"
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 

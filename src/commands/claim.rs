@@ -59,6 +59,7 @@ impl Verb for Claim {
     const NAME: &'static str = "claim";
     const ABOUT: &'static str = "Take a cluster from a pool";
     const EXAMPLE: &'static str = "poolctl claim lab ci-17 --lifetime 8h --wait=45m";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -146,7 +147,7 @@ pub fn take(
         Ok(done) => done,
         // The pool was not in the transaction: say where it is, or what is called alike.
         Err(refusal) => {
-            context.find(store, Kind::ClusterPool, pool)?;
+            context.there(store, Kind::ClusterPool, pool)?;
             return Err(refusal);
         }
     };
@@ -274,8 +275,15 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         let what = format!("bound to cluster/{cluster} ({how})");
         context.changed(Kind::ClusterClaim, &key.name, &what)?;
         if context.globals.output == Format::Table {
-            context
-                .hint(&format!("next: export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name));
+            let next = match context.guest() {
+                None => format!("export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name),
+                Some(_) => format!(
+                    "sudo -u {} poolctl kubeconfig {}{at} >kubeconfig",
+                    context.world.account(),
+                    key.name
+                ),
+            };
+            context.hint(&format!("next: {next}"));
         }
         return Ok(());
     }

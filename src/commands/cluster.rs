@@ -11,6 +11,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::output;
+use crate::rules::access::Deed;
 use crate::store::{Filter, Store};
 
 use super::{Context, Verb, edit, job, patch};
@@ -25,6 +26,7 @@ impl Verb for Hibernate {
     const NAME: &'static str = "hibernate";
     const ABOUT: &'static str = "Stop the machines of a claimed cluster";
     const EXAMPLE: &'static str = "poolctl cluster hibernate ci-17";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         set(context, &self.name, Power::Hibernating, "hibernating")
@@ -41,6 +43,7 @@ impl Verb for Resume {
     const NAME: &'static str = "resume";
     const ABOUT: &'static str = "Start the machines of a claimed cluster";
     const EXAMPLE: &'static str = "poolctl cluster resume ci-17";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         set(context, &self.name, Power::Running, "resuming")
@@ -102,9 +105,13 @@ impl Verb for Logs {
     const NAME: &'static str = "logs";
     const ABOUT: &'static str = "Show what became of the installations of a cluster";
     const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
+        if context.guest().is_some() {
+            context.find(&store, Kind::ClusterDeployment, &self.name)?;
+        }
         let mut jobs = store.jobs(Some(&self.name), false)?;
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
@@ -137,6 +144,7 @@ fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Resul
     let Object::Cluster(found) = context.find(&store, Kind::ClusterDeployment, name)? else {
         return Ok(());
     };
+    context.permit(&store, Deed::Change, &Object::Cluster(found.clone()))?;
     if let Some(pool) = found.pool.as_ref().filter(|_| found.claim.is_none()) {
         let what = format!("cluster `{name}` is unclaimed: its pool says who runs");
         let at = context.in_namespace(&pool.namespace);

@@ -21,6 +21,7 @@ impl Verb for Completion {
     const NAME: &'static str = "completion";
     const ABOUT: &'static str = "Print the script that completes names in bash, zsh or fish";
     const EXAMPLE: &'static str = "poolctl completion bash > \"$HOME/poolctl.bash\"";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         context.print(match self.shell {

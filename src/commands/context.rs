@@ -1,5 +1,6 @@
 //! What every command has: the global options, the world, the state, and how to speak.
 
+use std::cell::OnceCell;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -16,7 +17,10 @@ use crate::model::refusal::{Exit, Refusal, nearest};
 use crate::model::time::Span;
 use crate::output::{Format, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
-use crate::rules;
+use crate::rules::{
+    self,
+    access::{Deed, Guest},
+};
 use crate::store::{Filter, Store};
 use crate::world::World;
 
@@ -82,11 +86,12 @@ pub struct Globals {
 pub struct Context {
     pub globals: Globals,
     pub world: World,
+    pub(super) guest: OnceCell<Option<Guest>>,
 }
 
 impl Context {
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
-        Ok(Self { globals, world: World::new()? })
+        Ok(Self { globals, world: World::new()?, guest: OnceCell::new() })
     }
 
     pub fn path(&self) -> Result<PathBuf, Refusal> {
@@ -135,15 +140,27 @@ impl Context {
         Ok(Key::new(namespace, name))
     }
 
-    /// An object that must be there; otherwise says where it is, or what is called alike.
+    /// An object that must be there and may be seen.
     pub fn find(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        let found = self.there(store, kind, name)?;
+        self.permit(store, Deed::See, &found)?;
+        Ok(found)
+    }
+
+    /// An object that must be there; otherwise says where it is, or what is called alike.
+    pub fn there(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         let name = &target::bare(kind, name);
         let key = self.key(kind, name)?;
         let namespace = Some(key.namespace).filter(|_| kind.namespaced());
         let filter =
             Filter { namespace: namespace.clone(), name: Some(name.to_owned()), whole: true };
         let found = store.objects(kind, &filter)?.into_iter().next();
-        found.map_or_else(|| Err(absent(store, kind, name, namespace.as_deref())), Ok)
+        found.ok_or_else(|| {
+            if kind != Kind::ClusterPool && self.world.guest().is_some() {
+                return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
+            }
+            absent(store, kind, name, namespace.as_deref())
+        })
     }
 
     #[expect(clippy::unused_self, reason = "commands speak through their context")]

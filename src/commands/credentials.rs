@@ -8,8 +8,9 @@ use crate::model::documents::SecretValue;
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format};
+use crate::rules::access::Deed;
 use crate::store::{Filter, Store, copies};
 
 use super::{Context, Verb};
@@ -22,11 +23,18 @@ pub struct Kubeconfig {
 
 impl Verb for Kubeconfig {
     const NAME: &'static str = "kubeconfig";
-    const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path";
+    const ABOUT: &'static str = "Write the kubeconfig of a cluster to a file and print its path; \
+                                 behind sudo, print it";
     const EXAMPLE: &'static str = "export KUBECONFIG=$(poolctl kubeconfig ci-17)";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
+        if context.guest().is_some() {
+            // The file would be the account's: no use to anybody else.
+            let cluster = cluster(context, &store, &self.name)?;
+            return context.print_value(content(&store, &cluster)?.reveal());
+        }
         context.print(&format!("{}\n", kubeconfig_of(context, &store, &self.name)?))
     }
 }
@@ -41,6 +49,7 @@ impl Verb for Credentials {
     const NAME: &'static str = "credentials";
     const ABOUT: &'static str = "Print how to log in to a cluster";
     const EXAMPLE: &'static str = "poolctl credentials ci-17";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -49,7 +58,11 @@ impl Verb for Credentials {
         let password = metadata.and_then(|metadata| metadata.admin_password_secret_ref);
         let username = value(&store, &cluster, password.as_ref(), "username")?;
         let password = value(&store, &cluster, password.as_ref(), "password")?;
-        let path = kubeconfig(&store, &cluster)?;
+        let path = if context.guest().is_some() {
+            format!("poolctl kubeconfig {} prints it", self.name)
+        } else {
+            kubeconfig(&store, &cluster)?
+        };
         let document = json!({
             "api": cluster.api_url(),
             "console": cluster.console_url(),
@@ -74,8 +87,8 @@ impl Verb for Credentials {
 
 /// The cluster of a claim, or the one of that name; installed.
 fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
-    let claim = context.find(store, Kind::ClusterClaim, name);
-    let found = match &claim {
+    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound;
+    let found = match context.find(store, Kind::ClusterClaim, name) {
         Ok(Object::Claim(claim)) => {
             let Some(cluster) = claim.cluster.clone() else {
                 return Err(Refusal::conflict(format!("claim `{name}` has no cluster yet"))
@@ -84,15 +97,21 @@ fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refu
             let filter = Filter { namespace: None, name: Some(cluster), whole: true };
             store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next()
         }
-        _ => context.find(store, Kind::ClusterDeployment, name).ok(),
+        Err(no_claim) if absent(&no_claim) => {
+            match context.find(store, Kind::ClusterDeployment, name) {
+                Err(no_cluster) if absent(&no_cluster) => {
+                    let what = format!("there is no claim and no cluster `{name}`");
+                    return Err(Refusal { what, ..no_claim });
+                }
+                found => Some(found?),
+            }
+        }
+        other => Some(other?),
     };
     let Some(Object::Cluster(found)) = found else {
-        let what = format!("there is no claim and no cluster `{name}`");
-        return Err(claim.err().map_or_else(
-            || Refusal::not_found(format!("the cluster of claim `{name}` is gone")),
-            |refusal| Refusal { what, ..refusal },
-        ));
+        return Err(Refusal::not_found(format!("the cluster of claim `{name}` is gone")));
     };
+    context.permit(store, Deed::See, &Object::Cluster(found.clone()))?;
     if !found.installed() {
         return Err(Refusal::conflict(format!("cluster `{}` is not installed yet", found.name))
             .next(format!("poolctl describe cluster {}", found.name)));
@@ -105,10 +124,14 @@ pub fn kubeconfig_of(context: &Context, store: &Store, name: &str) -> Result<Str
     kubeconfig(store, &cluster(context, store, name)?)
 }
 
-fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
+fn content(store: &Store, cluster: &Cluster) -> Result<SecretValue, Refusal> {
     let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.as_ref());
     let reference = metadata.map(|metadata| &metadata.admin_kubeconfig_secret_ref);
-    let value = value(store, cluster, reference, "kubeconfig")?;
+    value(store, cluster, reference, "kubeconfig")
+}
+
+fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
+    let value = content(store, cluster)?;
     let path = copies::write(store.path(), &cluster.name, "kubeconfig", &value)?;
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok(path.display().to_string())

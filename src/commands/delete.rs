@@ -97,6 +97,9 @@ pub fn request(
     let scope = edit::scope_of(store, &what)?;
     let needs: Vec<Need> = edit::needs_of(&what);
     context.door(store).change(&scope, &needs, |state, tick| {
+        for claim in what.iter().filter_map(|(_, key, _)| state.claims.by_key(key)) {
+            context.permit_change(claim)?;
+        }
         let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
         Ok(each.collect::<Vec<_>>())
     })

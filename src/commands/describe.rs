@@ -28,6 +28,7 @@ impl Verb for Describe {
     const NAME: &'static str = "describe";
     const ABOUT: &'static str = "Show an object with its conditions, events and what to do next";
     const EXAMPLE: &'static str = "poolctl describe pool lab";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
@@ -62,6 +63,7 @@ impl Verb for Describe {
             let _ = writeln!(out, "\nscheduled next: {time}{what}");
         }
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
+        recent.retain(|one| one.time >= context.since(&object));
         recent.reverse();
         if !recent.is_empty() {
             let now = context.world.now().max(store.mark()?.1.now);

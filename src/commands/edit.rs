@@ -104,7 +104,15 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         Kind::Job | Kind::Event => None,
     };
     if done == Some(true) {
-        say(state, tick, kind, key.clone(), "DeletionRequested", "Deletion was asked for");
+        let owner = state.claims.by_key(key).filter(|_| kind == Kind::ClusterClaim);
+        let owner = owner.map(|claim| claim.owner.clone()).filter(|owner| *owner != tick.actor);
+        let text = match owner.filter(|owner| !owner.is_empty()) {
+            Some(owner) => {
+                format!("Deletion of what {owner} claimed was asked for by {}", tick.actor)
+            }
+            None => "Deletion was asked for".into(),
+        };
+        say(state, tick, kind, key.clone(), "DeletionRequested", &text);
     }
     done.is_some()
 }

@@ -7,7 +7,7 @@ use crate::model::event::Event;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::wired;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 use crate::output::{self, event_row};
 use crate::store::Store;
 
@@ -32,6 +32,7 @@ impl Verb for Events {
     const NAME: &'static str = "events";
     const ABOUT: &'static str = "Show what happened, oldest first";
     const EXAMPLE: &'static str = "poolctl events pool/lab";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -40,6 +41,13 @@ impl Verb for Events {
             Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
             None => None,
         };
+        let mut since = Time::default();
+        if self.follow || of.is_none() {
+            context.admit("events", false)?;
+        }
+        if let Some((kind, key)) = of.as_ref().filter(|_| context.guest().is_some()) {
+            since = context.since(&context.find(&store, *kind, &key.name)?);
+        }
         let of = of.as_ref().map(|(kind, key)| (*kind, key));
         store.begin_read()?;
         let mut events = store.events(of, MOST)?;
@@ -48,6 +56,7 @@ impl Verb for Events {
         if events.len() == MOST {
             context.hint(&format!("only the last {MOST} are shown"));
         }
+        events.retain(|one| one.time >= since);
         events.reverse();
         show(context, &events, true)?;
         if self.follow { follow(context, &store, of, last) } else { Ok(()) }
@@ -103,7 +112,7 @@ pub fn show(context: &Context, events: &[Event], headers: bool) -> anyhow::Resul
     context.print(&output::render(&rows, headers))
 }
 
-pub fn row(one: &Event, now: crate::model::time::Time) -> output::Row {
+pub fn row(one: &Event, now: Time) -> output::Row {
     let word =
         Kind::ALL.into_iter().find(|kind| kind.name() == one.kind).map_or("object", Kind::word);
     event_row(one, now, word)

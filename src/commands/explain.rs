@@ -25,6 +25,7 @@ impl Verb for Explain {
     const NAME: &'static str = "explain";
     const ABOUT: &'static str = "Explain the fields of a kind, with types and defaults";
     const EXAMPLE: &'static str = "poolctl explain pool.spec.inventory";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, path) = split(&self.what);

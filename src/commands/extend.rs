@@ -32,6 +32,7 @@ impl Verb for Extend {
     const NAME: &'static str = "extend";
     const ABOUT: &'static str = "Keep a claimed cluster longer";
     const EXAMPLE: &'static str = "poolctl extend ci-17 --for 2h";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let until = self.until.as_deref().map(|text| instant(context, text)).transpose()?;
@@ -40,9 +41,10 @@ impl Verb for Extend {
         let Object::Claim(found) = object else { return Ok(()) };
         let key = found.key();
         let scope = Scope::pool(found.pool_key());
-        let (extended, passed) = context
-            .door(&store)
-            .change(&scope, &[], |state, tick| self.extend(state, &key, until, tick))?;
+        let (extended, passed) = context.door(&store).change(&scope, &[], |state, tick| {
+            state.claims.by_key(&key).map_or(Ok(()), |claim| context.permit_change(claim))?;
+            self.extend(state, &key, until, tick)
+        })?;
         let now = context.world.now().max(store.mark()?.1.now);
         let said = match extended {
             Extended::Endless => "unchanged (it has no end)".into(),

@@ -45,9 +45,14 @@ impl Verb for Get {
     const NAME: &'static str = "get";
     const ABOUT: &'static str = "List objects, or show them whole";
     const EXAMPLE: &'static str = "poolctl get pool,claim,cluster -A";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let wanted = self.wanted()?;
+        for (kind, _) in &wanted {
+            let theirs = matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment);
+            context.admit(&format!("get {}", kind.word()), theirs)?;
+        }
         let store = context.look()?;
         if self.watch {
             return watch::follow(context, &store, &self, &wanted);
@@ -121,7 +126,7 @@ impl Get {
                 let there = names.iter().map(|name| context.find(store, kind, name));
                 there.filter_map(Result::ok).collect()
             }
-            found => found?,
+            found => context.visible(store, found?)?,
         };
         if let Some(selector) = &self.selector {
             found.retain(|one| selector.matches(&one.labels()));

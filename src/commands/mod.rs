@@ -1,5 +1,6 @@
 //! Hears: one file per noun or verb, its arguments and the edit it makes. Decides nothing.
 
+mod access;
 mod advise;
 mod apply;
 mod backup;
@@ -70,6 +71,8 @@ trait Verb: Args + FromArgMatches {
     const ABOUT: &'static str;
     /// After `Example:`; a test runs it.
     const EXAMPLE: &'static str;
+    /// Whether somebody behind sudo may use it, on what is his. It then names no files.
+    const FOR_GUESTS: bool = false;
     fn run(self, context: &Context) -> anyhow::Result<()>;
 }
 

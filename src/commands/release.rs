@@ -16,6 +16,7 @@ impl Verb for Release {
     const NAME: &'static str = "release";
     const ABOUT: &'static str = "Give a cluster back; it is destroyed, and its pool makes another";
     const EXAMPLE: &'static str = "poolctl release ci-17";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;

@@ -18,6 +18,7 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     arguments: fn(Command) -> Command,
+    for_guests: bool,
     run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
 }
 
@@ -31,6 +32,7 @@ fn entry<V: Verb>() -> Entry {
     Entry {
         name: V::NAME,
         about: V::ABOUT,
+        for_guests: V::FOR_GUESTS,
         arguments: |command| {
             let command = V::augment_args(command).about(V::ABOUT);
             command.after_help(format!("Example:\n  {}", V::EXAMPLE))
@@ -195,15 +197,18 @@ pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let below = matches.subcommand();
     let hidden = entry::<complete::Complete>();
     if name == hidden.name {
+        context.admit(hidden.name, hidden.for_guests)?;
         return (hidden.run)(matches, context);
     }
     for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
         match (node, below) {
             (Node::Command(entry), _) if entry.name == name => {
+                context.admit(name, entry.for_guests)?;
                 return (entry.run)(matches, context);
             }
             (Node::Group(group, _, entries), Some((word, below))) if group == name => {
                 if let Some(entry) = entries.iter().find(|entry| entry.name == word) {
+                    context.admit(&format!("{name} {word}"), entry.for_guests)?;
                     return (entry.run)(below, context);
                 }
             }

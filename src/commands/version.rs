@@ -13,6 +13,7 @@ impl Verb for Version {
     const NAME: &'static str = "version";
     const ABOUT: &'static str = "Print the version";
     const EXAMPLE: &'static str = "poolctl version";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION");

@@ -20,6 +20,7 @@ impl Verb for Why {
     const NAME: &'static str = "why";
     const ABOUT: &'static str = "Say why something is as it is, and what helps";
     const EXAMPLE: &'static str = "poolctl why claim/ci-17";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;

@@ -1,0 +1,295 @@
+//! Somebody behind sudo, with real users and a real sudo: each command runs in a mount namespace
+//! of its own, where the system's users are those of the test.
+
+use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use crate::sandbox::{Ran, Sandbox, has, is_root, met};
+
+const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
+/// Name, number, groups; `poolctl` has the state.
+const USERS: [(&str, u32); 5] =
+    [("poolctl", 4801), ("alice", 4802), ("bob", 4803), ("carol", 4804), ("dave", 4805)];
+
+/// A machine with these users, the sudoers of examples/access, and a state of account poolctl.
+struct Machine {
+    sandbox: Sandbox,
+}
+
+impl Machine {
+    fn new() -> Option<Self> {
+        let root = met(is_root(), "only root can be somebody else");
+        if !root || !has("unshare") || !has("sudo") {
+            return None;
+        }
+        let sandbox = Sandbox::new();
+        let open = |path: PathBuf, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        open(sandbox.path().to_owned(), 0o755);
+        let home = sandbox.path().join("home");
+        std::fs::create_dir(&home).unwrap();
+        std::os::unix::fs::chown(&home, Some(4801), Some(4801)).unwrap();
+        let (home, mut passwd, mut group, mut shadow) = (
+            home.display().to_string(),
+            "root:x:0:0::/root:/bin/sh\n".to_owned(),
+            "root:x:0:\nlab:x:4900:alice,bob,carol,dave\nwatchers:x:4901:dave\n".to_owned(),
+            "root:*:19000::::::\n".to_owned(),
+        );
+        for (name, id) in USERS {
+            let home = if name == "poolctl" { &home } else { "/nonexistent" };
+            writeln!(passwd, "{name}:x:{id}:{id}::{home}:/bin/sh").unwrap();
+            writeln!(group, "{name}:x:{id}:").unwrap();
+            writeln!(shadow, "{name}:*:19000::::::").unwrap();
+        }
+        sandbox.file("passwd", &passwd);
+        sandbox.file("group", &group);
+        sandbox.file("shadow", &shadow);
+        let sudoers = std::fs::read_to_string("examples/access/sudoers").unwrap();
+        let sudoers = sandbox.file("sudoers", &sudoers);
+        open(sudoers.into(), 0o440);
+        let machine = Self { sandbox };
+        let made = machine.owner(
+            "pool create lab --fake --fake-install-duration 1s --size 3 --running-count 3 -q",
+        );
+        assert_eq!(made.code, 0, "{}", made.err);
+        Some(machine)
+    }
+
+    /// What a user types.
+    fn types(&self, user: &str, command: &str) -> Ran {
+        let id = USERS.iter().find(|(name, _)| *name == user).map_or(0, |(_, id)| *id);
+        let folder = self.sandbox.path().display().to_string();
+        self.sandbox.shell(&format!(
+            "exec unshare -m sh -ec '
+            for file in passwd group shadow sudoers; do mount --bind {folder}/$file /etc/$file; done
+            mount -t tmpfs -o mode=755 none /usr/local/bin
+            cp {POOLCTL} /usr/local/bin/poolctl
+            exec setpriv --reuid={id} --regid={id} --init-groups \\
+                env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/nonexistent sh -c \"$0\"' '{}'",
+            command.replace('\'', "'\\''")
+        ))
+    }
+
+    /// A poolctl command of somebody behind sudo.
+    fn sudo(&self, user: &str, command: &str) -> Ran {
+        self.types(user, &format!("sudo -n -u poolctl poolctl {command}"))
+    }
+
+    /// A poolctl command of whoever has the account.
+    fn owner(&self, command: &str) -> Ran {
+        let home = self.sandbox.path().join("home");
+        self.types("poolctl", &format!("HOME={} poolctl {command}", home.display()))
+    }
+
+    fn ok(&self, user: &str, command: &str) -> String {
+        let ran = self.sudo(user, command);
+        assert_eq!(ran.code, 0, "{user}: {command}: {}{}", ran.out, ran.err);
+        ran.out
+    }
+
+    fn denied(&self, user: &str, command: &str) {
+        let ran = self.sudo(user, command);
+        assert_eq!(ran.code, 9, "{user}: {command}: {}{}", ran.out, ran.err);
+        assert!(ran.out.is_empty(), "{user}: {command}: {}", ran.out);
+    }
+}
+
+#[test]
+fn guests_have_what_is_theirs_and_nothing_else() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    assert_eq!(machine.ok("alice", "claim lab hers --lifetime 2h -q"), "hers\n");
+    assert_eq!(machine.ok("bob", "claim lab his -q"), "his\n");
+    // Each sees his own.
+    assert_eq!(machine.ok("alice", "get claim -o name"), "claim/hers\n");
+    assert_eq!(machine.ok("bob", "get claim -A -o name"), "claim/his\n");
+    assert_eq!(machine.ok("carol", "get claim -o name"), "");
+    for mine in
+        ["describe claim hers", "why claim/hers", "events claim/hers", "extend hers --for 1h"]
+    {
+        machine.ok("alice", mine);
+        machine.denied("bob", mine);
+    }
+    machine.denied("bob", "get claim hers");
+    machine.denied("bob", "release hers");
+    machine.denied("bob", "release -y hers his");
+    assert_eq!(machine.ok("bob", "get claim -o name"), "claim/his\n");
+    let owner = machine.owner("get claim hers -o jsonpath='{.metadata.annotations}'");
+    assert!(owner.out.contains("alice"), "{}", owner.out);
+    machine.ok("bob", "release his");
+    // The account asks before it takes what is another's, and both are named.
+    let asked = machine.owner("release hers");
+    assert!(asked.code == 2 && asked.err.contains("belongs to alice"), "{}", asked.err);
+    assert_eq!(machine.owner("release -y hers").code, 0);
+    let events = machine.owner("events claim/hers").out;
+    assert!(events.contains("what alice claimed was asked for by poolctl"), "{events}");
+}
+
+#[test]
+fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    machine.ok("alice", "claim lab hers -q");
+    let cluster = machine.owner("get claim hers -o jsonpath='{.spec.namespace}'").out;
+    let free = machine.owner("get cluster -o name").out;
+    let free = free.lines().find(|one| !one.ends_with(&*cluster)).unwrap();
+    let free = free.trim_start_matches("cluster/").to_owned();
+    let looks = |name: &str| {
+        ["kubeconfig", "credentials", "cluster logs", "describe cluster", "get cluster"].map(
+            |word| format!("{word} {}", if word.contains("cluster") { &cluster } else { name }),
+        )
+    };
+    // A kubeconfig is printed: its file would be the account's.
+    assert!(machine.ok("alice", "kubeconfig hers").contains("\"server\": \"https:"));
+    assert!(!machine.ok("alice", "credentials hers").contains("/home/"));
+    machine.ok("alice", "cluster hibernate hers");
+    machine.ok("alice", "cluster resume hers");
+    for look in looks("hers") {
+        machine.ok("alice", &look);
+        machine.denied("carol", &look);
+        machine.denied("dave", &look);
+    }
+    // The owner of a claim names others.
+    let patch = |what: &str, patch: &str| {
+        let ran = machine.owner(&format!("patch {what} -p '{patch}'"));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    };
+    patch("claim hers", r#"{"spec": {"subjects": [{"kind": "User", "name": "carol"}]}}"#);
+    for look in looks("hers") {
+        machine.ok("carol", &look);
+        machine.denied("dave", &look);
+    }
+    // Subjects of the role see all clusters of the namespace's pools, and change none.
+    let binding = "kind: RoleBinding\napiVersion: rbac.authorization.k8s.io/v1\n\
+        metadata: {name: admins}\n\
+        roleRef: {kind: ClusterRole, name: hive-cluster-pool-admin}\n\
+        subjects: [{kind: Group, name: watchers}]\n";
+    let home = machine.sandbox.path().join("home/binding.yaml");
+    std::fs::write(&home, binding).unwrap();
+    assert_eq!(machine.owner(&format!("apply -f {}", home.display())).code, 0);
+    for look in looks("hers") {
+        machine.ok("dave", &look);
+    }
+    machine.ok("dave", &format!("kubeconfig {free}"));
+    machine.denied("carol", &format!("kubeconfig {free}"));
+    machine.denied("alice", &format!("describe cluster {free}"));
+    for other in ["carol", "dave"] {
+        for deed in ["release -y hers", "extend hers --for 1h", "cluster hibernate hers"] {
+            machine.denied(other, deed);
+        }
+    }
+    // Pools of other namespaces are others'.
+    let create = "-n away pool create far --fake --fake-install-duration 1s --running-count 1 -q";
+    assert_eq!(machine.owner(create).code, 0);
+    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    machine.ok("alice", "-n away claim far there -q");
+    machine.denied("dave", "-n away kubeconfig there");
+}
+
+#[test]
+fn no_way_out_of_a_guests_line() {
+    let Some(machine) = Machine::new() else { return };
+    let home = machine.sandbox.path().join("home").display().to_string();
+    std::fs::write(format!("{home}/secret"), "of the account").unwrap();
+    for line in [
+        "--state /tmp/other.db get claim",
+        "--state=/tmp/other.db claim lab x",
+        "run lab -- sh",
+        "edit pool/lab",
+        "get pool",
+        "get secret -o yaml",
+        "get claim,pool",
+        "get job",
+        "get event",
+        "events",
+        "status",
+        "describe pool lab",
+        "why pool/lab",
+        "state path",
+        "export",
+        "doctor",
+        "metrics",
+        "plan",
+        "reconcile",
+        "job list",
+        "wait claim/x --for=delete",
+        "pool scale lab --size 9",
+        "scale pool lab --replicas 9",
+        "delete pool lab -y",
+        "patch pool lab -p '{}'",
+        "label pool lab a=b",
+        "cluster retry x",
+        "pool create mine --fake",
+        "pool rotate-credentials lab",
+    ] {
+        machine.denied("alice", line);
+    }
+    // Whatever names a file is refused, and the file is not touched.
+    for line in [
+        "apply -f {home}/secret",
+        "diff -f {home}/secret",
+        "import {home}/secret",
+        "export {home}/secret",
+        "backup {home}/copy",
+        "restore {home}/secret -y",
+        "metrics --textfile {home}/copy",
+        "extract secret/x --to={home}",
+        "secret create x --from-file={home}/secret",
+        "pool create mine --fake --install-config {home}/secret",
+    ] {
+        machine.denied("alice", &line.replace("{home}", &home));
+    }
+    assert_eq!(std::fs::read_to_string(format!("{home}/secret")).unwrap(), "of the account");
+    assert!(!std::fs::exists(format!("{home}/copy")).unwrap());
+    // TAB tells nothing and says nothing.
+    let ran = machine.sudo("alice", "__complete -- poolctl get pool ''");
+    assert!(ran.code == 1 && ran.out.is_empty() && ran.err.is_empty(), "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn sudo_lets_nothing_else_through() {
+    let Some(machine) = Machine::new() else { return };
+    let home = machine.sandbox.path().join("home").display().to_string();
+    // sudo itself lets nothing else through, and strips what would choose another state.
+    for line in [
+        "sudo -n -u poolctl sh -c id",
+        "sudo -n -u poolctl -s",
+        "sudo -n -u root poolctl get claim",
+        "sudo -n -u poolctl POOLCTL_STATE=/tmp/x poolctl get claim",
+        "sudo -n -E -u poolctl poolctl get claim",
+        "sudo -n -u poolctl -D / poolctl get claim",
+    ] {
+        let ran = machine.types("alice", line);
+        assert!(ran.code == 1 && ran.out.is_empty(), "{line}: {}{}", ran.out, ran.err);
+    }
+    machine.ok("alice", "claim lab hers -q");
+    for around in ["HOME", "XDG_STATE_HOME", "POOLCTL_STATE", "SUDO_UID", "TMPDIR", "EDITOR"] {
+        let line = format!("{around}=/tmp/x sudo -n -u poolctl poolctl get claim -o name");
+        let ran = machine.types("alice", &line);
+        assert_eq!((ran.code, &*ran.out), (0, "claim/hers\n"), "{around}: {}", ran.err);
+    }
+    // Without sudo the state cannot be read, whoever one claims to be.
+    let state = format!("{home}/.local/state/poolctl/state.db");
+    let ran =
+        machine.types("alice", &format!("SUDO_UID=4801 POOLCTL_STATE={state} poolctl status"));
+    assert_eq!(ran.code, 9, "{}", ran.err);
+    // Variables that reach us all the same are refused, and one that is no number is no user.
+    for (variable, value) in [("POOLCTL_NOW", "2030-01-01T00:00:00Z"), ("POOLCTL_STATE", "/tmp/x")]
+    {
+        let line = format!("SUDO_UID=4802 {variable}={value} poolctl get claim");
+        let ran = machine.types("poolctl", &line);
+        assert!(ran.code == 9 && ran.err.contains(variable), "{}", ran.err);
+    }
+    assert_eq!(machine.types("poolctl", "SUDO_UID=-1 poolctl get claim").code, 9);
+}
+
+#[test]
+fn the_sudoers_example_is_one() {
+    if !met(has("visudo"), "visudo reads sudoers files") {
+        return;
+    }
+    let ran = Sandbox::new().shell("visudo -cf examples/access/sudoers");
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+}
