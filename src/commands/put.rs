@@ -265,6 +265,20 @@ fn put_claim(
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
 }
 
+/// A cluster may be given to a claim by hand, if that waits for one of its pool; the pass writes
+/// it into the claim.
+fn hand_over(state: &State, cluster: &Cluster) -> Result<(), Refusal> {
+    let claim = cluster.claim_key().unwrap_or_default();
+    let waits = |one: &&Claim| one.waits() && Some(&one.pool_key()) == cluster.pool.as_deref();
+    if state.claims.by_key(&claim).filter(waits).is_some() && cluster.deleting.is_none() {
+        return Ok(());
+    }
+    let (claim, cluster) = (claim.name, &cluster.name);
+    Err(Refusal::conflict(format!("cluster `{cluster}` cannot be given to claim `{claim}`"))
+        .because("a cluster is given to a claim that waits for one of its pool")
+        .next("poolctl get claim"))
+}
+
 fn put_cluster(
     state: &mut State,
     mut new: Cluster,
@@ -303,9 +317,13 @@ fn put_cluster(
     if new.namespace != old.namespace {
         return refuse(&format!("the name is taken by a cluster in namespace {}", old.namespace));
     }
-    let links = |one: &Cluster| (one.pool.clone(), one.claim.clone(), one.customization.clone());
-    if links(&new) != links(&old) {
+    let handed = old.claim.is_none() && new.claim.is_some();
+    let links = |one: &Cluster| (one.pool.clone(), one.customization.clone());
+    if links(&new) != links(&old) || (!handed && new.claim != old.claim) {
         return refuse("spec.clusterPoolRef is poolctl's and cannot be changed");
+    }
+    if handed {
+        hand_over(state, &new)?;
     }
     if (&new.cluster_name, &new.base_domain) != (&old.cluster_name, &old.base_domain) {
         return refuse("spec.clusterName and spec.baseDomain cannot be changed");
@@ -325,6 +343,10 @@ fn put_cluster(
     let held = !meta.finalizers.is_empty();
     let changed = state.clusters.update(at, |cluster| {
         cluster.power_wanted = new.power_wanted;
+        if handed {
+            (cluster.claim, cluster.claimed_at) = (new.claim, Some(tick.now));
+            cluster.power_wanted = Power::Running;
+        }
         cluster.attempts_limit = new.attempts_limit;
         cluster.hibernate_after = new.hibernate_after;
         (cluster.marked, cluster.preserve, cluster.held) = (marked, new.preserve, held);
