@@ -147,8 +147,8 @@ impl Door<'_> {
         let waiting = state.clusters.rows().filter(|one| plan::waits(one.power));
         let mut found = Vec::new();
         for one in waiting.filter(|one| one.installed() && one.deleting.is_none()) {
-            let annotations = self.store.annotations(&one.name)?;
-            let health = drivers::health(one.driver, &annotations, &one.name);
+            let steering = self.store.steering(&one.name)?;
+            let health = drivers::health(one.driver, &steering, &one.name);
             found.extend(health.map(|health| (one.name.clone(), health)));
         }
         Ok(found)
@@ -160,7 +160,7 @@ impl Door<'_> {
         job: &Job,
         ask: impl FnOnce(&Work<'_>) -> T,
     ) -> Result<Option<T>, Refusal> {
-        let annotations = self.store.annotations(&job.object)?;
+        let annotations = self.store.steering(&job.object)?.annotations;
         let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
             return Ok(None);
         };
@@ -342,7 +342,7 @@ impl Door<'_> {
             if pool.is_some_and(|pool| job.pool.as_deref() != Some(pool)) {
                 continue;
             }
-            let annotations = self.store.annotations(&job.object)?;
+            let annotations = self.store.steering(&job.object)?.annotations;
             let (cluster_name, base_domain) = ("", "");
             let deadline = plan::deadline(&job, &annotations);
             let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });

@@ -18,16 +18,16 @@ fn hours(text: &str) -> Option<Span> {
 
 #[test]
 fn the_lifetime_in_force() {
-    // claim, pool's default, pool's maximum, in force
+    // L-1 to L-9: claim, pool's default, pool's maximum, in force
     for (claim, default, maximum, expected) in [
         ("", "", "", ""),
-        ("1h", "", "", "1h"),
+        ("1h", "", "", "1h"), // L-2
         ("", "1h", "", "1h"),
-        ("3h", "1h", "", "3h"),
+        ("3h", "1h", "", "3h"), // L-4
         ("", "", "1h", "1h"),
-        ("1h", "", "2h", "1h"),
+        ("1h", "", "2h", "1h"), // L-6
         ("3h", "", "2h", "2h"),
-        ("", "2h", "1h", "1h"),
+        ("", "2h", "1h", "1h"), // L-8
         ("3h", "2h", "1h", "1h"),
     ] {
         let mut pool = ClusterPool::default();
@@ -54,13 +54,20 @@ fn what_counts_as_broken() {
     };
     let minute = Span::minutes(1);
     for (what, cluster, timeout, broken) in [
-        ("installing", Cluster::default(), Some(minute), false),
+        ("B-01 installing", Cluster::default(), None, false),
+        ("B-05 installing, with a limit", Cluster::default(), Some(minute), false),
         ("given up", Cluster { stopped: true, ..Cluster::default() }, None, true),
-        ("waking without a limit", waking.clone(), None, false),
+        ("B-03 waking without a limit", waking.clone(), None, false),
         ("waking as long as it may", waking.clone(), Some(minute), true),
-        ("waking", waking.clone(), Some(Span::minutes(2)), false),
+        ("B-11 waking", waking.clone(), Some(Span::minutes(2)), false),
         (
-            "hibernating",
+            "B-09 waking, nobody knows since when",
+            Cluster { awake_since: None, ..waking.clone() },
+            Some(minute),
+            false,
+        ),
+        (
+            "B-07 hibernating",
             Cluster { power: Power::Hibernating, ..waking.clone() },
             Some(minute),
             false,
@@ -109,7 +116,7 @@ fn half_written_pairs_are_completed_or_taken_apart() {
     let (found, tick) = settled("size 1; c1=R; claims k", names("c1"));
     assert_eq!(stand(&found), Some((Pending::Claimed, ClusterRunning::Running)));
     assert_eq!(cluster(&found, "c1").claimed_at, Some(tick.now));
-    // C-03: it wakes.
+    // C-03, C-15: it wakes.
     let (found, _) = settled("size 1; c1=S[claimed:k]; claims k", names("c1"));
     assert_eq!(stand(&found), Some((Pending::Claimed, ClusterRunning::Resuming)));
     // C-05: somebody else has it.
@@ -147,7 +154,8 @@ fn a_claim_that_goes_takes_its_cluster_and_waits_for_it() {
 
 #[test]
 fn a_claim_ends_when_its_time_is_over_and_not_before() {
-    // lifetime of the claim, default and maximum of the pool; claimed an hour ago
+    // Lifetime of the claim, default and maximum of the pool; claimed an hour ago.
+    // C-19, C-21, C-23, C-25, and without any.
     for (claim, default, maximum, ends) in [
         ("1h", "", "", true),
         ("", "", "1h", true),
@@ -175,6 +183,7 @@ fn a_claim_ends_when_its_time_is_over_and_not_before() {
 
 #[test]
 fn the_version_follows_what_hive_hashes() {
+    // V-1, V-3, V-5.
     let (found, _) = state("size 1", false);
     let pool = found.pools.rows().next().unwrap().clone();
     let version = |edit: fn(&mut ClusterPool)| {

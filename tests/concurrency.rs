@@ -68,6 +68,7 @@ fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     assert_eq!(sandbox.run(&["plan", "-q"]).code, 0);
 }
 
+///
 #[test]
 fn two_passes_do_not_overlap() {
     let sandbox = Sandbox::new();

@@ -112,6 +112,7 @@ fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
 }
 
 /// A claim killed at each of its system calls that change anything: it happened or it did not.
+/// X-15, too: the lease and the cluster are one transaction.
 #[test]
 fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
     if !has("strace") {

@@ -93,6 +93,7 @@ fn two_pools_swap_their_customizations() {
     assert_eq!(held, "a=z2 b=z1 ");
 }
 
+/// D-7.
 #[test]
 fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     let sandbox = Sandbox::new();

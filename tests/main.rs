@@ -14,6 +14,7 @@ mod durability;
 mod everywhere;
 mod explain;
 mod fixture;
+mod index;
 mod leases;
 mod moving;
 mod planner;

@@ -59,12 +59,17 @@ fn healthy() -> Health {
 
 /// status/reason of Hibernating and Ready, and the power state.
 fn shown(one: &Cluster) -> String {
+    let (conditions, power) = shown_as(one);
+    format!("{conditions} {power}")
+}
+
+fn shown_as(one: &Cluster) -> (String, &'static str) {
     let of = |kind: &str| {
         let all = one.conditions();
         let found = all.into_iter().find(|one| one.kind == kind);
         found.map(|one| format!("{}/{}", one.status, one.reason)).unwrap_or_default()
     };
-    format!("{} {} {}", of("Hibernating"), of("Ready"), one.power.wire())
+    (format!("{} {}", of("Hibernating"), of("Ready")), one.power_state())
 }
 
 fn health(word: &str) -> Option<Health> {
@@ -111,6 +116,21 @@ fn hives_steps() {
     let ready = after.conditions().into_iter().find(|one| one.kind == "Ready").unwrap();
     let machines = "Some machines are not yet running: pending-1,stopped-1 (step 1/4)";
     assert_eq!(ready.message, format!("Waiting for cluster machines to start. {machines}"));
+}
+
+#[test]
+fn before_it_is_installed_and_when_it_goes_a_cluster_has_no_power() {
+    let reason = |word: &str| format!("Unknown/{word} Unknown/{word}");
+    let goes = Cluster { deleting: ago(Span::minutes(1)), protected: true, ..cluster() };
+    let goes = Cluster { power_wanted: Power::Hibernating, ..goes };
+    let (after, job) = pass(goes, None);
+    assert_eq!(job, None, "H-01");
+    assert_eq!(shown_as(&after), (reason("ClusterDeploymentDeleted"), "Unknown"), "H-01");
+    let comes = Cluster { installed_at: None, power: Power::Unset, ..cluster() };
+    let comes = Cluster { power_wanted: Power::Hibernating, ..comes };
+    let (after, job) = pass(comes, None);
+    assert_eq!(job, Some(Verb::Provision), "H-03");
+    assert_eq!(shown_as(&after), (reason("Initialized"), ""), "H-03");
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn put_claim(
 fn hand_over(state: &State, cluster: &Cluster) -> Result<(), Refusal> {
     let claim = cluster.claim_key().unwrap_or_default();
     let waits = |one: &&Claim| one.waits() && Some(&one.pool_key()) == cluster.pool.as_deref();
-    if state.claims.by_key(&claim).filter(waits).is_some() && cluster.deleting.is_none() {
+    if state.claims.by_key(&claim).as_ref().is_some_and(waits) && cluster.deleting.is_none() {
         return Ok(());
     }
     let (claim, cluster) = (claim.name, &cluster.name);

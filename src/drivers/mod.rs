@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::model::cluster::Driver;
 use crate::model::job::{Health, Job, Report};
-use crate::model::time::Time;
+use crate::model::meta::{Steering, is_true};
+use crate::model::time::{Span, Time};
 
 /// A live job, with what its driver goes by.
 pub struct Work<'a> {
@@ -25,16 +26,20 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
     }
 }
 
+/// On a cluster, as a label: it counts as running before its operators do.
+const SKIP_OPERATORS: &str = "hive.openshift.io/resume-skips-cluster-operators";
+
 /// How a cluster does that was told to start or stop.
-pub fn health(
-    driver: Driver,
-    annotations: &BTreeMap<String, String>,
-    name: &str,
-) -> Option<Health> {
-    match driver {
-        Driver::Fake => Some(fake::health(annotations, name)),
-        Driver::Missing => None,
+pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health> {
+    let health = match driver {
+        Driver::Fake => fake::health(&steering.annotations, name),
+        Driver::Missing => return None,
+    };
+    let skips = steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_true(value));
+    if skips {
+        return Some(Health { operators_ready: true, settle: Span::default(), ..health });
     }
+    Some(health)
 }
 
 /// When a job will be over, if its driver knows.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::meta::{Key, LocalRef, Meta, is_true};
-use super::power::deleted;
+use super::power::{deleted, initialized};
 use super::time::{Span, Time};
 
 pub use super::power::Power;
@@ -290,7 +290,7 @@ impl Cluster {
             install_started_timestamp: self.started_at,
             interrupted: self.interrupted,
             installed_timestamp: self.installed_at,
-            power_state: self.power.wire().into(),
+            power_state: self.power_state().into(),
             conditions: self.conditions(),
         }
     }
@@ -310,8 +310,15 @@ impl Cluster {
             all.extend(deleted(since));
         } else if self.installed() {
             all.extend(self.power_conditions(self.installed_at.unwrap_or(begun)));
+        } else {
+            all.extend(initialized(self.created));
         }
         all
+    }
+
+    /// `status.powerState`.
+    pub fn power_state(&self) -> &'static str {
+        if self.deleting.is_some() { "Unknown" } else { self.power.wire() }
     }
 
     /// The times are those of Hive: a transition when the status changed, a probe when the reason

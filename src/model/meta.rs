@@ -95,6 +95,14 @@ pub struct Meta {
     pub id: i64,
 }
 
+/// What of a cluster's metadata steers its driver.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Steering {
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
 impl Meta {
     pub fn key(&self) -> Key {
         Key::new(&*self.namespace, &*self.name)

@@ -250,6 +250,22 @@ impl Platform {
             .filter(|name| !name.is_empty())
     }
 
+    /// Whether a password stands in it, where everybody can read it.
+    pub fn has_password(&self) -> bool {
+        fn within(value: &Value) -> bool {
+            let hidden = |(name, value): (&String, &Value)| {
+                let text = value.as_str().is_some_and(|text| !text.is_empty());
+                (name == "password" && text) || within(value)
+            };
+            match value {
+                Value::Object(fields) => fields.iter().any(hidden),
+                Value::Array(all) => all.iter().any(within),
+                _ => false,
+            }
+        }
+        serde_json::to_value(self).is_ok_and(|value| within(&value))
+    }
+
     /// Points it to another Secret.
     pub fn set_credentials(&mut self, name: &str) {
         let clouds = [&mut self.aws, &mut self.azure, &mut self.gcp, &mut self.ibmcloud];

@@ -181,9 +181,16 @@ impl Power {
 
 /// Both conditions of a cluster that is being deleted.
 pub fn deleted(since: Time) -> [Condition; 2] {
-    let text = "ClusterDeployment is being deleted";
-    ["Hibernating", "Ready"]
-        .map(|kind| Condition::new(kind, "Unknown", "ClusterDeploymentDeleted", text).at(since))
+    unknown("ClusterDeploymentDeleted", "ClusterDeployment is being deleted", since)
+}
+
+/// Both conditions of a cluster that is not installed yet.
+pub fn initialized(since: Time) -> [Condition; 2] {
+    unknown("Initialized", "Condition Initialized", since)
+}
+
+fn unknown(reason: &str, text: &str, since: Time) -> [Condition; 2] {
+    ["Hibernating", "Ready"].map(|kind| Condition::new(kind, "Unknown", reason, text).at(since))
 }
 
 impl From<PowerState> for Power {

@@ -118,15 +118,12 @@ fn claim(one: &Claim, view: &View) -> Row {
 }
 
 fn cluster(one: &Cluster, _: &View) -> Row {
-    let power = match one.power {
-        Power::Unset => String::new(),
-        power => power.wire().to_owned(),
-    };
+    let power = if one.power == Power::Unset { "" } else { one.power_state() };
     let attempt = if one.stopped { one.restarts } else { one.restarts + 1 };
     vec![
         ("pool", one.pool.as_ref().map(|pool| pool.name.clone()).unwrap_or_default()),
         ("phase", one.phase().name().to_owned()),
-        ("power", power),
+        ("power", power.to_owned()),
         ("claim", one.claim.clone().unwrap_or_default()),
         ("customization", one.customization.clone().unwrap_or_default()),
         ("attempt", attempt.to_string()),

@@ -16,6 +16,8 @@ use super::names::{label, label_key, label_value, name_of};
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
 
+const PASSWORD: &str = "spec.platform has a password in plain sight; it belongs into the Secret of credentialsSecretRef";
+
 /// Refuses an object that cannot be meant.
 pub fn check(object: &Object) -> Result<(), Refusal> {
     let (kind, key) = (object.kind(), object.key());
@@ -48,6 +50,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
                     return Err(refuse(kind, &key.name, &format!("spec.{field} is missing")));
                 }
             }
+            if cluster.body.as_ref().is_some_and(|body| body.spec.platform.has_password()) {
+                return Err(refuse(kind, &key.name, PASSWORD));
+            }
             let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
             let steering = steering.map_or(Ok(()), check_steering);
             steering.map_err(|why| refuse(kind, &key.name, &why))
@@ -76,6 +81,9 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if platforms.len() != 1 {
         let found = if platforms.is_empty() { "none".into() } else { platforms.join(", ") };
         return wrong(&format!("spec.platform needs exactly one platform; it has {found}"));
+    }
+    if pool.spec.platform.has_password() {
+        return wrong(PASSWORD);
     }
     let clouds = [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp];
     if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {

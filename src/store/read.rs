@@ -1,7 +1,6 @@
 //! What commands look at without changing it, and the transaction they and the door work in.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, params};
 
@@ -9,7 +8,7 @@ use crate::model::documents::SecretValue;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Steering};
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{NameBook, Scope, State};
@@ -244,9 +243,9 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The annotations of a cluster: what its driver goes by.
-    pub fn annotations(&self, cluster: &str) -> Result<BTreeMap<String, String>, Refusal> {
-        let sql = "SELECT b.body ->> '$.metadata.annotations' FROM cluster_body b \
+    /// The labels and annotations of a cluster: what its driver goes by.
+    pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
+        let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
         let text: Option<Option<String>> =
