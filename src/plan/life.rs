@@ -50,16 +50,32 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit.max(1)) {
         return give_up(state, at, tick);
     }
+    let waits = retry_at(cluster).is_some_and(|next| tick.now < next);
+    if waits || (cluster.marked && cluster.failed_at.is_some()) || crowded(state, cluster) {
+        return;
+    }
     if cluster.interrupted {
         return start(state, at, Verb::Deprovision, tick);
-    }
-    if retry_at(cluster).is_some_and(|next| tick.now < next) {
-        return;
     }
     start(state, at, Verb::Provision, tick);
     state.clusters.update(at, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
     });
+}
+
+/// Whether as much is in flight as its pool allows. Those that wait to be tried again count there
+/// as if they were, so only a limit that was lowered holds them up.
+fn crowded(state: &State, cluster: &Cluster) -> bool {
+    let pool = cluster.pool.as_deref();
+    let limit = pool.and_then(|key| state.pools.by_key(key)?.spec.max_concurrent);
+    let Some(most) = limit else { return false };
+    let makes = |job: &Job| matches!(job.verb, Verb::Provision | Verb::Deprovision);
+    let busy = |one: &&Cluster| {
+        one.deleting.is_some() || state.live_job(&one.name).is_some_and(|(_, job)| makes(job))
+    };
+    let members = pool.map(|key| state.members(key).clusters).unwrap_or_default();
+    let members = members.into_iter().filter_map(|at| state.clusters.get(at));
+    members.filter(busy).count() >= usize::try_from(most).unwrap_or(usize::MAX)
 }
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.

@@ -17,9 +17,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     if pool.metadata.deletion_timestamp.is_some() {
         return wind_down(state, at, &sorted, tick);
     }
-    let mut budget = budget(pool, &sorted);
-    let marked: Vec<usize> = sorted.marked.iter().copied().take(budget).collect();
-    budget -= marked.len();
+    let (marked, budget) = marked(state, pool, &sorted);
     delete(state, &marked, tick, "to be removed from its pool");
     if budget == 0 && marked.is_empty() {
         let excess = pool_excess(state, at, &sorted);
@@ -57,21 +55,43 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     refresh(state, at, &sorted, budget, tick);
 }
 
-/// What may still be started within maxConcurrent.
-fn budget(pool: &ClusterPool, sorted: &Buckets) -> usize {
+/// Marked clusters that go now, and what may be started besides within maxConcurrent. Hive does
+/// not count marked clusters that are still installing; here they leave no room for others, but
+/// may be destroyed in their own place.
+fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<usize>, usize) {
     let busy = sorted.installing.len() + sorted.deleting.len();
-    pool.spec.max_concurrent.map_or(usize::MAX, |most| as_count(most).saturating_sub(busy))
+    let limit = pool.spec.max_concurrent.map_or(usize::MAX, as_count);
+    let installs = |at: &usize| in_flight(state, *at);
+    let mut budget = limit.saturating_sub(busy);
+    let mut room = budget.saturating_sub(sorted.marked.iter().filter(|at| installs(at)).count());
+    let mut going = Vec::new();
+    for at in &sorted.marked {
+        let place = usize::from(!installs(at));
+        if budget > 0 && room >= place {
+            going.push(*at);
+            (budget, room) = (budget - 1, room - place);
+        }
+    }
+    (going, budget.min(room))
+}
+
+/// Whether a cluster is being installed, not waiting for its next attempt.
+fn in_flight(state: &State, at: usize) -> bool {
+    state.clusters.get(at).is_some_and(|cluster| match cluster.phase() {
+        Phase::Installing => true,
+        Phase::Retrying => state.live_job(&cluster.name).is_some(),
+        _ => false,
+    })
 }
 
 /// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on
 /// them, so some can be deleted without more being in flight. Otherwise a pool whose
 /// installations all fail could never shrink.
 fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize> {
-    let retrying = |at: &&usize| {
-        state.clusters.get(**at).is_some_and(|cluster| cluster.phase() == Phase::Retrying)
-    };
-    let failing: Vec<usize> = sorted.installing.iter().filter(retrying).copied().collect();
-    let busy = sorted.installing.len() - failing.len() + sorted.deleting.len();
+    let idle = |at: &&usize| !in_flight(state, **at);
+    let failing: Vec<usize> = sorted.installing.iter().filter(idle).copied().collect();
+    let marked = sorted.marked.iter().filter(|at| in_flight(state, **at)).count();
+    let busy = sorted.installing.len() - failing.len() + sorted.deleting.len() + marked;
     let limit = state.pools.get(at).and_then(|pool| pool.spec.max_concurrent);
     let spare = limit.map_or(0, |limit| as_count(limit).saturating_sub(busy));
     failing.into_iter().take(spare.min(most)).collect()
@@ -159,11 +179,11 @@ fn wind_down(state: &mut State, at: usize, sorted: &Buckets, tick: &Tick) {
         state.pools.remove(at);
         return say(state, tick, "PoolDeleted", (POOL, key), "Pool is gone".into());
     }
-    let order =
-        [&sorted.marked, &sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
-    let budget = budget(pool, sorted);
-    let mut going: Vec<usize> = order.into_iter().flatten().copied().take(budget).collect();
-    if budget == 0 {
+    let (mut going, budget) = marked(state, pool, sorted);
+    let order = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
+    let others = order.into_iter().flatten().copied().take(budget);
+    going.extend(others);
+    if going.is_empty() {
         going = let_go(state, at, sorted, usize::MAX);
     }
     delete(state, &going, tick, "its pool is being deleted");
