@@ -145,12 +145,14 @@ impl World {
     }
 
     /// What a pass knows. `last` is when passes last wrote: time never goes back behind that.
-    /// A clock that was moved since then, as the machine's own clock shows, is not believed.
+    /// A clock that was moved since then, as the machine's own clock shows, is not believed; nor
+    /// is a rehearsed one on a state that lives by the real one, or the other way round.
     pub fn tick(&self, last: Time, then: &Clocks, now: &Clocks, revision: u64) -> Tick {
         let same_boot = !now.boot.is_empty() && now.boot == then.boot;
-        let elapsed = now.since_boot - then.since_boot;
+        let other_kind = now.boot.is_empty() != then.boot.is_empty() && then.wall > Time::default();
+        let elapsed = if same_boot { now.since_boot - then.since_boot } else { 0 };
         let off = (now.wall.0 - then.wall.0 - elapsed).abs();
-        let jumped = same_boot && off > JUMP.0;
+        let jumped = (same_boot || other_kind) && off > JUMP.0;
         let steady = if jumped { last.plus(Span(elapsed.max(0))) } else { now.wall };
         Tick { now: steady.max(last), seed: self.seed(), revision, actor: self.actor(), jumped }
     }

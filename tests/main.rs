@@ -28,4 +28,5 @@ mod sandbox;
 mod terminal;
 mod transcripts;
 mod unusable_state;
+mod updating;
 mod upkeep;

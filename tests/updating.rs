@@ -1,0 +1,128 @@
+//! Pools that change under their clusters, and clocks that change under both.
+
+use crate::sandbox::{Sandbox, apply, customization, has, jsonpath};
+
+/// Numbers of the pool's status.
+fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, what: [&str; N]) -> [usize; N] {
+    let path = format!("pool/{pool}");
+    what.map(|what| jsonpath(sandbox, &path, &format!("{{.status.{what}}}")).parse().unwrap())
+}
+
+#[test]
+fn a_lower_max_size_deletes_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 4);
+    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["patch", "pool", "lab", "-p", r#"{"spec": {"maxSize": 2}}"#]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "deleting"]), [4, 1, 0]);
+    let why = jsonpath(
+        &sandbox,
+        "pool/lab",
+        "{.status.conditions[?(@.type==\"CapacityAvailable\")].reason}",
+    );
+    assert_eq!(why, "MaxCapacity");
+    // What is released is not made again.
+    sandbox.ok(&["release", "k", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "installing"]), [4, 0, 0]);
+}
+
+#[test]
+fn seventeen_of_seventeen_are_replaced_one_at_a_time() {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "2026-03-02T08:00:00Z");
+    let names: Vec<String> = (1..=17).map(|number| format!("cdc-{number}")).collect();
+    for name in &names {
+        customization(&sandbox, name, name);
+    }
+    let inventory: Vec<String> = names.iter().map(|name| format!("{{name: {name}}}")).collect();
+    apply(
+        &sandbox,
+        &format!(
+            "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {{name: oko}}\nspec:\n  \
+             size: 17\n  runningCount: 17\n  maxSize: 17\n  maxConcurrent: 17\n  \
+             baseDomain: example.com\n  imageSetRef: {{name: old}}\n  platform: {{none: {{}}}}\n  \
+             inventory: [{}]\n  annotations: {{hive.openshift.io/fake-cluster: \"true\"}}\n---\n\
+             apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata: {{name: old}}\n\
+             spec: {{releaseImage: \"example.com/old:1\"}}\n---\n\
+             apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata: {{name: new}}\n\
+             spec: {{releaseImage: \"example.com/new:1\"}}\n",
+            inventory.join(", ")
+        ),
+    );
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(counts(&sandbox, "oko", ["ready", "stale"]), [17, 0]);
+    sandbox.ok(&["patch", "pool", "oko", "-p", r#"{"spec": {"imageSetRef": {"name": "new"}}}"#]);
+    for replaced in 1..=17 {
+        // However often one looks: sixteen stay.
+        for _ in 0..4 {
+            let [ready, away] = counts(&sandbox, "oko", ["ready", "deleting"]);
+            let [installing, stale] = counts(&sandbox, "oko", ["installing", "stale"]);
+            assert_eq!((ready, away + installing, stale), (16, 1, 17 - replaced));
+            sandbox.ok(&["reconcile", "-q"]);
+        }
+        // Its customization is free when it is gone; then the next one is made with it.
+        let [_, before] = counts(&sandbox, "oko", ["ready", "stale"]);
+        let mut now = 0;
+        while counts(&sandbox, "oko", ["stale"]) == [before] && now < 5 {
+            let time = 10 + replaced * 2 + now / 2;
+            let at = format!("2026-03-02T{:02}:{:02}:30Z", 8 + time / 60, time % 60);
+            let step = format!("POOLCTL_NOW={at} poolctl reconcile -q");
+            assert_eq!(sandbox.shell(&step).code, 0);
+            let [ready] = counts(&sandbox, "oko", ["ready"]);
+            assert!(ready >= 16, "{ready} are ready");
+            now += 1;
+        }
+    }
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(counts(&sandbox, "oko", ["ready", "stale", "deleting"]), [17, 0, 0]);
+}
+
+/// A claim of two hours, by the real clock.
+fn claimed() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "");
+    let create = "pool create lab --fake --fake-install-duration 1s --size 1 --running-count 1 -q";
+    sandbox.ok(&create.split(' ').collect::<Vec<_>>());
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["claim", "lab", "k", "--lifetime", "2h", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox
+}
+
+/// A year forward, and back.
+fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
+    let before = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
+    for (step, wrong) in [(forward, "forward"), (back, "back"), ("", "home"), ("", "later")] {
+        let ran = sandbox.shell(&format!("{step} poolctl reconcile"));
+        assert_eq!(ran.code, 0, "{wrong}: {}", ran.err);
+        let claim = jsonpath(sandbox, "claim/k", "{.metadata.deletionTimestamp}");
+        let cluster = jsonpath(sandbox, "cluster", "{.items[*].metadata.deletionTimestamp}");
+        assert_eq!((&*claim, cluster.trim()), ("", ""), "{wrong} {}", sandbox.ok(&["events"]));
+    }
+    assert_eq!(jsonpath(sandbox, "cluster", "{.items[*].metadata.name}"), before);
+    let events = sandbox.ok(&["events"]);
+    assert!(events.contains("ClockJumped") && !events.contains("Expired"), "{events}");
+    // The claim still ends in two hours.
+    let end = jsonpath(
+        sandbox,
+        "claim/k",
+        "{.status.conditions[?(@.type==\"Pending\")].lastTransitionTime}",
+    );
+    let left = sandbox.ok(&["get", "claim", "k", "--no-headers"]);
+    assert!(left.contains("119m") || left.contains("2h"), "{end} {left}");
+}
+
+#[test]
+fn a_real_clock_that_jumps_ends_no_claim() {
+    if has("faketime") {
+        jump_with(&claimed(), "faketime -f +365d", "faketime -f -365d");
+    }
+}
+
+#[test]
+fn a_stray_rehearsed_clock_ends_no_claim() {
+    jump_with(&claimed(), "POOLCTL_NOW=2099-01-01T00:00:00Z", "POOLCTL_NOW=2001-01-01T00:00:00Z");
+}
