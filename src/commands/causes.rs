@@ -13,7 +13,7 @@ use crate::plan;
 use crate::store::{Filter, Need, Store};
 
 use super::why::Chain;
-use super::{Context, queue};
+use super::{Context, losses, queue};
 
 /// What an object is seen with.
 struct Around<'a> {
@@ -46,7 +46,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
     let at = if own { String::new() } else { context.in_namespace(&key.namespace) };
     let around = Around { store, state, now, at };
     Ok(match object {
-        Object::Pool(one) => around.pool(one),
+        Object::Pool(one) => around.pool(one)?,
         Object::Claim(one) => around.claim(one)?,
         Object::Cluster(one) => around.cluster(one),
         Object::Customization(one) => around.customization(one)?,
@@ -69,7 +69,7 @@ impl Around<'_> {
             let paused = pool.filter(|pool| pool.metadata.annotated(PAUSED));
             return Ok(match (cluster, paused) {
                 (Some(cluster), Some(pool)) if cluster.deleting.is_none() => {
-                    self.pool(pool).behind(first)
+                    self.pool(pool)?.behind(first)
                 }
                 (Some(cluster), _) => self.cluster(cluster).behind(first),
                 (None, _) => Chain::of(first, "poolctl reconcile --wait"),
@@ -96,18 +96,18 @@ impl Around<'_> {
         let place = place.map_or("#1".into(), |place| place.to_string());
         let pool = &one.pool;
         let first = format!(
-            "claim {name} waits{}, {place} in the queue of pool {pool}",
+            "claim {name} waits{} in the queue of pool {pool} ({place})",
             self.ago(Some(one.created))
         );
         Ok(match self.state.pools.by_key(&one.pool_key()) {
-            Some(pool) => self.pool(pool).behind(first),
+            Some(pool) => self.pool(pool)?.behind(first),
             None => Chain::of(first, "poolctl get pool -A")
                 .after(format!("there is no pool {pool} in namespace {}", one.namespace)),
         })
     }
 
     /// What keeps a pool from having more clusters ready, the strongest reason first.
-    fn pool(&self, one: &ClusterPool) -> Chain {
+    fn pool(&self, one: &ClusterPool) -> Result<Chain, Refusal> {
         let (name, at, status) = (&one.metadata.name, &self.at, &one.status);
         let first = format!(
             "pool {name} has {} ready, {} standby, {} installing, {} broken of size {}; {} claimed, {} deprovisioning",
@@ -146,11 +146,15 @@ impl Around<'_> {
             Chain::of(format!("maxConcurrent {most} lets no more be made or destroyed now"), next)
         } else if let Some(cluster) = self.worst(one) {
             self.cluster(cluster)
+        } else if let Some(cluster) = self.on_the_way(one).filter(|one| one.power.waking()) {
+            self.cluster(cluster)
         } else if let Some(text) = inventory(one) {
             Chain::of(text, format!("poolctl get customization{at}"))
         } else if let Some(message) = says("CapacityAvailable", "False") {
             let next = format!("poolctl get claim{at}");
             Chain::of(format!("there is no room for more: {message}"), next)
+        } else if let Some(chain) = losses::of(self.store, one, self.now, at)? {
+            chain
         } else if let Some(cluster) = self.on_the_way(one) {
             self.cluster(cluster)
         } else if status.ready > 0 {
@@ -171,7 +175,7 @@ impl Around<'_> {
             );
             Chain::of(text, "poolctl reconcile --wait")
         };
-        reason.behind(first)
+        Ok(reason.behind(first))
     }
 
     fn members(&self, pool: &ClusterPool) -> Vec<&Cluster> {
@@ -239,8 +243,12 @@ impl Around<'_> {
             Phase::Retrying => {
                 let next = plan::retry_at(one).map(|at| at.since(self.now).short());
                 let text = format!(
-                    "cluster {name} failed to install {} times, the next attempt is in {}{job}: {}",
-                    one.restarts,
+                    "cluster {name} failed to install {}, the next attempt is in {}{job}: {}",
+                    if one.restarts == 1 {
+                        "once".into()
+                    } else {
+                        format!("{} times", one.restarts)
+                    },
                     next.unwrap_or_default(),
                     one.failure.as_deref().unwrap_or_default()
                 );

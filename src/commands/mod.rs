@@ -26,6 +26,7 @@ mod get;
 mod import;
 mod job;
 mod label;
+mod losses;
 mod manifest;
 mod metrics;
 mod patch;

@@ -28,6 +28,7 @@ pub use life::retry_at;
 pub use power::{hibernates_at, waits};
 pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
+pub use size::{BROKEN, STALE};
 pub use version::pool_version;
 pub use whole::mend;
 

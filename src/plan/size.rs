@@ -9,6 +9,11 @@ use super::buckets::{Buckets, sort_pool};
 use super::customizations::free;
 use super::{CLUSTER, POOL, create, say};
 
+/// Why a cluster that was given up, or did not wake, goes.
+pub const BROKEN: &str = "broken";
+/// Why a stale cluster goes.
+pub const STALE: &str = "of an older version of its pool";
+
 pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     let Some(pool) = state.pools.get(at) else {
         return;
@@ -45,7 +50,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     // Adding nothing falls through: broken clusters may hold what the new ones wait for.
     if !sorted.broken.is_empty() {
         let broken: Vec<usize> = sorted.broken.iter().copied().take(budget).collect();
-        return delete(state, &broken, tick, "broken");
+        return delete(state, &broken, tick, BROKEN);
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
@@ -137,7 +142,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
 fn replace(state: &mut State, at: usize, old: &[usize], tick: &Tick) {
     let number = u32::try_from(old.len()).unwrap_or(u32::MAX);
     state.pools.update(at, |pool| pool.status.history.stale_deleted += number);
-    delete(state, old, tick, "of an older version of its pool");
+    delete(state, old, tick, STALE);
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the

@@ -1,0 +1,55 @@
+//! Clusters that a pool replaced of its own accord lately: what `why` says of a pool whose clusters
+//! come and go.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::refusal::Refusal;
+use crate::model::time::{Span, Time};
+use crate::plan::{BROKEN, STALE};
+use crate::store::Store;
+
+use super::why::Chain;
+
+/// How far back.
+const LATELY: Span = Span::hours(24);
+/// Fewer are nothing to wonder about.
+const MANY: usize = 3;
+
+/// Why a pool's clusters are replaced, if many are.
+pub fn of(
+    store: &Store,
+    pool: &ClusterPool,
+    now: Time,
+    at: &str,
+) -> Result<Option<Chain>, Refusal> {
+    let key = pool.key();
+    let jobs = store.jobs(None, false)?;
+    let mine = jobs.iter().filter(|job| job.pool.as_deref() == Some(&key));
+    let mine: HashSet<&str> = mine.map(|job| job.object.as_str()).collect();
+    let events = store.events(None, usize::MAX)?;
+    let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for event in events.iter().filter(|one| now.since(one.time) < LATELY) {
+        let why = [BROKEN, STALE].into_iter().find(|why| event.message.ends_with(why));
+        if let Some(why) = why.filter(|_| mine.contains(event.object.name.as_str())) {
+            lost.entry(why).or_default().push(&event.object.name);
+        }
+    }
+    let Some((why, clusters)) = lost.iter().max_by_key(|(_, clusters)| clusters.len()) else {
+        return Ok(None);
+    };
+    if clusters.len() < MANY {
+        return Ok(None);
+    }
+    let name = &pool.metadata.name;
+    let next = match *why {
+        STALE => format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{at}"),
+        _ => format!("poolctl events cluster/{}", clusters[0]),
+    };
+    let text = format!(
+        "{} of its clusters were replaced within {}: {why}",
+        clusters.len(),
+        LATELY.short()
+    );
+    Ok(Some(Chain::of(text, next)))
+}
