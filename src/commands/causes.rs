@@ -334,7 +334,7 @@ impl Around<'_> {
                 said.push(format!(
                     "pool {} sees it as {}{why}",
                     pool.metadata.name,
-                    entry.status.to_lowercase()
+                    entry.status.to_string().to_lowercase()
                 ));
             }
         }
@@ -373,7 +373,7 @@ fn inventory(pool: &ClusterPool) -> Option<String> {
     let said = listed.iter().filter_map(|entry| {
         let known = pool.status.inventory.get(&entry.name)?;
         let why = if known.message.is_empty() { &known.cluster_deployment } else { &known.message };
-        Some(format!("{} is {} ({why})", entry.name, known.status.to_lowercase()))
+        Some(format!("{} is {} ({why})", entry.name, known.status.to_string().to_lowercase()))
     });
     let said: Vec<String> = said.collect();
     Some(format!("no customization of its {} is free: {}", listed.len(), said.join("; ")))

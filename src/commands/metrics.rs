@@ -75,7 +75,7 @@ const GAUGES: [(&str, &str, Count); 11] = [
         one.free_customizations
     }),
     ("poolctl_customizations_broken", "Customizations that cannot be used", |one| {
-        let broken = one.inventory.values().filter(|entry| entry.status.starts_with("Broken"));
+        let broken = one.inventory.values().filter(|entry| entry.status.broken());
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }),
 ];

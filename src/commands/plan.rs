@@ -50,13 +50,11 @@ impl Verb for Plan {
 
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
 fn stale(state: &State, pool: &ClusterPool) -> Option<String> {
-    let (key, version) = (pool.key(), plan::pool_version(pool));
-    let goes = state.clusters.difference().filter_map(|change| {
-        let (before, after) = (change.before?, change.after?);
-        let leaves = before.deleting.is_none() && !before.marked && after.deleting.is_some();
-        let old = before.claim.is_none() && before.version.as_deref() != Some(&*version);
-        (leaves && old && before.pool.as_deref() == Some(&key)).then_some(&*before.name)
+    let key = pool.key();
+    let goes = state.events.iter().filter(|(event, owner)| {
+        owner.as_deref() == Some(&key) && event.message.ends_with(plan::STALE)
     });
+    let goes = goes.map(|(event, _)| event.object.name.as_str());
     let (goes, status): (Vec<&str>, _) = (goes.collect(), &pool.status);
     let many = usize::try_from(status.stale).unwrap_or(usize::MAX).saturating_add(goes.len());
     if many == 0 {

@@ -7,11 +7,12 @@ use clap::Args;
 
 use crate::model::cluster::FAKE;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
+use crate::model::inventory::InventoryEntry;
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::object::Object;
 use crate::model::platform::{NAMES, Platform};
-use crate::model::pool::{ClusterPool, InventoryEntry, PoolSpec, PoolStatus};
+use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::model::time::Span;

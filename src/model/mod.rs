@@ -8,6 +8,7 @@ pub mod customization;
 pub mod deployment;
 pub mod documents;
 pub mod event;
+pub mod inventory;
 pub mod job;
 pub mod kind;
 pub mod meta;

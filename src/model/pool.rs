@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::cluster::{Driver, FAKE, FAKE_HEALTH, NO_POWER};
 use super::condition::Condition;
+use super::inventory::{InventoryEntry, InventoryStatus};
 use super::meta::{Key, LocalRef, Meta, is_true, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
@@ -114,17 +115,6 @@ pub struct EnvVar {
     pub value_from: Option<Value>,
 }
 
-/// `spec.inventory[]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct InventoryEntry {
-    /// ClusterDeploymentCustomization, or nothing.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    /// Name of the customization, in the pool's namespace.
-    pub name: String,
-}
-
 /// What the pool has. Hive knows size, standby, ready and conditions; the rest is poolctl's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -201,25 +191,6 @@ pub struct ScheduleStatus {
     pub last: Time,
 }
 
-/// `status.inventory.<name>`: a customization as this pool sees it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct InventoryStatus {
-    /// Generation of the customization when last looked at.
-    pub version: i64,
-    /// Available, Reserved, Broken by configuration, Broken by cloud, Missing or Unavailable.
-    pub status: String,
-    /// Clusters that may still be given up before the entry is broken by cloud.
-    pub attempts: u32,
-    /// This pool's cluster that uses it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub cluster_deployment: String,
-    /// Why it cannot be used.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-}
-
-pub const ATTEMPTS: u32 = 3;
 /// On a pool: how stale clusters are replaced: `slow`, `fast` or `none`.
 pub const REFRESH: &str = "poolctl.dev/refresh";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.

@@ -6,6 +6,7 @@ use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
+use crate::model::inventory::EntryStatus;
 use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -134,21 +135,21 @@ fn customization(one: &Customization, view: &View) -> Row {
     let name = &one.metadata.name;
     let entries =
         view.pools.iter().filter(|pool| pool.metadata.namespace == one.metadata.namespace);
-    let entries: Vec<_> = entries
-        .filter_map(|pool| pool.status.inventory.get(name))
-        .filter(|entry| entry.status != "Unavailable")
-        .collect();
-    let reserved = one.holder.is_some();
-    let listed = entries.iter().find(|entry| !reserved || entry.status == "Reserved");
-    let state = match (reserved, listed) {
-        (true, _) => "Reserved".into(),
-        (false, Some(entry)) => entry.status.clone(),
-        (false, None) => "Available".into(),
-    };
+    let mut entries: Vec<_> =
+        entries.filter_map(|pool| Some((pool.key(), pool.status.inventory.get(name)?))).collect();
+    let held_by = one.holder.as_ref().map(|holder| holder.pool.as_ref());
+    // Of the pool that has it; else of one that could have it.
+    entries.retain(|(pool, _)| held_by.is_none_or(|holder| holder == Some(pool)));
+    entries.sort_by_key(|(_, entry)| entry.status == EntryStatus::Unavailable);
+    let listed = entries.first().map(|(_, entry)| *entry);
+    let reserved = held_by.is_some();
+    let unseen = if reserved { EntryStatus::Reserved } else { EntryStatus::Available };
+    let state = listed.map_or(unseen, |entry| entry.status).to_string();
     let holder = one.holder.as_ref();
     let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
     let failed = one.condition("ApplySucceeded").filter(|one| one.reason.starts_with("Broken"));
-    let here = listed.map(|entry| entry.message.clone()).filter(|message| !message.is_empty());
+    let here = listed.filter(|_| !reserved).map(|entry| entry.message.clone());
+    let here = here.filter(|message| !message.is_empty());
     let error = here.or_else(|| failed.map(|one| one.message.clone())).unwrap_or_default();
     vec![
         ("state", state),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
+use crate::model::inventory::EntryStatus;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::time::Time;
@@ -25,7 +26,8 @@ pub struct Buckets {
     pub broken: Vec<usize>,
     /// Unclaimed ones without a version.
     pub unknown: Vec<usize>,
-    /// Unclaimed ones of another version.
+    /// Unclaimed ones of another version of the pool or of their customization, or whose
+    /// customization left the inventory.
     pub mismatched: Vec<usize>,
     /// Never claimed and deprovisioning.
     pub unclaimed_deleting: usize,
@@ -64,10 +66,12 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
         let removed = removed(listed.as_ref(), cluster);
         put(&mut sorted, pool, cluster, at, removed, now);
         let in_pool = cluster.deleting.is_none() && !cluster.marked && cluster.claim.is_none();
-        if in_pool && !removed {
+        if in_pool {
             match cluster.version.as_deref() {
                 None | Some("") => sorted.unknown.push(at),
-                Some(made) if made != version => sorted.mismatched.push(at),
+                Some(made) if made != version || removed || updated(pool, cluster) => {
+                    sorted.mismatched.push(at);
+                }
                 Some(_) => {}
             }
         }
@@ -123,6 +127,12 @@ fn put(
 fn removed(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
     let name = cluster.customization.as_deref();
     listed.zip(name).is_some_and(|(listed, name)| !listed.contains(name))
+}
+
+/// Whether its customization was changed since.
+fn updated(pool: &ClusterPool, cluster: &Cluster) -> bool {
+    let entry = cluster.customization.as_ref().and_then(|name| pool.status.inventory.get(name));
+    entry.is_some_and(|entry| entry.status == EntryStatus::ToBeUpdated)
 }
 
 pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {

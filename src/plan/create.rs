@@ -10,6 +10,7 @@ use crate::model::condition::Condition;
 use crate::model::customization::{Customization, Holder, Patch};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::inventory::EntryStatus;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
@@ -17,9 +18,8 @@ use crate::model::tick::Tick;
 use crate::render::install_config::{self, Rendered};
 use crate::rules;
 
-use super::customizations::{
-    BROKEN_BY_CONFIGURATION, NAME_TAKEN, UNAVAILABLE, free, worth_another_look, write_status,
-};
+use super::customizations::write_status;
+use super::inventory::{NAME_TAKEN, free, worth_another_look};
 use super::version::pool_version;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
 
@@ -31,7 +31,7 @@ struct Batch<'a> {
     key: Rc<Key>,
     names: &'a dyn NameBook,
     /// Entries that turned out unusable: status and why.
-    unusable: BTreeMap<String, (&'static str, String)>,
+    unusable: BTreeMap<String, (EntryStatus, String)>,
 }
 
 /// The install-config of a pool before any patch: its template, or one made from its platform.
@@ -87,7 +87,7 @@ pub fn add(
 fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
     let ordinal = batch.pool.status.ordinal;
     let news = |pool: &ClusterPool| {
-        let differs = |(name, (status, message)): (&String, &(&'static str, String))| {
+        let differs = |(name, (status, message)): (&String, &(EntryStatus, String))| {
             pool.status
                 .inventory
                 .get(name)
@@ -100,7 +100,7 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
             pool.status.ordinal = ordinal;
             for (name, (status, message)) in batch.unusable {
                 if let Some(entry) = pool.status.inventory.get_mut(&name) {
-                    (entry.status, entry.message) = (status.to_owned(), message);
+                    (entry.status, entry.message) = (status, message);
                 }
             }
         });
@@ -136,11 +136,11 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let refused = match rendered {
         Err(message) => {
             note_broken(state, at, &message, tick);
-            Some((BROKEN_BY_CONFIGURATION, message))
+            Some((EntryStatus::BrokenByConfiguration, message))
         }
         Ok(rendered) => {
             if let Some(message) = taken(state, batch, &rendered) {
-                Some((UNAVAILABLE, message))
+                Some((EntryStatus::Unavailable, message))
             } else {
                 insert(state, batch, &name, Some(at), rendered, tick);
                 None

@@ -1,52 +1,14 @@
 //! Leases of customizations: one cluster of one pool at a time, over all pools of a namespace.
 //! Keeps `status.inventory` of the pool and the status of each customization.
 
-use std::collections::BTreeMap;
-
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
 use crate::model::customization::{Customization, Holder};
 use crate::model::meta::{Key, LocalRef};
-use crate::model::pool::{ATTEMPTS, ClusterPool, InventoryStatus};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, warn};
-
-pub const AVAILABLE: &str = "Available";
-pub const RESERVED: &str = "Reserved";
-pub const BROKEN_BY_CONFIGURATION: &str = "Broken by configuration";
-pub const BROKEN_BY_CLOUD: &str = "Broken by cloud";
-pub const MISSING: &str = "Missing";
-pub const UNAVAILABLE: &str = "Unavailable";
-/// How the message begins when an entry is unavailable because of its name in DNS.
-pub const NAME_TAKEN: &str = "The name is taken";
-
-/// Entries that a new cluster could use, most attempts left first, then in the order of the list.
-pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let mut entries: Vec<(&str, u32)> = entries(pool, AVAILABLE).collect();
-    entries.sort_by_key(|(_, attempts)| std::cmp::Reverse(*attempts));
-    entries.into_iter().map(|(name, _)| name)
-}
-
-/// Entries that could not be used when last tried: their patches did not apply, or another
-/// cluster had the name in DNS. Tried anew when nothing better is free; they work as soon as they
-/// or what was in their way is mended.
-pub fn worth_another_look(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let by_name = |(name, _): &(&str, u32)| {
-        pool.status.inventory.get(*name).is_some_and(|one| one.message.starts_with(NAME_TAKEN))
-    };
-    let taken = entries(pool, UNAVAILABLE).filter(by_name);
-    entries(pool, BROKEN_BY_CONFIGURATION).chain(taken).map(|(name, _)| name)
-}
-
-fn entries<'a>(pool: &'a ClusterPool, status: &str) -> impl Iterator<Item = (&'a str, u32)> {
-    let listed = pool.spec.inventory.iter().flatten();
-    listed.filter_map(move |entry| {
-        let known = pool.status.inventory.get(&entry.name)?;
-        (known.status == status).then_some((entry.name.as_str(), known.attempts))
-    })
-}
+use super::{CUSTOMIZATION, inventory, warn};
 
 pub fn sync(state: &mut State, at: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
@@ -68,7 +30,7 @@ pub fn sync(state: &mut State, at: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
-    let inventory = inventory(state, pool);
+    let inventory = inventory::seen(state, pool);
     if inventory != pool.status.inventory {
         state.pools.update(at, |pool| pool.status.inventory = inventory);
     }
@@ -209,99 +171,5 @@ fn how_it_went(cluster: &Cluster) -> Option<(&'static str, &'static str, &'stati
         }
         // How it went before stays.
         Phase::Deprovisioning => return None,
-    })
-}
-
-/// Each entry as this pool sees it.
-fn inventory(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStatus> {
-    let listed = pool.spec.inventory.iter().flatten();
-    listed
-        .map(|entry| {
-            let key = Key::new(&*pool.metadata.namespace, &*entry.name);
-            let known = pool.status.inventory.get(&entry.name);
-            let status = match state.customizations.by_key(&key) {
-                None => absent(known),
-                Some(one) => present(pool, one, known),
-            };
-            (entry.name.clone(), status)
-        })
-        .collect()
-}
-
-fn absent(known: Option<&InventoryStatus>) -> InventoryStatus {
-    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
-    let message = "There is no customization of that name in the pool's namespace";
-    let status = MISSING.into();
-    InventoryStatus { status, attempts, message: message.into(), ..InventoryStatus::default() }
-}
-
-fn present(
-    pool: &ClusterPool,
-    one: &Customization,
-    known: Option<&InventoryStatus>,
-) -> InventoryStatus {
-    let version = one.metadata.generation;
-    let fresh = InventoryStatus {
-        version,
-        status: AVAILABLE.into(),
-        attempts: ATTEMPTS,
-        ..InventoryStatus::default()
-    };
-    // What is known of another version of it does not count.
-    let known = known.filter(|known| known.version == version).unwrap_or(&fresh);
-    let as_is = InventoryStatus {
-        cluster_deployment: String::new(),
-        message: String::new(),
-        status: AVAILABLE.into(),
-        ..known.clone()
-    };
-    match &one.holder {
-        Some(holder) if holder.pool.as_ref() == Some(&pool.key()) => {
-            let cluster_deployment = holder.cluster.clone();
-            InventoryStatus { status: RESERVED.into(), cluster_deployment, ..as_is }
-        }
-        Some(holder) => {
-            let by = holder
-                .pool
-                .as_ref()
-                .map_or(String::new(), |pool| format!(" of pool {}", pool.name));
-            let message = format!("In use by cluster {}{by}", holder.cluster);
-            InventoryStatus { status: UNAVAILABLE.into(), message, ..as_is }
-        }
-        None if one.metadata.deletion_timestamp.is_some() => {
-            InventoryStatus { status: MISSING.into(), message: "Being deleted".into(), ..as_is }
-        }
-        None if known.attempts == 0 => {
-            let message = format!("{ATTEMPTS} clusters with it were given up");
-            InventoryStatus { status: BROKEN_BY_CLOUD.into(), message, ..as_is }
-        }
-        None if known.status == BROKEN_BY_CONFIGURATION => known.clone(),
-        None if known.message.starts_with(NAME_TAKEN) => known.clone(),
-        None => as_is,
-    }
-}
-
-/// `InventoryValid`, from the pool's own inventory only.
-pub fn valid(pool: &ClusterPool) -> Option<Condition> {
-    let inventory = pool.spec.inventory.as_ref()?;
-    let of = |status: &str| {
-        let names = inventory.iter().map(|entry| &entry.name);
-        let mut names: Vec<&String> = names
-            .filter(|name| pool.status.inventory.get(*name).is_some_and(|one| one.status == status))
-            .collect();
-        names.sort();
-        serde_json::json!(names)
-    };
-    let wrong = serde_json::json!({
-        "BrokenByCloud": of(BROKEN_BY_CLOUD),
-        "BrokenBySyntax": of(BROKEN_BY_CONFIGURATION),
-        "Missing": of(MISSING),
-    });
-    let any =
-        wrong.as_object().is_some_and(|all| all.values().any(|one| one != &serde_json::json!([])));
-    Some(if any {
-        Condition::new("InventoryValid", "False", "Invalid", wrong.to_string())
-    } else {
-        Condition::new("InventoryValid", "True", "Valid", "")
     })
 }

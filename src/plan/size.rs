@@ -6,13 +6,13 @@ use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
-use super::customizations::free;
+use super::inventory::free;
 use super::{CLUSTER, POOL, create, say};
 
 /// Why a cluster that was given up, or did not wake, goes.
 pub const BROKEN: &str = "broken";
 /// Why a stale cluster goes.
-pub const STALE: &str = "of an older version of its pool";
+pub const STALE: &str = "of an older version of its pool or customization";
 
 pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     let Some(pool) = state.pools.get(at) else {
@@ -121,7 +121,8 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     let Some(pool) = state.pools.get(at) else {
         return;
     };
-    let old: Vec<usize> = sorted.stale().collect();
+    let goes = |at: &usize| sorted.marked.contains(at);
+    let old: Vec<usize> = sorted.stale().filter(|at| !goes(at)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
     if old.is_empty() || policy == "none" {
         return;

@@ -7,8 +7,8 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
-use super::customizations::{free, valid};
 use super::dependencies::{joined, missing};
+use super::inventory::{free, sufficient, valid};
 use super::power::unsupported;
 use super::{POOL, say, warn};
 
@@ -101,6 +101,7 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     };
     let mut all = vec![dependencies, capacity(pool, sorted), current(state, sorted)];
     all.extend(valid(pool).or_else(|| no_inventory(pool)));
+    all.extend(sufficient(pool));
     let text = unsupported(pool).map(|text| ("False", "Unsupported", text));
     let known = pool.condition(HIBERNATION).map(|_| ("True", "Supported", "Hibernation capable"));
     let hibernation = text.or(known);

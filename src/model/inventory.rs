@@ -1,0 +1,102 @@
+//! A pool's inventory: the customizations it lists, and how it sees each of them.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `spec.inventory[]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InventoryEntry {
+    /// ClusterDeploymentCustomization, or nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Name of the customization, in the pool's namespace.
+    pub name: String,
+}
+
+/// `status.inventory.<name>`: a customization as this pool sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InventoryStatus {
+    /// Generation of the customization when last looked at; of a reserved one, the generation its
+    /// cluster was made with.
+    pub version: i64,
+    /// Available, Reserved, To Be Updated, To Be Deleted, Broken by configuration, Broken by cloud,
+    /// Missing or Unavailable.
+    pub status: EntryStatus,
+    /// Clusters that may still be given up before the entry is broken by cloud.
+    pub attempts: u32,
+    /// This pool's cluster that uses it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cluster_deployment: String,
+    /// Why it cannot be used, or what it waits for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// Clusters with a customization that may be given up before it is broken by cloud.
+pub const ATTEMPTS: u32 = 3;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EntryStatus {
+    /// The next cluster may have it.
+    #[default]
+    Available,
+    /// A cluster of this pool has it.
+    Reserved,
+    /// Its patches do not apply to this pool's template.
+    #[serde(rename = "Broken by configuration")]
+    BrokenByConfiguration,
+    /// All its attempts were used up by clusters that did not install.
+    #[serde(rename = "Broken by cloud")]
+    BrokenByCloud,
+    /// Listed, but not there.
+    Missing,
+    /// Held by another pool, or its name in DNS is.
+    Unavailable,
+    /// No longer listed; a cluster of this pool still has it.
+    #[serde(rename = "To Be Deleted")]
+    ToBeDeleted,
+    /// A cluster of this pool has an older version of it.
+    #[serde(rename = "To Be Updated")]
+    ToBeUpdated,
+}
+
+impl EntryStatus {
+    pub const ALL: [Self; 8] = [
+        Self::Available,
+        Self::Reserved,
+        Self::BrokenByConfiguration,
+        Self::BrokenByCloud,
+        Self::Missing,
+        Self::Unavailable,
+        Self::ToBeDeleted,
+        Self::ToBeUpdated,
+    ];
+
+    /// Whether a cluster of this pool has it, or the next one may.
+    pub fn usable(self) -> bool {
+        matches!(self, Self::Available | Self::Reserved | Self::ToBeUpdated)
+    }
+
+    pub fn broken(self) -> bool {
+        matches!(self, Self::BrokenByConfiguration | Self::BrokenByCloud)
+    }
+}
+
+impl fmt::Display for EntryStatus {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Available => "Available",
+            Self::Reserved => "Reserved",
+            Self::BrokenByConfiguration => "Broken by configuration",
+            Self::BrokenByCloud => "Broken by cloud",
+            Self::Missing => "Missing",
+            Self::Unavailable => "Unavailable",
+            Self::ToBeDeleted => "To Be Deleted",
+            Self::ToBeUpdated => "To Be Updated",
+        })
+    }
+}

@@ -1,0 +1,189 @@
+//! A pool's inventory as the pool sees it: `status.inventory`, and what the conditions say of it.
+
+use std::collections::BTreeMap;
+
+use crate::model::condition::Condition;
+use crate::model::customization::{Customization, Holder};
+use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
+use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
+use crate::model::state::State;
+
+/// How the message begins when an entry is unavailable because of its name in DNS.
+pub const NAME_TAKEN: &str = "The name is taken";
+
+/// Entries that a new cluster could use, most attempts left first, then in the order of the list.
+pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
+    let mut entries: Vec<(&str, &InventoryStatus)> = with(pool, EntryStatus::Available).collect();
+    entries.sort_by_key(|(_, known)| std::cmp::Reverse(known.attempts));
+    entries.into_iter().map(|(name, _)| name)
+}
+
+/// Entries that could not be used when last tried: their patches did not apply, or another
+/// cluster had the name in DNS. Tried anew when nothing better is free; they work as soon as they
+/// or what was in their way is mended.
+pub fn worth_another_look(pool: &ClusterPool) -> impl Iterator<Item = &str> {
+    let taken = with(pool, EntryStatus::Unavailable)
+        .filter(|(_, known)| known.message.starts_with(NAME_TAKEN));
+    with(pool, EntryStatus::BrokenByConfiguration).chain(taken).map(|(name, _)| name)
+}
+
+/// Listed entries of a status, in the order of the list.
+fn with(pool: &ClusterPool, status: EntryStatus) -> impl Iterator<Item = (&str, &InventoryStatus)> {
+    listed(pool).filter(move |(_, known)| known.status == status)
+}
+
+fn listed(pool: &ClusterPool) -> impl Iterator<Item = (&str, &InventoryStatus)> {
+    let entries = pool.spec.inventory.iter().flatten();
+    entries.filter_map(|entry| Some((&*entry.name, pool.status.inventory.get(&entry.name)?)))
+}
+
+/// Each entry that is listed, and each that a cluster of the pool still has, as this pool sees it.
+pub fn seen(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStatus> {
+    let key = pool.key();
+    let find = |name: &str| state.customizations.by_key(&Key::new(&*key.namespace, name));
+    let mut all = BTreeMap::new();
+    for at in state.members(&key).clusters {
+        let Some(cluster) = state.clusters.get(at) else { continue };
+        let Some(name) = &cluster.customization else { continue };
+        let holder = Holder::new(&*cluster.name, Some(key.clone()));
+        if let Some(one) = find(name).filter(|one| one.holder.as_ref() == Some(&holder)) {
+            let left = InventoryStatus {
+                status: EntryStatus::ToBeDeleted,
+                message: format!("No longer listed; goes with cluster {}", cluster.name),
+                ..held(one, &holder, pool.status.inventory.get(name))
+            };
+            all.insert(name.clone(), left);
+        }
+    }
+    for entry in pool.spec.inventory.iter().flatten() {
+        let known = pool.status.inventory.get(&entry.name);
+        let status = match find(&entry.name) {
+            None => absent(known),
+            Some(one) => present(&key, one, known),
+        };
+        all.insert(entry.name.clone(), status);
+    }
+    all
+}
+
+fn absent(known: Option<&InventoryStatus>) -> InventoryStatus {
+    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
+    let message = "There is no customization of that name in the pool's namespace";
+    let status = EntryStatus::Missing;
+    InventoryStatus { status, attempts, message: message.into(), ..InventoryStatus::default() }
+}
+
+/// Leased to a cluster of this pool: until it is free again, the version is the one that the
+/// cluster was made with.
+fn held(one: &Customization, holder: &Holder, known: Option<&InventoryStatus>) -> InventoryStatus {
+    let known = known.filter(|known| known.version > 0);
+    let (cluster, now) = (&holder.cluster, one.metadata.generation);
+    let version = known.map_or(now, |known| known.version);
+    let (status, message) = if one.metadata.deletion_timestamp.is_some() {
+        (EntryStatus::Reserved, format!("Being deleted; goes when cluster {cluster} is gone"))
+    } else if version == now {
+        (EntryStatus::Reserved, String::new())
+    } else {
+        (EntryStatus::ToBeUpdated, format!("Version {now} waits until cluster {cluster} is gone"))
+    };
+    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
+    InventoryStatus { version, status, attempts, cluster_deployment: cluster.clone(), message }
+}
+
+fn present(pool: &Key, one: &Customization, known: Option<&InventoryStatus>) -> InventoryStatus {
+    if let Some(holder) = one.holder.as_ref().filter(|by| by.pool.as_ref() == Some(pool)) {
+        return held(one, holder, known);
+    }
+    let version = one.metadata.generation;
+    // What is known of another version of it does not count.
+    let known = known.filter(|known| known.version == version);
+    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
+    let entry = |status, message| InventoryStatus {
+        version,
+        status,
+        attempts,
+        message,
+        ..InventoryStatus::default()
+    };
+    if let Some(holder) = &one.holder {
+        let of = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
+        let message = format!("In use by cluster {}{}", holder.cluster, of.unwrap_or_default());
+        return entry(EntryStatus::Unavailable, message);
+    }
+    if one.metadata.deletion_timestamp.is_some() {
+        return entry(EntryStatus::Missing, "Being deleted".into());
+    }
+    if attempts == 0 {
+        let message = format!("{ATTEMPTS} clusters with it were given up");
+        return entry(EntryStatus::BrokenByCloud, message);
+    }
+    match known {
+        Some(known)
+            if known.status == EntryStatus::BrokenByConfiguration
+                || known.message.starts_with(NAME_TAKEN) =>
+        {
+            known.clone()
+        }
+        _ => entry(EntryStatus::Available, String::new()),
+    }
+}
+
+/// `InventoryValid`, from the pool's own inventory only, with Hive's message.
+pub fn valid(pool: &ClusterPool) -> Option<Condition> {
+    pool.spec.inventory.as_ref()?;
+    let of = |status: EntryStatus| {
+        let mut names: Vec<&str> = with(pool, status).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names
+    };
+    let cloud = of(EntryStatus::BrokenByCloud);
+    let syntax = of(EntryStatus::BrokenByConfiguration);
+    let missing = of(EntryStatus::Missing);
+    let all_well = [&cloud, &syntax, &missing].into_iter().all(Vec::is_empty);
+    Some(if all_well {
+        Condition::new("InventoryValid", "True", "Valid", "")
+    } else {
+        let wrong = serde_json::json!(
+            {"BrokenByCloud": cloud, "BrokenBySyntax": syntax, "Missing": missing}
+        );
+        Condition::new("InventoryValid", "False", "Invalid", wrong.to_string())
+    })
+}
+
+/// Whether the inventory suffices for the size; said only of a pool where it once did not.
+pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
+    const KIND: &str = "InventorySufficient";
+    let usable = listed(pool).filter(|(_, known)| known.status.usable()).count();
+    let size = pool.spec.size;
+    let short =
+        pool.spec.inventory.is_some() && usize::try_from(size).is_ok_and(|one| one > usable);
+    if let Some(summary) = summary(pool).filter(|_| short) {
+        let message = format!("Size is {size}, but {usable} clusters can be had: {summary}");
+        return Some(Condition::new(KIND, "False", "TooFewCustomizations", message));
+    }
+    pool.condition(KIND)?;
+    Some(Condition::new(KIND, "True", "Sufficient", "The inventory suffices for the size"))
+}
+
+/// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz: ...`.
+pub fn summary(pool: &ClusterPool) -> Option<String> {
+    let many = pool.spec.inventory.as_ref()?.len();
+    let usable = listed(pool).filter(|(_, known)| known.status.usable()).count();
+    let mut said = vec![format!("{usable} of {many} usable")];
+    for status in EntryStatus::ALL.into_iter().filter(|status| !status.usable()) {
+        // Of some the status says it all.
+        let terse = matches!(status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
+        let all = pool.status.inventory.iter().filter(|(_, known)| known.status == status);
+        let names = all.map(|(name, known)| match &*known.message {
+            "" => name.clone(),
+            _ if terse => name.clone(),
+            message => format!("{name}: {message}"),
+        });
+        let names: Vec<String> = names.collect();
+        if !names.is_empty() {
+            said.push(format!("{} {}", status.to_string().to_lowercase(), names.join(", ")));
+        }
+    }
+    Some(said.join("; "))
+}
