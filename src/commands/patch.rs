@@ -9,7 +9,7 @@ use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::render::patch;
+use crate::render::patch::{self, Rules};
 use crate::store::Store;
 use crate::yaml;
 
@@ -62,8 +62,9 @@ impl Verb for Patch {
                         Refusal::usage("the patch is not a list of operations")
                             .because(error.to_string())
                     })?;
-                patch::apply(document, &operations, true)
-                    .map_err(|why| Refusal::invalid("the patch does not apply").because(why))
+                patch::apply(document, &operations, Rules { strict: true, allowed: None })
+                    .map_err(|why| Refusal::invalid("the patch does not apply").because(why))?;
+                Ok(())
             }
         };
         let store = context.look()?;

@@ -45,10 +45,10 @@ impl Verb for Render {
         };
         let base = plan::recipe(&state, pool).map_err(wrong)?;
         let chosen = needs.first().and_then(|need| state.customizations.by_key(&need.key));
-        let patches = chosen.map(|one| one.spec.install_config_patches.clone()).unwrap_or_default();
+        let patches = chosen.map(|one| &one.spec);
         let name = format!("{}-xxxxx", self.name);
-        let mut document =
-            install_config::patched(&base, &name, &patches, pool).map_err(|why| {
+        let (mut document, _) =
+            install_config::patched(&base, &name, patches, pool).map_err(|why| {
                 let name = self.customization.as_deref().unwrap_or_default();
                 wrong(format!("customization `{name}`: {why}"))
                     .next(format!("poolctl get customization {name} -o yaml -n {}", key.namespace))

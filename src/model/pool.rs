@@ -193,6 +193,10 @@ pub struct ScheduleStatus {
 
 /// On a pool: how stale clusters are replaced: `slow`, `fast` or `none`.
 pub const REFRESH: &str = "poolctl.dev/refresh";
+/// On a pool: patches follow RFC 6902 to the letter.
+pub const STRICT_PATCHES: &str = "poolctl.dev/strict-patches";
+/// On a pool: JSON pointers at and below which customizations may patch the install-config.
+pub const ALLOWED_PATHS: &str = "poolctl.dev/allowed-patch-paths";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 

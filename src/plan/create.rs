@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::cluster::{Cluster, Driver};
 use crate::model::condition::Condition;
-use crate::model::customization::{Customization, Holder, Patch};
+use crate::model::customization::{Customization, CustomizationSpec, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::inventory::EntryStatus;
@@ -16,6 +16,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
 use crate::render::install_config::{self, Rendered};
+use crate::render::redact;
 use crate::rules;
 
 use super::customizations::write_status;
@@ -110,7 +111,7 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    match render(batch, &name, &[]) {
+    match render(batch, &name, None) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
             insert(state, batch, &name, None, rendered, tick);
             true
@@ -129,7 +130,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
         return false;
     };
     let entry = one.metadata.name.clone();
-    let patches = &one.spec.install_config_patches;
+    let patches = Some(&one.spec);
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
     let rendered = render(batch, &name, patches);
@@ -161,7 +162,11 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
 }
 
 /// The install-config, with a name that can be one in DNS.
-fn render(batch: &Batch<'_>, name: &str, patches: &[Patch]) -> Result<Rendered, String> {
+fn render(
+    batch: &Batch<'_>,
+    name: &str,
+    patches: Option<&CustomizationSpec>,
+) -> Result<Rendered, String> {
     let rendered = install_config::render(&batch.base, name, patches, &batch.pool)?;
     let usable = rules::label("the name of a cluster", &rendered.cluster_name);
     usable.map_err(|refusal| format!("{}: {}", refusal.what, refusal.causes.join(", ")))?;
@@ -248,7 +253,10 @@ fn insert(
     let mut message = format!("Made for pool {pool}");
     if let Some(at) = customization {
         let holder = Holder::new(name, Some((*batch.key).clone()));
-        state.customizations.update(at, |one| one.holder = Some(holder));
+        state.customizations.update(at, |one| {
+            one.status.last_applied_configuration = Some(redact::applied(&one.spec));
+            one.holder = Some(holder);
+        });
         let used = cluster.customization.clone().unwrap_or_default();
         message = format!("Made for pool {pool} with customization {used}");
         let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));

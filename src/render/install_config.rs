@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::model::customization::Patch;
+use crate::model::customization::CustomizationSpec;
 use crate::model::documents::SecretValue;
-use crate::model::pool::{ClusterPool, PoolSpec};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, PoolSpec};
 use crate::model::state::Template;
 use crate::yaml;
 
-use super::patch;
+use super::patch::{self, Rules};
 
 /// What a patched install-config says of the cluster's name in DNS, and its text for Go readers.
 pub struct Rendered {
@@ -75,10 +75,10 @@ fn platform(spec: &PoolSpec) -> Value {
 pub fn render(
     base: &Value,
     name: &str,
-    patches: &[Patch],
+    patches: Option<&CustomizationSpec>,
     pool: &ClusterPool,
 ) -> Result<Rendered, String> {
-    let document = patched(base, name, patches, pool)?;
+    let (document, _) = patched(base, name, patches, pool)?;
     let said = |path: &str| match document.pointer(path) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(_) => Err(format!("{path} of the patched install-config is not a string")),
@@ -89,18 +89,22 @@ pub fn render(
     Ok(Rendered { cluster_name, base_domain, text: SecretValue::new(text) })
 }
 
-/// The document itself.
+/// The document itself, and what of the patches was read with leniency.
 pub fn patched(
     base: &Value,
     name: &str,
-    patches: &[Patch],
+    patches: Option<&CustomizationSpec>,
     pool: &ClusterPool,
-) -> Result<Value, String> {
+) -> Result<(Value, Vec<String>), String> {
     let mut document = base.clone();
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("name".into(), name.into());
     }
-    let strict = pool.metadata.annotated("poolctl.dev/strict-patches");
-    patch::apply(&mut document, patches, strict)?;
-    Ok(document)
+    let Some(spec) = patches else { return Ok((document, Vec::new())) };
+    let rules = Rules::of(pool);
+    if rules.allowed.is_some() && !spec.installer_manifest_patches.is_empty() {
+        return Err(format!("the pool allows no patches of manifests ({ALLOWED_PATHS})"));
+    }
+    let notes = patch::apply(&mut document, &spec.install_config_patches, rules)?;
+    Ok((document, notes))
 }

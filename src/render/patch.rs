@@ -6,17 +6,55 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Value, json};
 
 use crate::model::customization::{Op, Patch};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES};
 
-/// Applies all of them, or none and says which one failed and why. Unless `strict`, replacing a
-/// missing last segment adds it: production customizations depend on that.
-pub fn apply(document: &mut Value, patches: &[Patch], strict: bool) -> Result<(), String> {
+/// What a pool demands of patches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules<'a> {
+    /// RFC 6902 to the letter, without Hive's leniency.
+    pub strict: bool,
+    /// Pointers at and below which patches may change the document.
+    pub allowed: Option<&'a str>,
+}
+
+impl<'a> Rules<'a> {
+    pub fn of(pool: &'a ClusterPool) -> Self {
+        let strict = pool.metadata.annotated(STRICT_PATCHES);
+        Self { strict, allowed: pool.metadata.annotation(ALLOWED_PATHS) }
+    }
+
+    fn allow(self, path: &str) -> Result<(), String> {
+        let Some(allowed) = self.allowed else { return Ok(()) };
+        let below = |above: &str| {
+            path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if pointers(allowed).any(below) {
+            return Ok(());
+        }
+        Err(format!("the pool allows patches below {allowed} only ({ALLOWED_PATHS})"))
+    }
+}
+
+/// The pointers in `poolctl.dev/allowed-patch-paths`.
+pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
+    allowed.split([',', ' ', '\n']).filter(|one| !one.is_empty())
+}
+
+/// Applies all of them, or none and says which one failed and why. Returns what was read with
+/// leniency: production customizations depend on it that replacing a missing last segment adds it.
+pub fn apply(
+    document: &mut Value,
+    patches: &[Patch],
+    rules: Rules<'_>,
+) -> Result<Vec<String>, String> {
     let mut result = document.clone();
+    let mut notes = Vec::new();
     for (number, one) in patches.iter().enumerate() {
-        step(&mut result, one, strict)
-            .map_err(|why| format!("patch {number} ({} {}): {why}", name(one.op), one.path))?;
+        let about = |text| format!("patch {number} ({} {}): {text}", name(one.op), one.path);
+        notes.extend(step(&mut result, one, rules).map_err(about)?.map(about));
     }
     *document = result;
-    Ok(())
+    Ok(notes)
 }
 
 fn name(op: Op) -> &'static str {
@@ -30,20 +68,27 @@ fn name(op: Op) -> &'static str {
     }
 }
 
-fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
-    let path = rooted(&one.path);
-    let from = one.from.as_deref().map(rooted);
-    let value = value(one)?;
+/// Returns what was read with leniency.
+fn step(document: &mut Value, one: &Patch, rules: Rules<'_>) -> Result<Option<String>, String> {
+    let strict = rules.strict;
+    let path = pointer(&one.path, strict)?;
+    let from = one.from.as_deref().map(|from| pointer(from, strict)).transpose()?;
+    for changed in [Some(&path), from.as_ref()].into_iter().flatten() {
+        rules.allow(changed)?;
+    }
+    let value = value(one, strict)?;
     let mut op = one.op;
+    let mut note = None;
     if op == Op::Replace && !strict && document.pointer(&path).is_none() && parent(document, &path)
     {
         op = Op::Add;
+        note = Some("it is not there to be replaced, and is added".to_owned());
     }
     let operation = json!({"op": name(op), "path": path, "from": from, "value": value});
     let operation: json_patch::PatchOperation =
         serde_json::from_value(operation).map_err(|error| error.to_string())?;
     let Err(error) = json_patch::patch(document, std::slice::from_ref(&operation)) else {
-        return Ok(());
+        return Ok(note);
     };
     if let Some(explained) = from.and_then(|from| missing(document, &from, true)) {
         return Err(format!("from: {explained}"));
@@ -56,15 +101,25 @@ fn step(document: &mut Value, one: &Patch, strict: bool) -> Result<(), String> {
     }
 }
 
+fn pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
+    let rooted = rooted(path);
+    if strict && *rooted != *path {
+        return Err(format!("it begins with a slash: `{rooted}` ({STRICT_PATCHES})"));
+    }
+    Ok(rooted)
+}
+
 /// The seeds write pointers without their leading slash.
 pub fn rooted(path: &str) -> Cow<'_, str> {
     if path.is_empty() || path.starts_with('/') { path.into() } else { format!("/{path}").into() }
 }
 
 /// `valueJSON` wins; neither means the empty string, as in Hive.
-fn value(one: &Patch) -> Result<Value, String> {
+fn value(one: &Patch, strict: bool) -> Result<Value, String> {
+    let needed = matches!(one.op, Op::Add | Op::Replace | Op::Test);
     match one.value_json.as_deref().filter(|text| !text.is_empty()) {
         Some(text) => serde_json::from_str(text).map_err(|error| format!("valueJSON: {error}")),
+        None if strict && needed && one.value.is_none() => Err("value is missing".into()),
         None => Ok(one.value.clone().unwrap_or_else(|| json!(""))),
     }
 }
@@ -115,14 +170,14 @@ mod tests {
     fn check(patch: Value, strict: bool) -> Result<Value, String> {
         let mut document = json!({"metadata": {"name": "x"}, "compute": [{"replicas": 3}]});
         let patch: Patch = serde_json::from_value(patch).unwrap();
-        apply(&mut document, &[patch], strict).map(|()| document)
+        apply(&mut document, &[patch], Rules { strict, allowed: None }).map(|_| document)
     }
 
     #[test]
     fn the_seeds_form_of_a_path_works() {
-        let patched =
-            check(json!({"op": "replace", "path": "metadata/name", "value": "foo"}), true);
-        assert_eq!(patched.unwrap()["metadata"]["name"], "foo");
+        let patch = json!({"op": "replace", "path": "metadata/name", "value": "foo"});
+        assert_eq!(check(patch.clone(), false).unwrap()["metadata"]["name"], "foo");
+        assert!(check(patch, true).unwrap_err().contains("`/metadata/name`"));
     }
 
     #[test]
@@ -149,6 +204,24 @@ mod tests {
         ] {
             let error = check(patch, false).unwrap_err();
             assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_pool_does_not_allow_is_refused() {
+        let rules = Rules { strict: false, allowed: Some("/metadata/name, /compute") };
+        for (path, fine) in [
+            ("/metadata/name", true),
+            ("metadata/name", true),
+            ("/compute/0/replicas", true),
+            ("/metadata/names", false),
+            ("/metadata", false),
+            ("", false),
+        ] {
+            let mut document = json!({"metadata": {"name": "x"}, "compute": [{"replicas": 3}]});
+            let patch = json!({"op": "replace", "path": path, "value": 1});
+            let patch: Patch = serde_json::from_value(patch).unwrap();
+            assert_eq!(apply(&mut document, &[patch], rules).is_ok(), fine, "{path}");
         }
     }
 

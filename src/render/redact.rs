@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::model::customization::{CustomizationSpec, Patch};
+
 const HIDDEN: &str = "(hidden)";
 
 /// Replaces secret-looking values at any depth.
@@ -32,6 +34,33 @@ fn without_login(text: &str) -> String {
         Some(format!("{scheme}://{HIDDEN}{}", &rest[at..]))
     });
     parts.unwrap_or_else(|| text.to_owned())
+}
+
+/// The patches of a customization as JSON, for its `status.lastAppliedConfiguration`.
+pub fn applied(spec: &CustomizationSpec) -> String {
+    let mut spec = spec.clone();
+    for one in &mut spec.install_config_patches {
+        hide(one, secret);
+    }
+    // What a manifest holds as data may be a Secret's.
+    let data = |name: &str| matches!(name, "data" | "stringData") || secret(name);
+    for one in spec.installer_manifest_patches.iter_mut().flat_map(|one| &mut one.patches) {
+        hide(one, data);
+    }
+    serde_json::to_string(&spec).unwrap_or_default()
+}
+
+fn hide(patch: &mut Patch, hidden: impl Fn(&str) -> bool) {
+    let hidden = patch.path.split('/').any(hidden);
+    let shown = |mut value: Value| {
+        redact(&mut value);
+        if hidden { HIDDEN.into() } else { value }
+    };
+    patch.value = patch.value.take().map(shown);
+    let json = patch.value_json.take().filter(|text| !text.is_empty());
+    patch.value_json = json.map(|text| {
+        serde_json::from_str(&text).map_or_else(|_| HIDDEN.into(), |value| shown(value).to_string())
+    });
 }
 
 fn secret(name: &str) -> bool {
