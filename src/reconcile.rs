@@ -144,7 +144,7 @@ impl Door<'_> {
 
     /// How clusters do whose driver has done its part of waking or stopping them.
     fn healths(&self, state: &State) -> Result<Vec<(String, Health)>, Refusal> {
-        let waiting = state.clusters.rows().filter(|one| plan::waits(one.power));
+        let waiting = state.clusters.rows().filter(|one| one.power.waits());
         let mut found = Vec::new();
         for one in waiting.filter(|one| one.installed() && one.deleting.is_none()) {
             let steering = self.store.steering(&one.name)?;

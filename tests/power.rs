@@ -245,3 +245,13 @@ fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("poolctl pool scale lab --running-count"), "{}", ran.err);
 }
+
+#[test]
+fn a_cluster_that_is_called_back_before_it_slept_begins_to_wake_now() {
+    for power in [Power::Stopping, Power::WaitingForStop, Power::FailedToStop] {
+        let stopping = Cluster { power, power_wanted: Power::Running, ..cluster() };
+        let (found, job) = pass(stopping, None);
+        assert_eq!((found.power, job), (Power::Starting, Some(Verb::Start)), "{power:?}");
+        assert_eq!(found.awake_since, ago(Span::default()), "{power:?}: else it is broken at once");
+    }
+}

@@ -221,7 +221,7 @@ fn ends_agree(before: &Before, state: &State) {
 /// What drivers say of jobs, and of clusters that are healthy.
 fn take(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     plan::absorb(state, reports, tick);
-    let waiting = state.clusters.rows().filter(|one| plan::waits(one.power));
+    let waiting = state.clusters.rows().filter(|one| one.power.waits());
     let healthy = Health { nodes_ready: true, operators_ready: true, ..Health::default() };
     let seen = waiting.map(|one| (one.name.clone(), healthy.clone())).collect();
     plan::look(state, seen, tick);

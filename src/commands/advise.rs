@@ -115,15 +115,15 @@ impl History {
         let mut took: Vec<Span> =
             done.filter_map(|job| Some(job.ended?.since(job.started))).collect();
         took.sort();
-        took.get((took.len() * 9 / 10).min(took.len().saturating_sub(1))).copied()
+        took.get((took.len() * 9).div_ceil(10).checked_sub(1)?).copied()
     }
 
     /// The most claims that came within a time.
     fn most_within(&self, time: Span) -> usize {
-        let from = |at: &Time| {
-            self.claims.iter().filter(|one| *one >= at && one.since(*at) < time).count()
+        let from = |(before, at): (usize, &Time)| {
+            self.claims.partition_point(|one| one.since(*at) < time) - before
         };
-        self.claims.iter().map(from).max().unwrap_or(1)
+        self.claims.iter().enumerate().map(from).max().unwrap_or(1)
     }
 
     /// Time between claims, on average.

@@ -1,7 +1,7 @@
 //! Why objects are as they are: one chain of causes for each kind, the strongest reason first.
 
 use crate::model::claim::{Claim, ClusterRunning};
-use crate::model::cluster::{Cluster, Driver, Phase, Power};
+use crate::model::cluster::{Cluster, Driver, POWER_PAUSED, Phase, Power};
 use crate::model::customization::Customization;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
@@ -294,7 +294,7 @@ impl Around<'_> {
         let next = match one.power {
             _ if moves => "poolctl reconcile --wait".into(),
             Power::Paused => {
-                format!("poolctl annotate cluster {name} hive.openshift.io/powerstate-pause-{at}")
+                format!("poolctl annotate cluster {name} {POWER_PAUSED}-{at}")
             }
             _ => format!("poolctl credentials {name}{at}"),
         };

@@ -6,15 +6,14 @@ use clap::Args;
 use crate::model::cluster::Power;
 use crate::model::job::Verb as JobVerb;
 use crate::model::kind::Kind;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::output;
 use crate::rules::access::Deed;
-use crate::store::{Filter, Store};
 
-use super::{Context, Verb, edit, job, patch};
+use super::credentials::cluster_of;
+use super::{Context, Verb, edit, job, patch, target};
 
 #[derive(Args)]
 pub struct Hibernate {
@@ -64,16 +63,16 @@ impl Verb for Retry {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let object = context.find(&store, Kind::ClusterDeployment, &self.name)?;
-        let what = [(Kind::ClusterDeployment, object.key(), None)];
+        let (name, what) = (object.key().name, [(Kind::ClusterDeployment, object.key(), None)]);
         let scope = edit::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
-            let Some(at) = state.cluster(&self.name) else { return Ok(false) };
+            let Some(at) = state.cluster(&name) else { return Ok(false) };
             let changed = state.clusters.update(at, |one| {
                 if !one.installed() {
                     // One that was given up has all its attempts again.
                     one.restarts = if one.stopped { 0 } else { one.restarts };
                     (one.stopped, one.failed_at, one.failure) = (false, None, None);
-                } else if matches!(one.power, Power::FailedToStart | Power::FailedToStop) {
+                } else if one.power.failed() {
                     one.power_since = None;
                 }
             });
@@ -86,7 +85,7 @@ impl Verb for Retry {
         let (changed, passed) =
             context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
         let done = if changed { "tried again" } else { "has nothing to try again" };
-        context.changed(Kind::ClusterDeployment, &self.name, done)?;
+        context.changed(Kind::ClusterDeployment, &name, done)?;
         Ok(context.finish(&passed)?)
     }
 }
@@ -112,11 +111,12 @@ impl Verb for Logs {
         if context.guest().is_some() {
             context.find(&store, Kind::ClusterDeployment, &self.name)?;
         }
-        let mut jobs = store.jobs(Some(&self.name), false)?;
+        let name = target::bare(Kind::ClusterDeployment, &self.name);
+        let mut jobs = store.jobs(Some(&name), false)?;
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
-            let what = format!("there is no such installation of a cluster `{}`", self.name);
+            let what = format!("there is no such installation of a cluster `{name}`");
             return Err(Refusal::not_found(what).next("poolctl job list --all").into());
         }
         if context.globals.output.whole() {
@@ -140,11 +140,8 @@ impl Verb for Logs {
 
 fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Result<()> {
     let store = context.look()?;
-    let name = &cluster_of(context, &store, name)?;
-    let Object::Cluster(found) = context.find(&store, Kind::ClusterDeployment, name)? else {
-        return Ok(());
-    };
-    context.permit(&store, Deed::Change, &Object::Cluster(found.clone()))?;
+    let found = cluster_of(context, &store, name, Deed::Change)?;
+    let name = &found.name;
     if let Some(pool) = found.pool.as_ref().filter(|_| found.claim.is_none()) {
         let what = format!("cluster `{name}` is unclaimed: its pool says who runs");
         let at = context.in_namespace(&pool.namespace);
@@ -161,17 +158,4 @@ fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Resul
         document["spec"]["powerState"] = power.wire().into();
         Ok(())
     })
-}
-
-/// The name of a claim's cluster, or the name itself.
-fn cluster_of(context: &Context, store: &Store, name: &str) -> Result<String, Refusal> {
-    let key = context.key(Kind::ClusterClaim, name)?;
-    let filter = Filter { namespace: Some(key.namespace), name: Some(key.name), whole: false };
-    match store.objects(Kind::ClusterClaim, &filter)?.into_iter().next() {
-        Some(Object::Claim(claim)) => claim.cluster.ok_or_else(|| {
-            Refusal::conflict(format!("claim `{name}` has no cluster yet"))
-                .next(format!("poolctl why claim/{name}"))
-        }),
-        _ => Ok(name.to_owned()),
-    }
 }

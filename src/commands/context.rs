@@ -183,6 +183,7 @@ impl Context {
 
     /// The one line that a change prints: `clusterpool/lab scaled`, with -q the bare name.
     pub fn changed(&self, kind: Kind, name: &str, what: &str) -> anyhow::Result<()> {
+        let name = target::bare(kind, name);
         if self.globals.quiet || self.globals.output == Format::Name {
             let prefix =
                 if self.globals.quiet { String::new() } else { format!("{}/", kind.word()) };

@@ -87,36 +87,55 @@ impl Verb for Credentials {
 
 /// The cluster of a claim, or the one of that name; installed.
 fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
-    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound;
-    let found = match context.find(store, Kind::ClusterClaim, name) {
-        Ok(Object::Claim(claim)) => {
-            let Some(cluster) = claim.cluster.clone() else {
-                return Err(Refusal::conflict(format!("claim `{name}` has no cluster yet"))
-                    .next(format!("poolctl describe claim {name}")));
-            };
-            let filter = Filter { namespace: None, name: Some(cluster), whole: true };
-            store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next()
-        }
-        Err(no_claim) if absent(&no_claim) => {
-            match context.find(store, Kind::ClusterDeployment, name) {
-                Err(no_cluster) if absent(&no_cluster) => {
-                    let what = format!("there is no claim and no cluster `{name}`");
-                    return Err(Refusal { what, ..no_claim });
-                }
-                found => Some(found?),
-            }
-        }
-        other => Some(other?),
-    };
-    let Some(Object::Cluster(found)) = found else {
-        return Err(Refusal::not_found(format!("the cluster of claim `{name}` is gone")));
-    };
-    context.permit(store, Deed::See, &Object::Cluster(found.clone()))?;
-    if !found.installed() {
-        return Err(Refusal::conflict(format!("cluster `{}` is not installed yet", found.name))
-            .next(format!("poolctl describe cluster {}", found.name)));
+    let found = cluster_of(context, store, name, Deed::See)?;
+    if found.installed() {
+        return Ok(found);
     }
-    Ok(*found)
+    Err(Refusal::conflict(format!("cluster `{}` is not installed yet", found.name))
+        .next(format!("poolctl describe cluster {}", found.name)))
+}
+
+/// The cluster of a claim, or the one of that name, with which this may be done.
+pub fn cluster_of(
+    context: &Context,
+    store: &Store,
+    name: &str,
+    deed: Deed,
+) -> Result<Cluster, Refusal> {
+    let word = name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
+    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound && word.is_none();
+    let claim = match word {
+        Some(Kind::ClusterDeployment) => None,
+        _ => match context.find(store, Kind::ClusterClaim, name) {
+            Err(no_claim) if absent(&no_claim) => Some(Err(no_claim)),
+            found => Some(Ok(found?)),
+        },
+    };
+    let found = match claim {
+        Some(Ok(Object::Claim(claim))) => {
+            let name = &claim.name;
+            let cluster = claim.cluster.clone().ok_or_else(|| {
+                Refusal::conflict(format!("claim `{name}` has no cluster yet"))
+                    .next(format!("poolctl why claim/{name}"))
+            })?;
+            let filter = Filter { namespace: None, name: Some(cluster), whole: true };
+            let found = store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
+            let gone = || Refusal::not_found(format!("the cluster of claim `{name}` is gone"));
+            found.ok_or_else(gone)?
+        }
+        Some(Err(no_claim)) => {
+            context.find(store, Kind::ClusterDeployment, name).map_err(|no_cluster| {
+                let what = format!("there is no claim and no cluster `{name}`");
+                if absent(&no_cluster) { Refusal { what, ..no_claim } } else { no_cluster }
+            })?
+        }
+        _ => context.find(store, Kind::ClusterDeployment, name)?,
+    };
+    context.permit(store, deed, &found)?;
+    match found {
+        Object::Cluster(found) => Ok(*found),
+        other => Err(Refusal::not_found(format!("`{}` is no cluster", other.key().name))),
+    }
 }
 
 /// The path of the kubeconfig of a claim's or cluster's name.

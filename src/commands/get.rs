@@ -247,7 +247,7 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
     if found.iter().any(waits) {
         view.queue = queue::places(store, view.now)?;
     }
-    if view.wide {
+    if view.wide && kind == Kind::ClusterDeployment {
         view.credentials = rotate::states(store, found)?;
     }
     if kind == Kind::Customization {

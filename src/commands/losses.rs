@@ -30,7 +30,7 @@ pub fn of(
     let events = store.events(None, usize::MAX)?;
     let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for event in events.iter().filter(|one| now.since(one.time) < LATELY) {
-        let why = [BROKEN, STALE].into_iter().find(|why| event.message.ends_with(why));
+        let why = [BROKEN, STALE].into_iter().find(|why| event.reason == *why);
         if let Some(why) = why.filter(|_| mine.contains(event.object.name.as_str())) {
             lost.entry(why).or_default().push(&event.object.name);
         }
@@ -42,14 +42,14 @@ pub fn of(
         return Ok(None);
     }
     let name = &pool.metadata.name;
-    let next = match *why {
-        STALE => format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{at}"),
-        _ => format!("poolctl events cluster/{}", clusters[0]),
+    let (why, next) = match *why {
+        STALE => (
+            "of an older version of its pool or customization",
+            format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{at}"),
+        ),
+        _ => ("broken", format!("poolctl events cluster/{}", clusters[0])),
     };
-    let text = format!(
-        "{} of its clusters were replaced within {}: {why}",
-        clusters.len(),
-        LATELY.short()
-    );
+    let (many, span) = (clusters.len(), LATELY.short());
+    let text = format!("{many} of its clusters were replaced within {span}: {why}");
     Ok(Some(Chain::of(text, next)))
 }

@@ -1,5 +1,6 @@
 //! `metrics`: numbers for Prometheus, under Hive's names where Hive has one.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use clap::Args;
 
 use crate::model::claim::Claim;
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, DELAYS, PoolStatus};
 use crate::model::refusal::Refusal;
@@ -115,18 +117,17 @@ fn labels(pool: &ClusterPool) -> String {
     format!("clusterpool_namespace=\"{}\",clusterpool_name=\"{}\"", meta.namespace, meta.name)
 }
 
-fn of<'a>(pool: &ClusterPool, claims: &'a [Claim]) -> impl Iterator<Item = &'a Claim> {
-    let key = pool.key();
-    claims.iter().filter(move |claim| claim.pool_key() == key)
-}
-
 fn oldest(out: &mut String, pools: &[ClusterPool], claims: &[Claim], now: Time) {
     let name = "poolctl_claim_oldest_pending_seconds";
     head(out, name, "gauge", "How long the claim has waited that waits longest");
+    let mut first: HashMap<Key, Time> = HashMap::new();
+    for claim in claims.iter().filter(|claim| claim.waits()) {
+        let earliest = first.entry(claim.pool_key()).or_insert(claim.created);
+        *earliest = claim.created.min(*earliest);
+    }
     for pool in pools {
-        let waited =
-            of(pool, claims).filter(|claim| claim.waits()).map(|claim| now.since(claim.created));
-        let seconds = waited.max().unwrap_or_default().0 / Span::seconds(1).0;
+        let waited = first.get(&pool.key()).map(|since| now.since(*since));
+        let seconds = waited.unwrap_or_default().0 / Span::seconds(1).0;
         let _ = writeln!(out, "{name}{{{}}} {seconds}", labels(pool));
     }
 }

@@ -51,9 +51,10 @@ impl Verb for Plan {
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
 fn stale(state: &State, pool: &ClusterPool) -> Option<String> {
     let key = pool.key();
-    let goes = state.events.iter().filter(|(event, owner)| {
-        owner.as_deref() == Some(&key) && event.message.ends_with(plan::STALE)
-    });
+    let goes = state
+        .events
+        .iter()
+        .filter(|(event, owner)| owner.as_deref() == Some(&key) && event.reason == plan::STALE);
     let goes = goes.map(|(event, _)| event.object.name.as_str());
     let (goes, status): (Vec<&str>, _) = (goes.collect(), &pool.status);
     let many = usize::try_from(status.stale).unwrap_or(usize::MAX).saturating_add(goes.len());

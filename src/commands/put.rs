@@ -267,15 +267,16 @@ fn put_claim(
 
 /// A cluster may be given to a claim by hand, if that waits for one of its pool; the pass writes
 /// it into the claim.
-fn hand_over(state: &State, cluster: &Cluster) -> Result<(), Refusal> {
-    let claim = cluster.claim_key().unwrap_or_default();
+fn may_be_given(state: &State, cluster: &Cluster, claim: Option<Key>) -> Result<(), Refusal> {
+    let claim = claim.unwrap_or_default();
     let waits = |one: &&Claim| one.waits() && Some(&one.pool_key()) == cluster.pool.as_deref();
-    if state.claims.by_key(&claim).as_ref().is_some_and(waits) && cluster.deleting.is_none() {
+    let goes = cluster.deleting.is_some() || cluster.marked || cluster.stopped;
+    if state.claims.by_key(&claim).as_ref().is_some_and(waits) && !goes {
         return Ok(());
     }
     let (claim, cluster) = (claim.name, &cluster.name);
     Err(Refusal::conflict(format!("cluster `{cluster}` cannot be given to claim `{claim}`"))
-        .because("a cluster is given to a claim that waits for one of its pool")
+        .because("only one that stays is, to a claim that waits for one of its pool")
         .next("poolctl get claim"))
 }
 
@@ -323,7 +324,7 @@ fn put_cluster(
         return refuse("spec.clusterPoolRef is poolctl's and cannot be changed");
     }
     if handed {
-        hand_over(state, &new)?;
+        may_be_given(state, &old, new.claim_key())?;
     }
     if (&new.cluster_name, &new.base_domain) != (&old.cluster_name, &old.base_domain) {
         return refuse("spec.clusterName and spec.baseDomain cannot be changed");

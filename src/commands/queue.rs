@@ -66,9 +66,10 @@ fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expecte
         Object::Cluster(one) if one.pool.as_deref() == Some(pool) => Some(&**one),
         _ => None,
     });
+    let live = jobs.iter().filter(of).filter(|job| job.ended.is_none());
+    let live: HashMap<&str, Time> = live.map(|job| (job.object.as_str(), job.started)).collect();
     let ready = |one: &Cluster| {
-        let live = jobs.iter().find(|job| job.object == one.name && job.ended.is_none());
-        let since = live.map_or(now, |job| job.started);
+        let since = live.get(one.name.as_str()).copied().unwrap_or(now);
         let takes = match (one.phase(), one.power) {
             _ if one.claim.is_some() || one.marked => return None,
             (Phase::Installing | Phase::Retrying, _) => install,
@@ -80,7 +81,7 @@ fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expecte
         Some(takes.map(|takes| since.plus(takes).max(now)))
     };
     let mut coming: Vec<Option<Time>> = mine.filter_map(ready).collect();
-    coming.sort();
+    coming.sort_by_key(|ready| ready.unwrap_or(Time(i64::MAX)));
     Expected { coming, another: install.map(|takes| now.plus(takes)) }
 }
 

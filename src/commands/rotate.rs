@@ -92,7 +92,8 @@ fn copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refu
         Object::Cluster(one) if one.pool.as_deref() == Some(&pool.key()) => Some(*one),
         _ => None,
     });
-    Ok(clusters.filter_map(|one| Some((one.clone(), own(&one)?))).collect())
+    let with_its = |one: Cluster| own(&one).map(|its| (one, its));
+    Ok(clusters.filter_map(with_its).collect())
 }
 
 /// Where a cluster has its credentials, if its platform has any.

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::model::cluster::FAKE_HEALTH;
 use crate::model::documents::SecretValue;
 use crate::model::job::{Health, Installation, Outcome, Report, Verb};
+use crate::model::power::SETTLE;
 use crate::model::time::{Span, Time};
 
 use super::Work;
@@ -56,7 +57,7 @@ pub fn health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
     } else {
         Vec::new()
     };
-    let settle = if is("settle") { Span::minutes(2) } else { Span::default() };
+    let settle = if is("settle") { SETTLE } else { Span::default() };
     Health { machines, nodes_ready: !is("nodes"), operators_ready: !is("operators"), settle }
 }
 

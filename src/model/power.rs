@@ -2,7 +2,7 @@
 
 use super::condition::Condition;
 use super::deployment::PowerState;
-use super::time::Time;
+use super::time::{Span, Time};
 
 /// Wanted: Unset, Running or Hibernating. Found: any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Power {
 }
 
 /// How long operators are left alone after the nodes are ready.
-pub const SETTLE: &str = "2m0s";
+pub const SETTLE: Span = Span::minutes(2);
 
 impl Power {
     pub const ALL: [Self; 14] = [
@@ -49,6 +49,23 @@ impl Power {
         Self::Unsupported,
         Self::Paused,
     ];
+
+    /// The driver has done its part; health says when it is over.
+    pub fn waits(self) -> bool {
+        matches!(
+            self,
+            Self::WaitingForMachines
+                | Self::WaitingForNodes
+                | Self::Pausing
+                | Self::WaitingForOperators
+                | Self::WaitingForStop
+        )
+    }
+
+    /// The driver could not start or stop the machines.
+    pub fn failed(self) -> bool {
+        matches!(self, Self::FailedToStart | Self::FailedToStop)
+    }
 
     /// As `status.powerState` has it.
     pub fn wire(self) -> &'static str {

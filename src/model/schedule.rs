@@ -9,7 +9,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span as Days, Timestamp};
 
-use super::time::Time;
+use super::time::{Span, Time};
 
 /// On a pool: lines of `MINUTE HOUR DAY MONTH WEEKDAY size=N runningCount=N`, and `TZ=ZONE`.
 pub const SCHEDULE: &str = "poolctl.dev/schedule";
@@ -28,10 +28,13 @@ pub struct Schedule {
 pub struct Line {
     minutes: BTreeSet<i8>,
     hours: BTreeSet<i8>,
-    days: Option<BTreeSet<i8>>,
+    days: BTreeSet<i8>,
     months: BTreeSet<i8>,
     /// 0 is Sunday.
-    weekdays: Option<BTreeSet<i8>>,
+    weekdays: BTreeSet<i8>,
+    /// Either of the days will do, as cron has it when neither field begins with `*`.
+    either: bool,
+    text: String,
     pub size: Option<u32>,
     pub running_count: Option<u32>,
 }
@@ -40,10 +43,13 @@ impl FromStr for Schedule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (mut zone, mut lines) = (TimeZone::UTC, Vec::new());
+        let (mut zone, mut lines) = (None, Vec::new());
         for line in text.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
             if let Some(name) = line.strip_prefix("TZ=") {
-                zone = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
+                let found = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
+                if zone.replace(found).is_some() {
+                    return Err("it has two time zones; one holds for all its lines".into());
+                }
             } else if !line.starts_with('#') {
                 lines.push(line.parse().map_err(|why| format!("`{line}`: {why}"))?);
             }
@@ -51,7 +57,15 @@ impl FromStr for Schedule {
         if lines.is_empty() {
             return Err("it has no line like `0 6 * * 1-5 size=10`".into());
         }
-        Ok(Self { zone, lines })
+        let schedule = Self { zone: zone.unwrap_or(TimeZone::UTC), lines };
+        match schedule
+            .lines
+            .iter()
+            .find(|line| schedule.ticks(line, Time::default(), HORIZON).next().is_none())
+        {
+            Some(never) => Err(format!("day and month of `{}` never come", never.text)),
+            None => Ok(schedule),
+        }
     }
 }
 
@@ -86,9 +100,11 @@ impl FromStr for Line {
         Ok(Self {
             minutes: field(when[0], 0, 59, &[], 0)?,
             hours: field(when[1], 0, 23, &[], 0)?,
-            days: (when[2] != "*").then(|| field(when[2], 1, 31, &[], 0)).transpose()?,
+            days: field(when[2], 1, 31, &[], 0)?,
             months: field(when[3], 1, 12, &MONTHS, 1)?,
-            weekdays: (when[4] != "*").then_some(weekdays),
+            weekdays,
+            either: ![when[2], when[4]].iter().any(|days| days.starts_with('*')),
+            text: text.into(),
             size,
             running_count,
         })
@@ -128,19 +144,14 @@ fn field(
 }
 
 impl Line {
-    /// As cron has it: when both days are restricted, either will do.
     fn on(&self, date: Date) -> bool {
-        let weekday = date.weekday().to_sunday_zero_offset();
-        let by_day = self.days.as_ref().map(|days| days.contains(&date.day()));
-        let by_weekday = self.weekdays.as_ref().map(|days| days.contains(&weekday));
-        let day = match (by_day, by_weekday) {
-            (Some(a), Some(b)) => a || b,
-            (a, b) => a.or(b).unwrap_or(true),
-        };
+        let by_day = self.days.contains(&date.day());
+        let by_weekday = self.weekdays.contains(&date.weekday().to_sunday_zero_offset());
+        let day = if self.either { by_day || by_weekday } else { by_day && by_weekday };
         day && self.months.contains(&date.month())
     }
 
-    /// Every instant of a day, in order.
+    /// Every instant of a day.
     fn instants<'a>(&'a self, date: Date, zone: &'a TimeZone) -> impl Iterator<Item = Time> + 'a {
         let times =
             self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |at| (hour, at)));
@@ -152,35 +163,54 @@ impl Line {
 }
 
 impl Schedule {
-    /// The last tick until now, and its line; of two at the same time the later line.
-    pub fn last(&self, now: Time) -> Option<(Time, &Line)> {
-        let ticks = self.lines.iter().filter_map(|line| {
-            let found = self
-                .dates(now, -1)
-                .filter(|date| line.on(*date))
-                .find_map(|date| line.instants(date, &self.zone).filter(|at| *at <= now).max());
-            Some((found?, line))
-        });
-        ticks.max_by_key(|(time, _)| *time)
+    /// What has come since, until now: the time of the last tick, and the last size and
+    /// runningCount; of two at the same time the later line's.
+    pub fn since(&self, then: Time, now: Time) -> Option<(Time, Option<u32>, Option<u32>)> {
+        // A day more on each side: local days begin at other times.
+        let passed = (now.0.saturating_sub(then.0) / Span::hours(24).0).saturating_add(2);
+        let passed = i32::try_from(passed).unwrap_or(HORIZON).min(HORIZON);
+        let last = |line: &Line| {
+            let mut days = self.ticks(line, now, -passed);
+            let found = days.find_map(|day| day.into_iter().filter(|at| *at <= now).max());
+            found.filter(|at| *at > then)
+        };
+        let ticks: Vec<(Time, &Line)> =
+            self.lines.iter().filter_map(|line| Some((last(line)?, line))).collect();
+        let of = |field: fn(&Line) -> Option<u32>| {
+            let set = ticks.iter().filter_map(|(at, line)| Some((*at, field(line)?)));
+            set.max_by_key(|(at, _)| *at).map(|(_, value)| value)
+        };
+        let last = ticks.iter().map(|(at, _)| *at).max()?;
+        Some((last, of(|line| line.size), of(|line| line.running_count)))
     }
 
     /// The first tick after now, and its line.
     pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
-        let ticks = self.lines.iter().filter_map(|line| {
-            let found = self
-                .dates(now, 1)
-                .filter(|date| line.on(*date))
-                .find_map(|date| line.instants(date, &self.zone).filter(|at| *at > now).min());
-            Some((found?, line))
-        });
+        let first = |line| {
+            let mut days = self.ticks(line, now, HORIZON);
+            days.find_map(|day| day.into_iter().filter(|at| *at > now).min())
+        };
+        let ticks = self.lines.iter().filter_map(|line| Some((first(line)?, line)));
         ticks.min_by_key(|(time, _)| *time)
     }
 
+    /// The ticks of each day that has some, from now on, forwards or backwards.
+    fn ticks<'a>(
+        &'a self,
+        line: &'a Line,
+        now: Time,
+        days: i32,
+    ) -> impl Iterator<Item = Vec<Time>> + 'a {
+        let days = self.dates(now, days).filter(|date| line.on(*date));
+        days.map(|date| line.instants(date, &self.zone).collect())
+    }
+
     /// Local days from now on, forwards or backwards.
-    fn dates(&self, now: Time, step: i32) -> impl Iterator<Item = Date> {
+    fn dates(&self, now: Time, days: i32) -> impl Iterator<Item = Date> {
         let now = Timestamp::from_microsecond(now.0).unwrap_or_default();
         let today = now.to_zoned(self.zone.clone()).date();
-        (0..HORIZON).filter_map(move |at| today.checked_add(Days::new().days(at * step)).ok())
+        let days = (0..=days.abs()).map(move |at| at * days.signum());
+        days.filter_map(move |at| today.checked_add(Days::new().days(at)).ok())
     }
 }
 
@@ -222,6 +252,13 @@ mod tests {
                 "2026-03-02T00:00:00Z",
                 "2026-03-09T00:00:00Z",
             ),
+            // A field that begins with a star restricts, and both must hold.
+            (
+                "0 0 */2 * mon size=1",
+                "2026-03-04T00:00:00Z",
+                "2026-02-23T00:00:00Z",
+                "2026-03-09T00:00:00Z",
+            ),
             (
                 "*/20 8-9 * * * size=1",
                 "2026-03-03T08:50:00Z",
@@ -230,9 +267,18 @@ mod tests {
             ),
         ] {
             let schedule: Schedule = text.parse().unwrap();
-            let found = (schedule.last(at(now)).unwrap().0, schedule.next(at(now)).unwrap().0);
+            let never = Time(i64::MIN);
+            let found =
+                (schedule.since(never, at(now)).unwrap().0, schedule.next(at(now)).unwrap().0);
             assert_eq!(found, (at(last), at(next)), "{text} at {now}");
         }
+        // Nothing is lost when cron comes late, or lines share a minute.
+        let both = "0 6 * * * size=10\n0 6 * * * runningCount=5\n1 6 * * * runningCount=6";
+        let both: Schedule = both.parse().unwrap();
+        let (then, now) = (at("2026-03-02T05:00:00Z"), at("2026-03-02T06:05:00Z"));
+        let last = at("2026-03-02T06:01:00Z");
+        assert_eq!(both.since(then, now), Some((last, Some(10), Some(6))));
+        assert_eq!(both.since(last, now), None);
         for wrong in [
             "",
             "0 6 * * *",
@@ -241,6 +287,8 @@ mod tests {
             "TZ=Mars/Base\n0 6 * * * size=1",
             "5-1 * * * * size=1",
             "* * * * * size=x",
+            "0 0 31 2 * size=1",
+            "TZ=UTC\nTZ=Europe/Berlin\n0 6 * * * size=1",
         ] {
             assert!(wrong.parse::<Schedule>().is_err(), "{wrong}");
         }

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::cluster::INSTALL_TIMEOUT;
 use crate::model::job::{Job, Outcome, Report, Verb};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-
-/// How long an installation may take; on the cluster.
-pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 
 /// How long a job may take.
 fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {

@@ -9,6 +9,8 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+use super::size::as_count;
+
 /// How the message begins when an entry is unavailable because of its name in DNS.
 pub const NAME_TAKEN: &str = "The name is taken";
 
@@ -156,8 +158,7 @@ pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
     const KIND: &str = "InventorySufficient";
     let usable = listed(pool).filter(|(_, known)| known.status.usable()).count();
     let size = pool.spec.size;
-    let short =
-        pool.spec.inventory.is_some() && usize::try_from(size).is_ok_and(|one| one > usable);
+    let short = pool.spec.inventory.is_some() && as_count(size) > usable;
     if let Some(summary) = summary(pool).filter(|_| short) {
         let message = format!("Size is {size}, but {usable} clusters can be had: {summary}");
         return Some(Condition::new(KIND, "False", "TooFewCustomizations", message));

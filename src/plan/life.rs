@@ -7,6 +7,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
+use super::size::as_count;
 use super::{CLUSTER, CUSTOMIZATION, customizations, power, say, warn};
 use crate::model::meta::Key;
 
@@ -75,7 +76,7 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
     };
     let members = pool.map(|key| state.members(key).clusters).unwrap_or_default();
     let members = members.into_iter().filter_map(|at| state.clusters.get(at));
-    members.filter(busy).count() >= usize::try_from(most).unwrap_or(usize::MAX)
+    members.filter(busy).count() >= as_count(most)
 }
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.

@@ -27,22 +27,22 @@ pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use inventory::summary as inventory_summary;
 pub use life::retry_at;
-pub use power::{hibernates_at, waits};
+pub use power::hibernates_at;
 pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
 pub use size::{BROKEN, STALE};
 pub use version::pool_version;
 pub use whole::mend;
 
+use crate::model::cluster::Driver;
 use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::power::SETTLE;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 
-/// How long operators get to settle, as drivers of real clusters ask for.
-const SETTLE: Span = Span::minutes(2);
 /// Rounds after which a plan counts as not settling.
 const PATIENCE: usize = 100;
 
@@ -124,15 +124,17 @@ fn without_pool(state: &mut State, tick: &Tick) {
 }
 
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule.
-pub fn due(state: &State, now: Time) -> Option<Time> {
-    let schedules = state.pools.rows().filter_map(|pool| schedule::due(pool, now));
+pub fn due(state: &State) -> Option<Time> {
+    let schedules = state.pools.rows().filter_map(schedule::due);
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.flat_map(|claim| {
         let soon = claim.expires_soon().filter(|_| !claim.warned);
         [soon, claim.expires()].into_iter().flatten()
     });
-    let retries = state.clusters.rows().filter_map(life::retry_at);
-    let powers = state.clusters.rows().flat_map(|one| {
+    // Nothing happens to a cluster that no driver looks after.
+    let clusters = || state.clusters.rows().filter(|one| one.driver != Driver::Missing);
+    let retries = clusters().filter_map(life::retry_at);
+    let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
         [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()
     });

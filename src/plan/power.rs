@@ -9,6 +9,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::buckets::sort_pool;
+use super::size::as_count;
 use super::{CLUSTER, life, say, warn};
 
 /// How long after a failed start or stop it is tried again.
@@ -24,8 +25,7 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
     let sorted = sort_pool(state, pool, tick.now);
     // Where nothing can be stopped, everything runs.
     let running = if pool.powerless() { u32::MAX } else { pool.spec.running_count };
-    let running = usize::try_from(running).unwrap_or(usize::MAX);
-    let running = running.saturating_add(sorted.waiting.len());
+    let running = as_count(running).saturating_add(sorted.waiting.len());
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
     clusters.sort_by_key(|at| (state.clusters.get(*at).map(|cluster| cluster.created), *at));
@@ -60,13 +60,13 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
         return;
     };
     if cluster.power_paused {
-        return become_(state, at, Power::Paused, None, tick);
+        return set_power(state, at, Power::Paused, None, tick);
     }
     if cluster.powerless {
-        return become_(state, at, Power::Unsupported, None, tick);
+        return set_power(state, at, Power::Unsupported, None, tick);
     }
     if cluster.power == Power::Unsupported {
-        return become_(state, at, Power::Running, None, tick);
+        return set_power(state, at, Power::Running, None, tick);
     }
     if !tick.jumped && hibernates_at(cluster).is_some_and(|end| tick.now >= end) {
         let (key, after) = (cluster.key(), cluster.hibernate_after.unwrap_or_default());
@@ -80,42 +80,28 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     if state.live_job(&cluster.name).is_some() {
         return;
     }
-    let failed = matches!(cluster.power, Power::FailedToStart | Power::FailedToStop);
     let (power, wants) = (cluster.power, cluster.wants());
     let same_way = (power.waking() && wants == Power::Running)
         || (power.stopping() && wants == Power::Hibernating);
-    if failed && same_way && retry_at(cluster).is_some_and(|next| tick.now < next) {
+    // What waits is looked at, what failed has its time; what began without a job that still
+    // works on it begins anew.
+    let later = retry_at(cluster).is_some_and(|next| tick.now < next);
+    if same_way && (power.waits() || later) {
         return;
     }
-    // What began without a job that still works on it begins anew; what waits is looked at.
     let (verb, then) = match (power, wants) {
         (Power::Hibernating, Power::Hibernating) => return,
-        (power, Power::Hibernating) if waits(power) && same_way => return,
         (_, Power::Hibernating) => (Verb::Stop, Power::Stopping),
         (power, _) if power.runs() || power == Power::Unset => return,
-        (power, _) if waits(power) && same_way => return,
         _ => (Verb::Start, Power::Starting),
     };
     life::start(state, at, verb, tick);
-    become_(state, at, then, None, tick);
+    set_power(state, at, then, None, tick);
 }
 
 /// When a start or stop that failed is tried again.
 pub fn retry_at(cluster: &Cluster) -> Option<Time> {
-    let failed = matches!(cluster.power, Power::FailedToStart | Power::FailedToStop);
-    cluster.power_since.filter(|_| failed).map(|since| since.plus(RETRY))
-}
-
-/// The driver has done its part; health says when it is over.
-pub fn waits(power: Power) -> bool {
-    matches!(
-        power,
-        Power::WaitingForMachines
-            | Power::WaitingForNodes
-            | Power::Pausing
-            | Power::WaitingForOperators
-            | Power::WaitingForStop
-    )
+    cluster.power_since.filter(|_| cluster.power.failed()).map(|since| since.plus(RETRY))
 }
 
 /// When a pause is over.
@@ -125,7 +111,7 @@ pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
 
 /// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
 pub fn observe(state: &mut State, at: usize, health: &Health, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at).filter(|cluster| waits(cluster.power)) else {
+    let Some(cluster) = state.clusters.get(at).filter(|cluster| cluster.power.waits()) else {
         return;
     };
     let (power, since) = (cluster.power, cluster.power_since.unwrap_or(tick.now));
@@ -143,12 +129,12 @@ pub fn observe(state: &mut State, at: usize, health: &Health, tick: &Tick) {
         _ if !health.operators_ready => Power::WaitingForOperators,
         _ => Power::Running,
     };
-    let message = names.filter(|_| waits(next));
-    become_(state, at, next, message, tick);
+    let message = names.filter(|_| next.waits());
+    set_power(state, at, next, message, tick);
 }
 
 /// A cluster's power changes; what is worth telling is told.
-pub fn become_(state: &mut State, at: usize, power: Power, message: Option<String>, tick: &Tick) {
+pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<String>, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -157,13 +143,15 @@ pub fn become_(state: &mut State, at: usize, power: Power, message: Option<Strin
     }
     let (key, changed) = (cluster.key(), cluster.power != power);
     let slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
+    // Called back before it slept: its waking begins now.
+    let turned = power.waking() && !cluster.power.waking();
     state.clusters.update(at, |cluster| {
         if changed {
             cluster.power_since = Some(tick.now);
         }
         if power == Power::Hibernating {
             cluster.awake_since = None;
-        } else if slept {
+        } else if slept || turned {
             cluster.awake_since = Some(tick.now);
         }
         cluster.power = power;

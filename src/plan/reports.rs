@@ -11,7 +11,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::power::{become_, observe};
+use super::power::{observe, set_power};
 use super::{CLUSTER, life, say, warn};
 
 /// Takes in how clusters do whose driver has done its part.
@@ -63,9 +63,11 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             }
             match verb {
                 Verb::Start => {
-                    become_(state, at, Power::FailedToStart, Some(message.clone()), tick);
+                    set_power(state, at, Power::FailedToStart, Some(message.clone()), tick);
                 }
-                Verb::Stop => become_(state, at, Power::FailedToStop, Some(message.clone()), tick),
+                Verb::Stop => {
+                    set_power(state, at, Power::FailedToStop, Some(message.clone()), tick);
+                }
                 Verb::Provision | Verb::Deprovision => {}
             }
             warn(
@@ -90,8 +92,8 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         }
         (Verb::Provision, Outcome::Done) => {}
         // Whether the machines do what they were told is seen by looking.
-        (Verb::Start, _) => become_(state, at, Power::WaitingForMachines, None, tick),
-        (Verb::Stop, _) => become_(state, at, Power::WaitingForStop, None, tick),
+        (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
+        (Verb::Stop, _) => set_power(state, at, Power::WaitingForStop, None, tick),
     }
 }
 

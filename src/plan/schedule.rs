@@ -7,16 +7,17 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{POOL, say};
+use super::{POOL, acts, say};
 
 /// The schedule of a pool, if it has one; what cannot be read was refused when it came.
 pub fn of(pool: &ClusterPool) -> Option<Schedule> {
     pool.metadata.annotation(SCHEDULE)?.parse().ok()
 }
 
-/// When the schedule next acts.
-pub fn due(pool: &ClusterPool, now: Time) -> Option<Time> {
-    Some(of(pool)?.next(now)?.0)
+/// When the schedule acts, or should have.
+pub fn due(pool: &ClusterPool) -> Option<Time> {
+    let last = pool.status.schedule.as_ref()?.last;
+    Some(of(pool).filter(|_| acts(pool))?.next(last)?.0)
 }
 
 pub fn act(state: &mut State, at: usize, tick: &Tick) {
@@ -37,15 +38,13 @@ pub fn act(state: &mut State, at: usize, tick: &Tick) {
         state.pools.update(at, |pool| pool.status.schedule = Some(new));
         return;
     };
-    let Some((time, line)) = schedule.last(tick.now).filter(|(time, _)| *time > known.last) else {
+    let since = schedule.since(known.last, tick.now).filter(|_| !tick.jumped);
+    let Some((time, size, running)) = since else {
         return;
     };
-    if tick.jumped {
-        return;
-    }
     let (key, spec) = (pool.key(), &pool.spec);
     let was = (spec.size, spec.running_count);
-    let new = (line.size.unwrap_or(was.0), line.running_count.unwrap_or(was.1));
+    let new = (size.unwrap_or(was.0), running.unwrap_or(was.1));
     state.pools.update(at, |pool| {
         pool.status.schedule = Some(ScheduleStatus { lines, last: time });
         (pool.spec.size, pool.spec.running_count) = new;

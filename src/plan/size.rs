@@ -1,5 +1,7 @@
 //! How many clusters: Hive's choice, one branch a round, with the corrections of decision 11.
 
+use std::collections::HashSet;
+
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::state::{NameBook, State};
@@ -9,10 +11,12 @@ use super::buckets::{Buckets, sort_pool};
 use super::inventory::free;
 use super::{CLUSTER, POOL, create, say};
 
-/// Why a cluster that was given up, or did not wake, goes.
-pub const BROKEN: &str = "broken";
-/// Why a stale cluster goes.
-pub const STALE: &str = "of an older version of its pool or customization";
+/// The reason of the event when a cluster goes that was given up, or did not wake.
+pub const BROKEN: &str = "ClusterBroken";
+/// The reason of the event when a stale cluster goes.
+pub const STALE: &str = "ClusterStale";
+const DELETING: &str = "ClusterDeleting";
+const TOO_MANY: (&str, &str) = (DELETING, "more than the pool's size");
 
 pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     let Some(pool) = state.pools.get(at) else {
@@ -22,26 +26,19 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     if pool.metadata.deletion_timestamp.is_some() {
         return wind_down(state, at, &sorted, tick);
     }
+    let (wanted, unclaimed) = (size(pool) + sorted.waiting.len(), sorted.unclaimed());
+    let most = pool.spec.max_size.map_or(usize::MAX, as_count);
     let (marked, budget) = marked(state, pool, &sorted);
-    delete(state, &marked, tick, "to be removed from its pool");
+    delete(state, &marked, tick, (DELETING, "to be removed from its pool"));
     if budget == 0 && marked.is_empty() {
-        let excess = pool_excess(state, at, &sorted);
-        let failing = let_go(state, at, &sorted, excess);
-        return delete(state, &failing, tick, "more than the pool's size");
+        let failing = let_go(state, at, &sorted, unclaimed.saturating_sub(wanted));
+        return delete(state, &failing, tick, TOO_MANY);
     }
     if budget == 0 {
         return;
     }
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
-    let wanted = size(pool) + sorted.waiting.len();
-    let unclaimed = sorted.unclaimed();
     if unclaimed < wanted {
-        let room = pool
-            .spec
-            .max_size
-            .map_or(usize::MAX, |most| as_count(most).saturating_sub(sorted.total));
+        let room = most.saturating_sub(sorted.total);
         let number = (wanted - unclaimed).min(room).min(budget);
         if number > 0 && create::add(state, at, number, tick, names) > 0 {
             return;
@@ -50,12 +47,12 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
     // Adding nothing falls through: broken clusters may hold what the new ones wait for.
     if !sorted.broken.is_empty() {
         let broken: Vec<usize> = sorted.broken.iter().copied().take(budget).collect();
-        return delete(state, &broken, tick, BROKEN);
+        return delete(state, &broken, tick, (BROKEN, "broken"));
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
         let excess: Vec<usize> = order.copied().take((unclaimed - wanted).min(budget)).collect();
-        return delete(state, &excess, tick, "more than the pool's size");
+        return delete(state, &excess, tick, TOO_MANY);
     }
     refresh(state, at, &sorted, budget, tick);
 }
@@ -102,16 +99,11 @@ fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize>
     failing.into_iter().take(spare.min(most)).collect()
 }
 
-fn pool_excess(state: &State, at: usize, sorted: &Buckets) -> usize {
-    let wanted = state.pools.get(at).map_or(0, size) + sorted.waiting.len();
-    sorted.unclaimed().saturating_sub(wanted)
-}
-
 fn size(pool: &ClusterPool) -> usize {
     as_count(pool.spec.size)
 }
 
-fn as_count(number: u32) -> usize {
+pub fn as_count(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -121,8 +113,8 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     let Some(pool) = state.pools.get(at) else {
         return;
     };
-    let goes = |at: &usize| sorted.marked.contains(at);
-    let old: Vec<usize> = sorted.stale().filter(|at| !goes(at)).collect();
+    let going: HashSet<usize> = sorted.marked.iter().copied().collect();
+    let old: Vec<usize> = sorted.stale().filter(|at| !going.contains(at)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
     if old.is_empty() || policy == "none" {
         return;
@@ -143,7 +135,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
 fn replace(state: &mut State, at: usize, old: &[usize], tick: &Tick) {
     let number = u32::try_from(old.len()).unwrap_or(u32::MAX);
     state.pools.update(at, |pool| pool.status.history.stale_deleted += number);
-    delete(state, old, tick, STALE);
+    delete(state, old, tick, (STALE, "of an older version of its pool or customization"));
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the
@@ -164,13 +156,14 @@ fn own(state: &State, sorted: &Buckets) -> usize {
     unclaimed.filter(holds).count()
 }
 
-fn delete(state: &mut State, clusters: &[usize], tick: &Tick, why: &str) {
+/// `why`: the reason of the event, and the words.
+fn delete(state: &mut State, clusters: &[usize], tick: &Tick, (reason, why): (&str, &str)) {
     for at in clusters {
         let Some(key) = state.clusters.get(*at).map(Cluster::key) else {
             continue;
         };
         state.clusters.update(*at, |cluster| cluster.deleting = Some(tick.now));
-        say(state, tick, "ClusterDeleting", (CLUSTER, key), format!("Deprovisioned: {why}"));
+        say(state, tick, reason, (CLUSTER, key), format!("Deprovisioned: {why}"));
     }
 }
 
@@ -192,5 +185,5 @@ fn wind_down(state: &mut State, at: usize, sorted: &Buckets, tick: &Tick) {
     if going.is_empty() {
         going = let_go(state, at, sorted, usize::MAX);
     }
-    delete(state, &going, tick, "its pool is being deleted");
+    delete(state, &going, tick, (DELETING, "its pool is being deleted"));
 }

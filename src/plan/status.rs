@@ -10,6 +10,7 @@ use super::buckets::{Buckets, sort_pool};
 use super::dependencies::{joined, missing};
 use super::inventory::{free, sufficient, valid};
 use super::power::unsupported;
+use super::size::as_count;
 use super::{POOL, say, warn};
 
 /// Only where a driver cannot stop machines, or could not.
@@ -121,7 +122,7 @@ fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
 
 fn capacity(pool: &ClusterPool, sorted: &Buckets) -> Condition {
     match pool.spec.max_size {
-        Some(most) if sorted.total >= usize::try_from(most).unwrap_or(usize::MAX) => {
+        Some(most) if sorted.total >= as_count(most) => {
             let full =
                 format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
             Condition::new("CapacityAvailable", "False", "MaxCapacity", full)

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::model::cluster::{FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT};
 use crate::model::customization::{Customization, Op, Patch};
 use crate::model::kind::Kind;
 use crate::model::meta::Meta;
 use crate::model::object::Object;
-use crate::model::pool::ClusterPool;
+use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 use crate::model::time::Span;
@@ -92,11 +93,9 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if pool.spec.size > LARGEST_POOL {
         return wrong(&format!("spec.size is {}, and {LARGEST_POOL} is the most", pool.spec.size));
     }
-    let refresh = pool.metadata.annotation("poolctl.dev/refresh");
+    let refresh = pool.metadata.annotation(REFRESH);
     if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
-        return wrong(&format!(
-            "annotation poolctl.dev/refresh is `{other}`, not slow, fast or none"
-        ));
+        return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
     }
     if let Some(text) = pool.metadata.annotation(SCHEDULE)
         && let Err(why) = text.parse::<Schedule>()
@@ -136,9 +135,16 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
 /// The annotations that steer simulated clusters.
 fn check_steering(annotations: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in annotations {
-        if name == "poolctl.dev/install-timeout" {
+        if name == INSTALL_TIMEOUT {
             let limit = value.parse::<Span>();
-            limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+            let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+            if limit.0 == 0 {
+                return Err(format!("annotation {name}: no installation is over in {value}"));
+            }
+        }
+        if name == FAKE_HEALTH && !FAKE_HEALTHS.contains(&&**value) {
+            let known = FAKE_HEALTHS.join(", ");
+            return Err(format!("annotation {name} is `{value}`, not one of {known}"));
         }
         let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
         let checked = match what {

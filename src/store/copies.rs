@@ -45,13 +45,6 @@ pub fn parent(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The same for a file that everybody may read.
-pub fn publish(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
-    place(path, bytes, true)?;
-    let readable = fs::Permissions::from_mode(0o644);
-    fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
-}
-
 /// Writes a file whole or not at all, for its owner alone.
 pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
     let unwritable = |error: std::io::Error| Refusal::unwritable(path, &error);
@@ -67,6 +60,13 @@ pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
     file.write_all(bytes).map_err(unwritable)?;
     let placed = if replace { file.persist(path) } else { file.persist_noclobber(path) };
     placed.map(drop).map_err(|error| unwritable(error.error))
+}
+
+/// The same for a file that everybody may read.
+pub fn publish(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
+    place(path, bytes, true)?;
+    let readable = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
 
 /// Writes a copy and returns where it is. A copy that is there already is written again.
