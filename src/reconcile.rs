@@ -14,7 +14,7 @@ use crate::model::state::{NameBook, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::store::{Lock, Mark, Need, Store, copies};
-use crate::world::{Clocks, World};
+use crate::world::World;
 use crate::{plan, rules, store};
 
 /// How often a whole pass plans without the write lock before it takes it pool by pool.
@@ -80,7 +80,7 @@ impl Door<'_> {
         rules::invariants(&state)?;
         self.store.load_references(scope, &mut state)?;
         if self.pass {
-            self.plan(&mut state, &tick, whole)?;
+            self.plan(&mut state, &tick)?;
         }
         if state.is_unchanged() {
             self.store.rollback();
@@ -96,21 +96,16 @@ impl Door<'_> {
         Ok((value, Passed::new(state)))
     }
 
-    /// After a jump of the clock only a pass over everything takes the new time for granted: it
-    /// is the one that lets nothing expire.
     fn tick(&self, whole: bool) -> Result<(Tick, Mark, i64), Refusal> {
         let (revision, last) = self.store.mark()?;
-        let now = self.world.clocks();
-        let then = Clocks { wall: last.wall, boot: last.boot, since_boot: last.since_boot };
-        let tick = self.world.tick(last.now, &then, &now, revision.unsigned_abs());
-        let Clocks { wall, boot, since_boot } = if tick.jumped && !whole { then } else { now };
-        let mark = Mark { now: tick.now, wall, boot, since_boot };
-        Ok((tick, mark, revision))
+        let judged = last.clocks.judge(last.now, self.world.clocks(), whole);
+        let tick = self.world.tick(&judged, revision.unsigned_abs());
+        Ok((tick, Mark { now: judged.now, clocks: judged.clocks }, revision))
     }
 
     /// Collects finished jobs and plans to the fixed point.
-    fn plan(&self, state: &mut State, tick: &Tick, whole: bool) -> Result<(), Refusal> {
-        if tick.jumped && whole {
+    fn plan(&self, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
+        if tick.news {
             state.event(clock_jumped(tick));
         }
         let reports = self.collect(state, tick)?;
@@ -232,7 +227,7 @@ impl Door<'_> {
         let whole = *scope == Scope::Whole;
         let planned = self.tick(whole).and_then(|(tick, mark, revision)| {
             let mut state = self.store.load(scope, &[])?;
-            self.plan(&mut state, &tick, whole)?;
+            self.plan(&mut state, &tick)?;
             Ok((state, revision, mark))
         });
         self.store.rollback();
@@ -362,7 +357,9 @@ fn clock_jumped(tick: &Tick) -> Event {
         kind: Kind::Settings.name(),
         object: Key::new("", "default"),
         actor: tick.actor.clone(),
-        message: "The clock was moved by more than 5 minutes; nothing expires in this pass".into(),
+        message: "The clock was moved; nothing expires in this pass, nor until the clock is back \
+                  or has stayed there for an hour"
+            .into(),
     }
 }
 

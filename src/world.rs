@@ -3,10 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::env::VarError;
+use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::unistd::{Group, Uid, User, getgrouplist};
 use rustix::fs::Mode;
 use rustix::process::{geteuid, getuid};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -16,12 +18,11 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
+use crate::model::clock::{Clocks, Judged};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-/// A clock that is off by more than this has been moved.
-const JUMP: Span = Span::minutes(5);
 /// Longest sleep before looking for signals.
 const BLINK: Span = Span(100_000);
 
@@ -62,16 +63,6 @@ pub struct Caught {
     pub signal: i32,
     /// Typed at the terminal: everything in the foreground got it.
     pub typed: bool,
-}
-
-/// What the machine's clocks say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
-    pub wall: Time,
-    /// Which boot of the machine; empty under a standing clock.
-    pub boot: String,
-    /// Microseconds since then, sleep included.
-    pub since_boot: i64,
 }
 
 impl World {
@@ -141,20 +132,13 @@ impl World {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let since = clock_gettime(ClockId::Boottime);
         let since_boot = since.tv_sec * 1_000_000 + since.tv_nsec / 1_000;
-        Clocks { wall, boot: boot.trim().to_owned(), since_boot }
+        Clocks { wall, boot: boot.trim().to_owned(), since_boot, doubted: 0 }
     }
 
-    /// What a pass knows. `last` is when passes last wrote: time never goes back behind that.
-    /// A clock that was moved since then, as the machine's own clock shows, is not believed; nor
-    /// is a rehearsed one on a state that lives by the real one, or the other way round.
-    pub fn tick(&self, last: Time, then: &Clocks, now: &Clocks, revision: u64) -> Tick {
-        let same_boot = !now.boot.is_empty() && now.boot == then.boot;
-        let other_kind = now.boot.is_empty() != then.boot.is_empty() && then.wall > Time::default();
-        let elapsed = if same_boot { now.since_boot - then.since_boot } else { 0 };
-        let off = (now.wall.0 - then.wall.0 - elapsed).abs();
-        let jumped = (same_boot || other_kind) && off > JUMP.0;
-        let steady = if jumped { last.plus(Span(elapsed.max(0))) } else { now.wall };
-        Tick { now: steady.max(last), seed: self.seed(), revision, actor: self.actor(), jumped }
+    /// What a pass knows, beside the time.
+    pub fn tick(&self, judged: &Judged, revision: u64) -> Tick {
+        let Judged { now, jumped, news, .. } = *judged;
+        Tick { now, seed: self.seed(), revision, actor: self.actor(), jumped, news }
     }
 
     fn seed(&self) -> u128 {
@@ -178,12 +162,23 @@ impl World {
     pub fn actor(&self) -> String {
         let root = || self.variable("SUDO_UID").is_some_and(|text| text == "0");
         let uid = self.guest.unwrap_or_else(|| if root() { 0 } else { getuid().as_raw() });
-        user(uid).0
+        name_of(uid)
+    }
+
+    /// The names of the groups of the user behind sudo.
+    pub fn groups(&self) -> Vec<String> {
+        let user = self.guest.and_then(user);
+        let found = user.and_then(|user| {
+            let name = CString::new(user.name).ok()?;
+            getgrouplist(&name, user.gid).ok()
+        });
+        let found = found.unwrap_or_default().into_iter();
+        found.filter_map(|gid| Some(Group::from_gid(gid).ok()??.name)).collect()
     }
 
     /// The account that we run as.
     pub fn account(&self) -> String {
-        user(geteuid().as_raw()).0
+        name_of(geteuid().as_raw())
     }
 
     /// Where the state is, unless `--state` says otherwise.
@@ -199,7 +194,8 @@ impl World {
         }
         if self.guest.is_some() {
             // Whoever asks does not choose: the account's home is what the system says.
-            return Ok(user(us.as_raw()).1.join(".local/state/poolctl/state.db"));
+            let account = user(us.as_raw()).ok_or_else(|| unknown(us.as_raw()))?;
+            return Ok(account.dir.join(".local/state/poolctl/state.db"));
         }
         let absolute = |name: &str| self.variable(name).filter(|path| path.starts_with('/'));
         let home = || absolute("HOME").map(|home| PathBuf::from(home).join(".local/state"));
@@ -275,23 +271,29 @@ fn behind_sudo(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refus
     let Some(text) = environment.get("SUDO_UID") else {
         return Ok(None);
     };
-    let uid: u32 = text.parse().map_err(|_| {
+    let digits = text.bytes().all(|letter| letter.is_ascii_digit());
+    let uid: u32 = text.parse().ok().filter(|_| digits).ok_or_else(|| {
         Refusal::new(Exit::Denied, format!("SUDO_UID is `{text}`, not a user's number"))
     })?;
-    Ok((uid != 0 && uid != getuid().as_raw()).then_some(uid))
+    let guest = (uid != 0 && uid != getuid().as_raw()).then_some(uid);
+    // Nobody is taken for somebody else, or for nobody, when the name service fails.
+    match guest {
+        Some(uid) if user(uid).is_none() => Err(unknown(uid)),
+        guest => Ok(guest),
+    }
 }
 
-/// Name and home of a user.
-fn user(uid: u32) -> (String, PathBuf) {
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let found = users.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, number, _, _, home, ..] = fields[..] else {
-            return None;
-        };
-        (number.parse() == Ok(uid)).then(|| (name.to_owned(), home.into()))
-    });
-    found.unwrap_or_else(|| (format!("uid:{uid}"), "/nonexistent".into()))
+fn unknown(uid: u32) -> Refusal {
+    Refusal::new(Exit::Denied, format!("the system knows no user {uid}")).next(format!("id {uid}"))
+}
+
+/// A user as the system's name service knows it.
+fn user(uid: u32) -> Option<User> {
+    User::from_uid(Uid::from_raw(uid)).ok().flatten()
+}
+
+fn name_of(uid: u32) -> String {
+    user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)
 }
 
 /// Whether whoever started us wants a signal ignored.
@@ -300,35 +302,4 @@ fn ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: i64 = Span::hours(1).0;
-
-    fn clocks(wall: i64, since_boot: i64) -> Clocks {
-        Clocks { wall: Time(wall), boot: "this".into(), since_boot }
-    }
-
-    #[test]
-    fn a_clock_that_was_moved_is_not_believed() {
-        let world = World::new().unwrap();
-        let then = clocks(100 * HOUR, 5 * HOUR);
-        let tick = |wall, since_boot| {
-            let tick = world.tick(Time(100 * HOUR), &then, &clocks(wall, since_boot), 1);
-            (tick.now.0 / HOUR, tick.jumped)
-        };
-        // An hour passed on both clocks, however long nobody wrote.
-        assert_eq!(tick(101 * HOUR, 6 * HOUR), (101, false));
-        assert_eq!(tick(9100 * HOUR, 9005 * HOUR), (9100, false));
-        // The wall was moved forward a year, or back; the machine knows that an hour passed.
-        assert_eq!(tick(8861 * HOUR, 6 * HOUR), (101, true));
-        assert_eq!(tick(50 * HOUR, 6 * HOUR), (101, true));
-        // After a boot there is nothing to compare with, but time never goes back.
-        let rebooted = Clocks { boot: "other".into(), ..clocks(50 * HOUR, 0) };
-        let tick = world.tick(Time(100 * HOUR), &then, &rebooted, 1);
-        assert_eq!((tick.now, tick.jumped), (Time(100 * HOUR), false));
-    }
 }

@@ -95,7 +95,14 @@ fn claimed() -> Sandbox {
 /// A year forward, and back.
 fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
     let before = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
-    for (step, wrong) in [(forward, "forward"), (back, "back"), ("", "home"), ("", "later")] {
+    for (step, wrong) in [
+        (forward, "forward"),
+        (forward, "still there"),
+        (back, "back"),
+        (back, "still back"),
+        ("", "home"),
+        ("", "later"),
+    ] {
         let ran = sandbox.shell(&format!("{step} poolctl reconcile"));
         assert_eq!(ran.code, 0, "{wrong}: {}", ran.err);
         let claim = jsonpath(sandbox, "claim/k", "{.metadata.deletionTimestamp}");

@@ -1,8 +1,5 @@
 //! Somebody behind sudo: finds out who, and asks the rules before anything is shown or done.
 
-use std::path::Path;
-
-use crate::drivers::process;
 use crate::model::claim::Claim;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -18,13 +15,8 @@ impl Context {
     /// The user behind sudo, if it is not the account itself or root who asks.
     pub fn guest(&self) -> Option<&Guest> {
         let read = || {
-            let uid = self.world.guest()?;
-            let name = self.world.actor();
-            let user = if name.starts_with("uid:") { uid.to_string() } else { name.clone() };
-            // A user whom the system does not know has no groups.
-            let groups = process::output(Path::new("/usr/bin/id"), &["-Gn", "--", &user]);
-            let groups = groups.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
-            Some(Guest { name, groups })
+            self.world.guest()?;
+            Some(Guest { name: self.world.actor(), groups: self.world.groups() })
         };
         self.guest.get_or_init(read).as_ref()
     }
@@ -41,6 +33,22 @@ impl Context {
             return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
         Ok(())
+    }
+
+    /// What no guest may see, whether there is such a thing or not.
+    pub fn admit_to(&self, what: &str) -> Result<(), Refusal> {
+        match self.world.guest() {
+            Some(_) => Err(self.denied(&format!("{what} is not yours"))),
+            None => Ok(()),
+        }
+    }
+
+    /// What to type next; a guest is not sent where he may not go.
+    pub fn step(&self, next: &str) -> String {
+        if self.world.guest().is_none() || super::tree::for_guests(next) {
+            return next.to_owned();
+        }
+        format!("ask {}", self.world.account())
     }
 
     fn denied(&self, what: &str) -> Refusal {

@@ -38,8 +38,11 @@ impl Verb for Advise {
             return Ok(());
         };
         let (name, now) = (&pool.metadata.name, context.world.now());
-        let history = History::read(&store, &pool.key(), Time(now.0 - self.since.0))?;
-        let (many, span) = (history.claims.len(), self.since.short());
+        // A pool that is younger than that has no longer history.
+        let since = pool.metadata.creation_timestamp.unwrap_or_default();
+        let since = since.max(Time(now.0 - self.since.0));
+        let history = History::read(&store, &pool.key(), since)?;
+        let (many, span) = (history.claims.len(), now.since(since).short());
         if many < LEAST && !context.globals.output.whole() {
             context
                 .print(&format!("{many} claims in {span}: fewer than {LEAST} tell nothing\n"))?;
@@ -72,6 +75,12 @@ impl Verb for Advise {
             ),
             format!("size {} -> {size}: for the busiest time", old.size),
         ]))?;
+        if let Some(most) =
+            old.max_size.filter(|most| usize::try_from(*most).is_ok_and(|most| most < size))
+        {
+            context
+                .hint(&format!("maxSize is {most}: raise it, or the pool has no more than that"));
+        }
         let at = context.in_namespace(&pool.metadata.namespace);
         context.hint(&format!(
             "next: poolctl pool scale {name} --size {size} --running-count {running}{at}"
@@ -128,8 +137,7 @@ impl History {
 
     /// Time between claims, on average.
     fn pace(&self, now: Time) -> Span {
-        let first = self.claims.first().copied().unwrap_or(self.since).max(self.since);
         let many = i64::try_from(self.claims.len()).unwrap_or(i64::MAX).max(1);
-        Span((now.since(first).0 / many).max(1))
+        Span((now.since(self.since).0 / many).max(1))
     }
 }

@@ -10,7 +10,7 @@ use crate::model::pool::PAUSED;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 use crate::output::{self, Format};
 use crate::rules;
 use crate::store::{Filter, Need, Store};
@@ -63,6 +63,10 @@ impl Verb for Claim {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
+        if self.selector.as_ref().is_some_and(Selector::is_empty) {
+            // An unset variable of a script, more likely than a wish for any pool.
+            return Err(Refusal::usage("the selector is empty").next(Self::EXAMPLE).into());
+        }
         let pool = match &self.selector {
             Some(selector) => fullest(context, &store, selector)?,
             None => self.pool.unwrap_or_default(),
@@ -224,9 +228,9 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
             return Ok(Look::Met(()));
         }
         let (ready, size, counts) = super::waiting::counts(store, Some(&pool))?;
-        let text = match (&claim.cluster, place(context, store, key)?) {
-            (Some(cluster), _) => format!("cluster {cluster} is waking; {counts}"),
-            (None, place) => format!("{place} in the queue; {counts}"),
+        let text = match &claim.cluster {
+            Some(cluster) => format!("cluster {cluster} is waking; {counts}"),
+            None => format!("{} in the queue; {counts}", place(store, context.world.now(), key)?),
         };
         Ok(Look::Not(ready, size, text))
     })?;
@@ -251,8 +255,8 @@ pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Re
 }
 
 /// The place of a claim in its queue; the first, when it has just left it.
-pub fn place(context: &Context, store: &Store, key: &Key) -> Result<output::Place, Refusal> {
-    let known = queue::places(store, context.world.now())?.get(key).copied();
+pub fn place(store: &Store, now: Time, key: &Key) -> Result<output::Place, Refusal> {
+    let known = queue::places(store, now)?.get(key).copied();
     Ok(known.unwrap_or(output::Place { number: 1, wait: None }))
 }
 
@@ -287,7 +291,7 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         }
         return Ok(());
     }
-    let place = place(context, store, key)?;
+    let place = place(store, context.world.now(), key)?;
     let what = format!("waits in the queue of pool {} ({place})", claim.pool);
     context.changed(Kind::ClusterClaim, &key.name, &what)?;
     let filter = Filter {
@@ -298,10 +302,14 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
     if let Some(Object::Pool(pool)) = store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
     {
         let status = &pool.status;
-        context.hint(&format!(
-            "no cluster is ready in pool `{}` (size {}: {} installing, {} standby, {} broken)",
-            claim.pool, pool.spec.size, status.installing, status.standby, status.broken
-        ));
+        context.hint(&if pool.metadata.annotated(PAUSED) {
+            format!("pool `{}` is paused: it gives no clusters until it is resumed", claim.pool)
+        } else {
+            format!(
+                "no cluster is ready in pool `{}` (size {}: {} installing, {} standby, {} broken)",
+                claim.pool, pool.spec.size, status.installing, status.standby, status.broken
+            )
+        });
         context.hint(&format!("next: poolctl why claim/{}{at}", key.name));
     }
     Ok(())

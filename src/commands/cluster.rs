@@ -51,7 +51,7 @@ impl Verb for Resume {
 
 #[derive(Args)]
 pub struct Retry {
-    #[arg(value_name = "CLUSTER")]
+    #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
 
@@ -62,11 +62,11 @@ impl Verb for Retry {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let object = context.find(&store, Kind::ClusterDeployment, &self.name)?;
-        let (name, what) = (object.key().name, [(Kind::ClusterDeployment, object.key(), None)]);
+        let found = cluster_of(context, &store, &self.name, Deed::Change)?;
+        let (name, what) = (&found.name, [(Kind::ClusterDeployment, found.key(), None)]);
         let scope = edit::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
-            let Some(at) = state.cluster(&name) else { return Ok(false) };
+            let Some(at) = state.cluster(name) else { return Ok(false) };
             let changed = state.clusters.update(at, |one| {
                 if !one.installed() {
                     // One that was given up has all its attempts again.
@@ -85,7 +85,7 @@ impl Verb for Retry {
         let (changed, passed) =
             context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
         let done = if changed { "tried again" } else { "has nothing to try again" };
-        context.changed(Kind::ClusterDeployment, &name, done)?;
+        context.changed(Kind::ClusterDeployment, name, done)?;
         Ok(context.finish(&passed)?)
     }
 }

@@ -142,6 +142,9 @@ impl Context {
 
     /// An object that must be there and may be seen.
     pub fn find(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+        if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
+            self.admit_to(&format!("{} `{}`", kind.word(), target::bare(kind, name)))?;
+        }
         let found = self.there(store, kind, name)?;
         self.permit(store, Deed::See, &found)?;
         Ok(found)

@@ -111,6 +111,14 @@ pub fn cluster_of(
             found => Some(Ok(found?)),
         },
     };
+    if word.is_none()
+        && let Some(Ok(_)) = claim
+        && context.find(store, Kind::ClusterDeployment, name).is_ok()
+    {
+        // Who claims may have chosen the name to be taken for the cluster.
+        let what = format!("`{name}` is the name of a claim and of a cluster");
+        return Err(Refusal::usage(what).next(format!("cluster/{name}, or claim/{name}")));
+    }
     let found = match claim {
         Some(Ok(Object::Claim(claim))) => {
             let name = &claim.name;

@@ -71,7 +71,8 @@ impl Verb for Describe {
             let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
             out += &output::render(&rows, true);
         }
-        let _ = writeln!(out, "\nNext: {}", causes::chain(context, &store, &object)?.next);
+        let next = causes::chain(context, &store, &object)?.next;
+        let _ = writeln!(out, "\nNext: {}", context.step(&next));
         context.print(&out)
     }
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::model::claim::ClusterRunning;
 use crate::model::cluster::Driver;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
@@ -98,10 +99,23 @@ fn mend(door: &Door<'_>) -> Result<(), Refusal> {
     door.change(&Scope::Whole, &[], edit).map(drop)
 }
 
-/// Clusters that a claim has which is not there: nobody will release them.
-fn orphaned(store: &Store) -> Looked {
+/// Clusters that a claim has which is not there: nobody will release them. Claims whose cluster is
+/// not there: nobody will give them another.
+pub fn orphaned(store: &Store) -> Looked {
     let claims = store.names(Kind::ClusterClaim)?;
     let mut found = Vec::new();
+    for object in store.objects(Kind::ClusterClaim, &Filter::default())? {
+        if let Object::Claim(one) = object
+            && one.running == ClusterRunning::Deleted
+            && one.deleting.is_none()
+        {
+            let (name, namespace) = (&one.name, &one.namespace);
+            found.push(format!(
+                "the cluster of claim `{}` is gone: poolctl release {name} -n {namespace}",
+                one.key()
+            ));
+        }
+    }
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
         let Object::Cluster(one) = object else { continue };
         if let Some(claim) = one.claim_key().filter(|claim| !claims.contains(claim)) {

@@ -104,17 +104,36 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         Kind::Job | Kind::Event => None,
     };
     if done == Some(true) {
-        let owner = state.claims.by_key(key).filter(|_| kind == Kind::ClusterClaim);
-        let owner = owner.map(|claim| claim.owner.clone()).filter(|owner| *owner != tick.actor);
-        let text = match owner.filter(|owner| !owner.is_empty()) {
-            Some(owner) => {
+        let text = match whose(state, kind, key, tick) {
+            Some((_, owner)) => {
                 format!("Deletion of what {owner} claimed was asked for by {}", tick.actor)
             }
             None => "Deletion was asked for".into(),
         };
-        say(state, tick, kind, key.clone(), "DeletionRequested", &text);
+        tell(state, tick, kind, key, "DeletionRequested", &text);
     }
     done.is_some()
+}
+
+/// The claim behind an object, and its owner, if that is somebody else.
+pub fn whose(state: &State, kind: Kind, key: &Key, tick: &Tick) -> Option<(Key, String)> {
+    let claim = match kind {
+        Kind::ClusterClaim => key.clone(),
+        Kind::ClusterDeployment => state.clusters.get(state.cluster(&key.name)?)?.claim_key()?,
+        _ => return None,
+    };
+    let owner = &state.claims.by_key(&claim)?.owner;
+    (!owner.is_empty() && *owner != tick.actor).then(|| (claim, owner.clone()))
+}
+
+/// Says what somebody did with an object; with another's cluster, at the claim too.
+pub fn tell(state: &mut State, tick: &Tick, kind: Kind, key: &Key, reason: &str, text: &str) {
+    let behind = whose(state, kind, key, tick).filter(|_| kind == Kind::ClusterDeployment);
+    say(state, tick, kind, key.clone(), reason, text);
+    if let Some((claim, _)) = behind {
+        let text = format!("Its cluster {}: {text}", key.name);
+        say(state, tick, Kind::ClusterClaim, claim, reason, &text);
+    }
 }
 
 /// Whether anything changed, if there is such an object.

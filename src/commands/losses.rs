@@ -45,7 +45,11 @@ pub fn of(
     let (why, next) = match *why {
         STALE => (
             "of an older version of its pool or customization",
-            format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{at}"),
+            if pool.metadata.annotation(REFRESH) == Some("none") {
+                format!("poolctl events pool/{name}{at}")
+            } else {
+                format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{at}")
+            },
         ),
         _ => ("broken", format!("poolctl events cluster/{}", clusters[0])),
     };

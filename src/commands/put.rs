@@ -16,7 +16,7 @@ use crate::model::state::State;
 use crate::model::table::{Row, Table};
 use crate::model::tick::Tick;
 
-use super::edit::say;
+use super::edit::{say, tell, whose};
 use super::pool::sizes;
 use super::put_secret::put_secret;
 
@@ -60,8 +60,12 @@ pub fn put(
     match &verdict {
         Verdict::Created => say(state, tick, kind, key, "Created", &created),
         Verdict::Configured(what) => {
-            let text = if what.is_empty() { "Changed".into() } else { format!("Changed: {what}") };
-            say(state, tick, kind, key, "Configured", &text);
+            let mut text = String::from("Changed");
+            if let Some((_, owner)) = whose(state, kind, &key, tick) {
+                text = format!("What {owner} claimed was changed by {}", tick.actor);
+            }
+            let text = if what.is_empty() { text } else { format!("{text}: {what}") };
+            tell(state, tick, kind, &key, "Configured", &text);
         }
         Verdict::Unchanged => {}
     }
@@ -253,6 +257,12 @@ fn put_claim(
         after.metadata.creation_timestamp = None;
         new.held = !after.metadata.finalizers.is_empty();
     }
+    let subjects = |one: &Claim| one.body.as_ref().map(|body| body.spec.subjects.clone());
+    let named = subjects(&new).filter(|named| Some(named) != subjects(&old).as_ref());
+    let named =
+        named.unwrap_or_default().into_iter().map(|one| format!("{} {}", one.kind, one.name));
+    let named: Vec<String> = named.collect();
+    let what = if named.is_empty() { String::new() } else { format!("for {}", named.join(", ")) };
     let mut changed = false;
     if new.pool != old.pool {
         state.move_claim(at, &new.pool);
@@ -262,7 +272,7 @@ fn put_claim(
         (claim.lifetime, claim.held) = (new.lifetime, new.held);
         claim.body = new.body;
     });
-    Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+    Ok(if changed { Verdict::Configured(what) } else { Verdict::Unchanged })
 }
 
 /// A cluster may be given to a claim by hand, if that waits for one of its pool; the pass writes
@@ -350,6 +360,7 @@ fn put_cluster(
         }
         cluster.attempts_limit = new.attempts_limit;
         cluster.hibernate_after = new.hibernate_after;
+        cluster.customization_ref = new.customization_ref;
         (cluster.marked, cluster.preserve, cluster.held) = (marked, new.preserve, held);
         cluster.take_steering(&meta);
         cluster.body = new.body;

@@ -8,6 +8,7 @@ use crate::model::job::{Job, SUCCEEDED, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
+use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::output::Place;
@@ -33,11 +34,21 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     }
     let jobs = store.jobs(None, false)?;
     let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
+    let known = store.objects(Kind::ClusterPool, &Filter::default())?;
+    let known = known.into_iter().filter_map(|one| match one {
+        Object::Pool(pool) => Some((pool.key(), *pool)),
+        _ => None,
+    });
+    let known: HashMap<Key, ClusterPool> = known.collect();
     for (pool, mut waiting) in pools {
         waiting.sort_by_key(|claim| claim.created);
-        let expected = expected(&pool, &clusters, &jobs, now);
+        let gives = |one: &&ClusterPool| {
+            !one.metadata.annotated(PAUSED) && one.metadata.deletion_timestamp.is_none()
+        };
+        let expected =
+            known.get(&pool).filter(gives).map(|pool| expected(pool, &clusters, &jobs, now));
         for (at, claim) in waiting.iter().enumerate() {
-            let ready = expected.coming.get(at).copied().unwrap_or(expected.another);
+            let ready = expected.as_ref().and_then(|expected| expected.at(at));
             let wait = ready.map(|ready| ready.since(now));
             places.insert(claim.key(), Place { number: at + 1, wait });
         }
@@ -45,17 +56,36 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     Ok(places)
 }
 
-/// When clusters of a pool will be ready: those on their way, soonest first, and one that would
-/// be begun now. Nothing, where the pool has no history.
-#[derive(Default)]
+/// When clusters of a pool will be ready: those on their way, soonest first, and those that are
+/// begun when there is room for them.
 struct Expected {
     /// None for one that is on its way, nobody knows how long.
     coming: Vec<Option<Time>>,
-    another: Option<Time>,
+    /// How long an installation takes, if the pool has a history.
+    install: Option<Span>,
+    /// Clusters that can be made beside those.
+    more: usize,
+    /// How many may be made at a time, and how many are.
+    at_once: usize,
+    busy: usize,
+    now: Time,
 }
 
-fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expected {
-    let of = |job: &&Job| job.pool.as_deref() == Some(pool);
+impl Expected {
+    fn at(&self, number: usize) -> Option<Time> {
+        if let Some(coming) = self.coming.get(number) {
+            return *coming;
+        }
+        let after = number - self.coming.len();
+        let rounds = (self.busy + after).checked_div(self.at_once)? + 1;
+        let takes = self.install.filter(|_| after < self.more)?;
+        Some(self.now.plus(Span(takes.0.saturating_mul(i64::try_from(rounds).ok()?))))
+    }
+}
+
+fn expected(pool: &ClusterPool, clusters: &[Object], jobs: &[Job], now: Time) -> Expected {
+    let (spec, key) = (&pool.spec, &pool.key());
+    let of = |job: &&Job| job.pool.as_deref() == Some(key);
     let usual = |verb: Verb| {
         let done = jobs.iter().filter(of).filter(|job| job.verb == verb);
         let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED)).rev().take(RECENT);
@@ -63,9 +93,10 @@ fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expecte
     };
     let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
     let mine = clusters.iter().filter_map(|one| match one {
-        Object::Cluster(one) if one.pool.as_deref() == Some(pool) => Some(&**one),
+        Object::Cluster(one) if one.pool.as_deref() == Some(key) => Some(&**one),
         _ => None,
     });
+    let mine: Vec<&Cluster> = mine.collect();
     let live = jobs.iter().filter(of).filter(|job| job.ended.is_none());
     let live: HashMap<&str, Time> = live.map(|job| (job.object.as_str(), job.started)).collect();
     let ready = |one: &Cluster| {
@@ -80,9 +111,17 @@ fn expected(pool: &Key, clusters: &[Object], jobs: &[Job], now: Time) -> Expecte
         // One that takes longer than usual may come at any moment.
         Some(takes.map(|takes| since.plus(takes).max(now)))
     };
-    let mut coming: Vec<Option<Time>> = mine.filter_map(ready).collect();
+    let mut coming: Vec<Option<Time>> = mine.iter().filter_map(|one| ready(one)).collect();
     coming.sort_by_key(|ready| ready.unwrap_or(Time(i64::MAX)));
-    Expected { coming, another: install.map(|takes| now.plus(takes)) }
+    let many =
+        |most: Option<u32>| most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
+    let free = spec.inventory.as_ref().map(|_| pool.status.free_customizations);
+    let more = many(spec.max_size).saturating_sub(mine.len()).min(many(free));
+    let busy = |one: &&&Cluster| {
+        matches!(one.phase(), Phase::Installing | Phase::Retrying | Phase::Deprovisioning)
+    };
+    let busy = mine.iter().filter(busy).count();
+    Expected { coming, install, more, at_once: many(spec.max_concurrent), busy, now }
 }
 
 fn median(mut spans: Vec<Span>) -> Option<Span> {

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::model::kind::Kind;
+use crate::rules::access::Deed;
 
 use super::{Context, Verb, delete};
 
@@ -23,6 +24,7 @@ impl Verb for Release {
         let mut claims = Vec::new();
         for name in &self.claims {
             let claim = context.find(&store, Kind::ClusterClaim, name)?;
+            context.permit(&store, Deed::Change, &claim)?;
             delete::ask(context, &claim)?;
             claims.push(claim);
         }

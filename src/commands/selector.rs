@@ -17,6 +17,12 @@ struct Requirement {
     holds: bool,
 }
 
+impl Selector {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl std::str::FromStr for Selector {
     type Err = Refusal;
 

@@ -5,12 +5,16 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::json;
 
+use crate::model::cluster::Phase;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::refusal::Refusal;
 use crate::output::{self, clean};
-use crate::store::Filter;
+use crate::plan;
+use crate::store::{Filter, Store};
 
+use super::doctor::orphaned;
 use super::{Context, Verb};
 
 #[derive(Args)]
@@ -50,10 +54,30 @@ impl Verb for Status {
                 let _ = writeln!(out, "  ! {}", clean(&problem));
             }
         }
+        for problem in orphaned(&store)?.iter().chain(&failing(&store)?) {
+            let _ = writeln!(out, "! {}", clean(problem));
+        }
         let jobs = store.jobs(None, true)?.len();
         let _ = writeln!(out, "{} pools, {jobs} jobs running", pools.len());
         context.print(&out)
     }
+}
+
+/// Clusters whose installation fails again and again.
+fn failing(store: &Store) -> Result<Vec<String>, Refusal> {
+    let mut found = Vec::new();
+    for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
+        if let Object::Cluster(one) = object
+            && one.restarts >= plan::WORRYING
+            && one.phase() == Phase::Retrying
+        {
+            let (name, times) = (&one.name, one.restarts);
+            found.push(format!(
+                "cluster `{name}` failed to install {times} times: poolctl cluster logs {name}"
+            ));
+        }
+    }
+    Ok(found)
 }
 
 /// A bar of the pool's size, and its counts.
@@ -82,6 +106,7 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
     let bad = [
         ("MissingDependencies", "True"),
         ("InventoryValid", "False"),
+        ("InventorySufficient", "False"),
         ("CapacityAvailable", "False"),
         ("AllClustersCurrent", "False"),
     ];

@@ -191,6 +191,18 @@ pub fn tree() -> Command {
     root.subcommand(command(&entry::<complete::Complete>()).hide(true))
 }
 
+/// Whether a guest may run the command of a line like `poolctl get claim`.
+pub fn for_guests(line: &str) -> bool {
+    let mut words = line.split(' ').skip_while(|word| *word != "poolctl").skip(1);
+    let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    sections().into_iter().flat_map(|(_, nodes)| nodes).any(|node| match node {
+        Node::Command(entry) => entry.name == first && entry.for_guests,
+        Node::Group(name, _, below) => {
+            name == first && below.iter().any(|one| one.name == second && one.for_guests)
+        }
+    })
+}
+
 /// Runs the command that a command line names.
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));

@@ -27,6 +27,7 @@ impl Verb for Why {
         let store = context.look()?;
         let object = context.find(&store, kind, &name)?;
         let Chain { causes, next } = causes::chain(context, &store, &object)?;
+        let next = context.step(&next);
         let format = &context.globals.output;
         if format.whole() {
             let document = json!({"causes": causes, "next": next});

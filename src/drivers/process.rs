@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use rustix::fs::Mode;
@@ -48,18 +47,6 @@ impl Foreground<'_> {
         umask(ours);
         child
     }
-}
-
-/// What a program prints that is started with nothing of our environment.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
-pub fn output(program: &Path, arguments: &[&str]) -> io::Result<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
-    let done = command.output()?;
-    if !done.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()));
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]

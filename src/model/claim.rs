@@ -92,6 +92,7 @@ pub enum Pending {
     Claimed,
     PoolMissing,
     PoolDeleting,
+    PoolPaused,
 }
 
 /// The condition ClusterRunning.
@@ -106,13 +107,14 @@ pub enum ClusterRunning {
 }
 
 impl Pending {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Initialized,
         Self::NoClusters,
         Self::Assigned,
         Self::Claimed,
         Self::PoolMissing,
         Self::PoolDeleting,
+        Self::PoolPaused,
     ];
 
     /// status, reason, message
@@ -127,6 +129,11 @@ impl Pending {
             }
             Self::Claimed => ["False", "ClusterClaimed", "Cluster claimed"],
             Self::PoolMissing => ["True", "ClusterPoolNotFound", "There is no pool of that name"],
+            Self::PoolPaused => [
+                "True",
+                "ClusterPoolPaused",
+                "The pool is paused and gives no clusters until it is resumed",
+            ],
             Self::PoolDeleting => [
                 "True",
                 "ClusterPoolDeleting",

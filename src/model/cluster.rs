@@ -1,12 +1,14 @@
 //! A cluster: the facts that plan reads, and how they and the wire's ClusterDeployment become
 //! each other. Conditions are never stored: they follow from the facts.
 
+mod conditions;
+
 use std::rc::Rc;
 
 use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::meta::{Key, LocalRef, Meta, is_true};
-use super::power::{deleted, initialized};
+use super::pool::PAUSED;
 use super::time::{Span, Time};
 
 pub use super::power::Power;
@@ -14,6 +16,8 @@ pub use super::power::Power;
 pub const REMOVE: &str = "hive.openshift.io/remove-cluster-from-pool";
 const REMOVE_LEGACY: &str = "hive.openshift.io/remove-claimed-cluster-from-pool";
 pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
+/// A cluster whose first installation fails is given up.
+pub const ONCE: &str = "hive.openshift.io/try-install-once";
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
@@ -62,6 +66,14 @@ pub struct Cluster {
     pub powerless: bool,
     /// Its power is left alone.
     pub power_paused: bool,
+    /// Nothing at all is done with it.
+    pub paused: bool,
+    /// One failed installation is enough.
+    pub once: bool,
+    /// The customization whose manifest patches it gets, in its pool's or its own namespace.
+    pub customization_ref: Option<String>,
+    /// Since when that is not there.
+    pub unmet: Option<Time>,
     /// Hibernates after running this long, once somebody has it.
     pub hibernate_after: Option<Span>,
     /// When an installation first began: from then on there may be something to destroy.
@@ -159,6 +171,13 @@ impl Cluster {
         Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
     }
 
+    /// The customization that it needs before it can be installed.
+    pub fn required(&self) -> Option<Key> {
+        let name = self.customization_ref.as_ref()?;
+        let namespace = self.pool.as_ref().map_or(&self.namespace, |pool| &pool.namespace);
+        Some(Key::new(&**namespace, &**name))
+    }
+
     pub fn api_url(&self) -> String {
         format!("https://api.{}.{}:6443", self.cluster_name, self.base_domain)
     }
@@ -189,6 +208,11 @@ impl Cluster {
             cluster.claimed_at = pool.claimed_timestamp;
             cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
+        let provisioning = wire.spec.provisioning.as_ref();
+        cluster.customization_ref = provisioning
+            .and_then(|one| one.customization_ref.as_ref())
+            .map(|one| one.name.clone())
+            .filter(|name| !name.is_empty());
         let status = std::mem::take(&mut wire.status);
         // `installed: true` without a time: it was installed elsewhere.
         let elsewhere = wire.spec.installed.then(Time::default);
@@ -203,6 +227,9 @@ impl Cluster {
         self.started_at = status.install_started_timestamp;
         self.restarts = status.install_restarts;
         self.interrupted = status.interrupted;
+        let requirements = condition::find(&status.conditions, "RequirementsMet");
+        let unmet = requirements.filter(|one| one.status == "False");
+        self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");
         let (hibernating, ready) = (find("Hibernating"), find("Ready"));
@@ -249,6 +276,8 @@ impl Cluster {
     pub fn take_steering(&mut self, meta: &Meta) {
         self.driver = if meta.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
         self.power_paused = meta.annotated(POWER_PAUSED);
+        self.paused = meta.annotated(PAUSED);
+        self.once = meta.annotated(ONCE);
         self.powerless = meta.annotation(FAKE_HEALTH) == Some(NO_POWER);
         self.protected = meta.annotated(PROTECTED);
     }
@@ -300,88 +329,8 @@ impl Cluster {
         }
     }
 
-    /// Hive's conditions, as they follow from the facts.
-    pub fn conditions(&self) -> Vec<Condition> {
-        let begun = self.started_at.unwrap_or(self.created);
-        let mut all = vec![self.provisioned().at(self.installed_at.unwrap_or(begun))];
-        if let Some(failed) = self.failed_at {
-            let message = self.failure.clone().unwrap_or_default();
-            all.push(
-                Condition::new("ProvisionFailed", "True", "InstallFailed", message).at(failed),
-            );
-            all.push(self.provision_stopped().at(failed));
-        }
-        if let Some(since) = self.deleting {
-            all.extend(deleted(since));
-        } else if self.installed() {
-            all.extend(self.power_conditions(self.installed_at.unwrap_or(begun)));
-        } else {
-            all.extend(initialized(self.created));
-        }
-        all
-    }
-
     /// `status.powerState`.
     pub fn power_state(&self) -> &'static str {
         if self.deleting.is_some() { "Unknown" } else { self.power.wire() }
-    }
-
-    /// The times are those of Hive: a transition when the status changed, a probe when the reason
-    /// did.
-    fn power_conditions(&self, installed: Time) -> [Condition; 2] {
-        let probed = self.power_since.unwrap_or(installed);
-        let awake = self.awake_since.unwrap_or(installed);
-        let [mut hibernating, mut ready] = self.power.conditions(self.power_message.as_deref());
-        let asleep = self.power == Power::Hibernating || self.power == Power::Paused;
-        hibernating.last_transition_time = Some(if asleep { probed } else { awake });
-        ready.last_transition_time = Some(if self.power.waking() { awake } else { probed });
-        hibernating.last_probe_time = Some(probed);
-        ready.last_probe_time = Some(probed);
-        [hibernating, ready]
-    }
-
-    fn provisioned(&self) -> Condition {
-        let (status, reason, message) = match self.phase() {
-            Phase::Deprovisioning if self.protected => {
-                let by = "Annotation hive.openshift.io/protected-delete holds the cluster";
-                ("False", "DeletionBlocked", by)
-            }
-            Phase::Deprovisioning
-                if self.driver == Driver::Missing && self.started_at.is_some() =>
-            {
-                ("False", "DriverMissing", "No driver of this build can destroy the cluster")
-            }
-            Phase::Deprovisioning if self.held && self.started_at.is_none() => {
-                ("False", "DeletionBlocked", "A finalizer of another program holds the object")
-            }
-            Phase::Deprovisioning => ("False", "Deprovisioning", "Cluster is being destroyed"),
-            Phase::Installed => ("True", "Provisioned", "Cluster is provisioned"),
-            Phase::Broken => ("False", "ProvisionStopped", "Provisioning failed terminally"),
-            _ if self.driver == Driver::Missing => {
-                ("False", "DriverMissing", "No driver of this build serves the platform")
-            }
-            Phase::Installing | Phase::Retrying => {
-                ("False", "Provisioning", "Cluster is being provisioned")
-            }
-        };
-        Condition::new("Provisioned", status, reason, message)
-    }
-
-    fn provision_stopped(&self) -> Condition {
-        if self.stopped {
-            let message = "Install attempts limit reached";
-            return Condition::new(
-                "ProvisionStopped",
-                "True",
-                "InstallAttemptsLimitReached",
-                message,
-            );
-        }
-        Condition::new(
-            "ProvisionStopped",
-            "False",
-            "ProvisionNotStopped",
-            "Provision is not stopped",
-        )
     }
 }

@@ -2,6 +2,7 @@
 //! nothing.
 
 pub mod claim;
+pub mod clock;
 pub mod cluster;
 pub mod condition;
 pub mod customization;

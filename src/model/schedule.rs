@@ -1,12 +1,12 @@
-//! Schedules of a pool: cron lines with a time zone that set size and runningCount. Local times
-//! are taken once a day: one that the clock skips in spring comes as much later, of one that
-//! it shows twice in autumn the first counts.
+//! Schedules of a pool: cron lines with a time zone that set size and runningCount. As with cron,
+//! a time that the clock skips in spring comes when it has skipped it; of one that it shows twice
+//! in autumn the first counts, unless the line is for every hour.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span as Days, Timestamp};
 
 use super::time::{Span, Time};
@@ -151,14 +151,32 @@ impl Line {
         day && self.months.contains(&date.month())
     }
 
-    /// Every instant of a day.
-    fn instants<'a>(&'a self, date: Date, zone: &'a TimeZone) -> impl Iterator<Item = Time> + 'a {
-        let times =
-            self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |at| (hour, at)));
-        times.filter_map(move |(hour, minute)| {
-            let local = date.at(*hour, *minute, 0, 0).to_zoned(zone.clone()).ok()?;
-            Some(Time(local.timestamp().as_microsecond()))
-        })
+    /// Every instant of a day, and what the clock on the wall is meant to show then.
+    fn instants(&self, date: Date, zone: &TimeZone) -> Vec<(Time, DateTime)> {
+        let time = |at: Timestamp| Time(at.as_microsecond());
+        let mut all = Vec::new();
+        for hour in &self.hours {
+            for minute in &self.minutes {
+                let local = date.at(*hour, *minute, 0, 0);
+                let found = zone.to_ambiguous_timestamp(local);
+                let Ok(first) = found.compatible() else { continue };
+                match found.offset() {
+                    AmbiguousOffset::Gap { .. } => {
+                        // The change itself is the last one until then.
+                        let mut changes = zone.preceding(first + Days::new().seconds(1));
+                        all.extend(changes.next().map(|at| (time(at.timestamp()), local)));
+                    }
+                    AmbiguousOffset::Fold { .. } if self.hours.len() == 24 => {
+                        let second = found.later().ok();
+                        all.extend(
+                            [Some(first), second].into_iter().flatten().map(|at| (time(at), local)),
+                        );
+                    }
+                    _ => all.push((time(first), local)),
+                }
+            }
+        }
+        all
     }
 }
 
@@ -171,16 +189,16 @@ impl Schedule {
         let passed = i32::try_from(passed).unwrap_or(HORIZON).min(HORIZON);
         let last = |line: &Line| {
             let mut days = self.ticks(line, now, -passed);
-            let found = days.find_map(|day| day.into_iter().filter(|at| *at <= now).max());
-            found.filter(|at| *at > then)
+            let found = days.find_map(|day| day.into_iter().filter(|(at, _)| *at <= now).max());
+            found.filter(|(at, _)| *at > then)
         };
-        let ticks: Vec<(Time, &Line)> =
+        let ticks: Vec<((Time, DateTime), &Line)> =
             self.lines.iter().filter_map(|line| Some((last(line)?, line))).collect();
         let of = |field: fn(&Line) -> Option<u32>| {
             let set = ticks.iter().filter_map(|(at, line)| Some((*at, field(line)?)));
             set.max_by_key(|(at, _)| *at).map(|(_, value)| value)
         };
-        let last = ticks.iter().map(|(at, _)| *at).max()?;
+        let last = ticks.iter().map(|((at, _), _)| *at).max()?;
         Some((last, of(|line| line.size), of(|line| line.running_count)))
     }
 
@@ -188,7 +206,7 @@ impl Schedule {
     pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
         let first = |line| {
             let mut days = self.ticks(line, now, HORIZON);
-            days.find_map(|day| day.into_iter().filter(|at| *at > now).min())
+            days.find_map(|day| day.into_iter().map(|(at, _)| at).filter(|at| *at > now).min())
         };
         let ticks = self.lines.iter().filter_map(|line| Some((first(line)?, line)));
         ticks.min_by_key(|(time, _)| *time)
@@ -200,9 +218,9 @@ impl Schedule {
         line: &'a Line,
         now: Time,
         days: i32,
-    ) -> impl Iterator<Item = Vec<Time>> + 'a {
+    ) -> impl Iterator<Item = Vec<(Time, DateTime)>> + 'a {
         let days = self.dates(now, days).filter(|date| line.on(*date));
-        days.map(|date| line.instants(date, &self.zone).collect())
+        days.map(|date| line.instants(date, &self.zone))
     }
 
     /// Local days from now on, forwards or backwards.
@@ -226,6 +244,7 @@ mod tests {
     fn ticks_follow_the_clock_on_the_wall() {
         let office = "TZ=Europe/Berlin\n0 6 * * 1-5 size=10 runningCount=5\n0 20 * * * size=2";
         let night = "TZ=Europe/Berlin\n30 2 * * * size=1";
+        let hourly = "TZ=Europe/Berlin\n30 * * * * size=1";
         for (text, now, last, next) in [
             // A Monday in winter: one hour ahead of UTC.
             (office, "2026-03-02T12:00:00Z", "2026-03-02T05:00:00Z", "2026-03-02T19:00:00Z"),
@@ -235,11 +254,12 @@ mod tests {
             (office, "2026-03-07T12:00:00Z", "2026-03-06T19:00:00Z", "2026-03-07T19:00:00Z"),
             // In summer two hours.
             (office, "2026-07-01T12:00:00Z", "2026-07-01T04:00:00Z", "2026-07-01T18:00:00Z"),
-            // 02:30 is skipped on 29 March 2026: it comes an hour later.
-            (night, "2026-03-29T00:59:59Z", "2026-03-28T01:30:00Z", "2026-03-29T01:30:00Z"),
-            (night, "2026-03-29T12:00:00Z", "2026-03-29T01:30:00Z", "2026-03-30T00:30:00Z"),
-            // and comes twice on 25 October: the first counts.
+            // 02:30 is skipped on 29 March 2026: it comes when the clock shows 03:00.
+            (night, "2026-03-29T00:59:59Z", "2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z"),
+            (night, "2026-03-29T12:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"),
+            // and comes twice on 25 October: the first counts, unless every hour does.
             (night, "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"),
+            (hourly, "2026-10-25T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"),
             (
                 "0 0 29 2 * size=1",
                 "2026-03-01T00:00:00Z",
@@ -279,6 +299,11 @@ mod tests {
         let last = at("2026-03-02T06:01:00Z");
         assert_eq!(both.since(then, now), Some((last, Some(10), Some(6))));
         assert_eq!(both.since(last, now), None);
+        // On the day without 02:30 the later line holds as on any other.
+        let morning = "TZ=Europe/Berlin\n0 3 * * * size=5\n30 2 * * * size=1";
+        let morning: Schedule = morning.parse().unwrap();
+        let (then, now) = (at("2026-03-29T00:00:00Z"), at("2026-03-29T01:00:00Z"));
+        assert_eq!(morning.since(then, now), Some((now, Some(5), None)));
         for wrong in [
             "",
             "0 6 * * *",

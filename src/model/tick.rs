@@ -13,6 +13,8 @@ pub struct Tick {
     pub actor: String,
     /// The clock moved by itself: nothing expires in this pass.
     pub jumped: bool,
+    /// That is seen for the first time, or is over.
+    pub news: bool,
 }
 
 impl Tick {

@@ -102,6 +102,7 @@ fn claim(one: &Claim, view: &View) -> Row {
         (Some(_), _, _) => "Releasing".into(),
         (None, Pending::PoolMissing, _) => "Pending (no such pool)".into(),
         (None, Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
+        (None, Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
         (None, Pending::Claimed, ClusterRunning::Running) => "Running".into(),
         (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
         _ => place.map_or("Pending".into(), |place| format!("Pending ({place})")),

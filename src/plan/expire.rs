@@ -20,7 +20,7 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
 }
 
 /// Tells the owner once that the end is near; a claim that was extended is told again.
-fn foretell(state: &mut State, at: usize, tick: &Tick) {
+fn foretell(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     let Some(claim) = state.claims.get(at) else {
         return;
     };
@@ -30,9 +30,16 @@ fn foretell(state: &mut State, at: usize, tick: &Tick) {
         return;
     }
     let (key, end) = (claim.key(), claim.expires().unwrap_or_default());
+    let lasts = claim.effective;
     state.claims.update(at, |claim| claim.warned = soon);
     if soon {
-        let text = format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name);
+        let limits = state.pools.by_key(pool).and_then(|pool| pool.spec.claim_lifetime.as_ref());
+        let longest = limits.and_then(|limits| limits.maximum);
+        let text = if longest.is_some_and(|most| lasts >= Some(most)) {
+            format!("It ends {end}; it has the longest lifetime its pool allows")
+        } else {
+            format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name)
+        };
         warn(state, tick, "ClaimExpiresSoon", (CLAIM, key), text);
     }
 }
@@ -50,7 +57,7 @@ pub fn lifetimes(state: &mut State, pool: &Key, tick: &Tick) {
         if state.claims.get(at).is_none_or(|claim| claim.deleting.is_some()) {
             continue;
         }
-        foretell(state, at, tick);
+        foretell(state, at, pool, tick);
         let Some(claim) = state.claims.get(at) else {
             continue;
         };

@@ -13,6 +13,8 @@ use crate::model::meta::Key;
 
 /// The longest wait between installations.
 const LONGEST_WAIT: Span = Span::hours(24);
+/// From so many failed installations of a cluster on it is worth a warning of its own.
+pub const WORRYING: u32 = 3;
 
 pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
@@ -20,6 +22,9 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     };
     // Without a driver nothing is made and, worse, what was made cannot be destroyed.
     let destroys = cluster.started_at.is_some() && !cluster.preserve;
+    if cluster.paused {
+        return;
+    }
     if cluster.driver == Driver::Missing && (cluster.deleting.is_none() || destroys) {
         return;
     }
@@ -46,11 +51,20 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if state.live_job(&cluster.name).is_some() {
         return;
     }
-    // Hive lets the back-off pass before it looks at the limit; nothing is gained by that. A limit
-    // of 0 counts as 1: a pool would make and give up clusters for ever.
-    if cluster.attempts_limit.is_some_and(|limit| cluster.restarts >= limit.max(1)) {
+    // Hive lets the back-off pass before it looks at the limit; nothing is gained by that. In a
+    // pool a limit of 0 counts as 1: it would make and give up clusters for ever.
+    let least = u32::from(cluster.pool.is_some());
+    let limit = if cluster.once { Some(1) } else { cluster.attempts_limit };
+    if limit.is_some_and(|limit| cluster.restarts >= limit.max(least)) {
         return give_up(state, at, tick);
     }
+    let unmet = cluster.required().is_some_and(|key| state.customizations.find(&key).is_none());
+    if unmet != cluster.unmet.is_some() {
+        state.clusters.update(at, |cluster| cluster.unmet = unmet.then_some(tick.now));
+    }
+    let Some(cluster) = state.clusters.get(at).filter(|_| !unmet) else {
+        return;
+    };
     let waits = retry_at(cluster).is_some_and(|next| tick.now < next);
     if waits || (cluster.marked && cluster.failed_at.is_some()) || crowded(state, cluster) {
         return;

@@ -4,6 +4,7 @@
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::meta::Key;
+use crate::model::pool::PAUSED;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
@@ -126,6 +127,7 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
         let key = claim.key();
         let cluster = claim.cluster.clone().unwrap_or_default();
         let handed_over = pending == Pending::Claimed && claim.pending != Pending::Claimed;
+        let gone = running == ClusterRunning::Deleted && claim.running != ClusterRunning::Deleted;
         if (claim.pending, claim.running) == (pending, running) {
             continue;
         }
@@ -139,7 +141,10 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
             }
             (claim.pending, claim.running) = (pending, running);
         });
-        if handed_over {
+        if gone {
+            let message = format!("Cluster {cluster} is gone; release the claim and make another");
+            warn(state, tick, "ClusterGone", (CLAIM, key), message);
+        } else if handed_over {
             say(state, tick, "ClusterClaimed", (CLAIM, key), format!("Has cluster {cluster}"));
         }
     }
@@ -150,6 +155,7 @@ fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
         let pending = match state.pools.by_key(&claim.pool_key()) {
             None => Pending::PoolMissing,
             Some(pool) if pool.metadata.deletion_timestamp.is_some() => Pending::PoolDeleting,
+            Some(pool) if pool.metadata.annotated(PAUSED) => Pending::PoolPaused,
             Some(_) => Pending::NoClusters,
         };
         return (pending, claim.running);

@@ -26,7 +26,7 @@ pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use inventory::summary as inventory_summary;
-pub use life::retry_at;
+pub use life::{WORRYING, retry_at};
 pub use power::hibernates_at;
 pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
@@ -34,7 +34,7 @@ pub use size::{BROKEN, STALE};
 pub use version::pool_version;
 pub use whole::mend;
 
-use crate::model::cluster::Driver;
+use crate::model::cluster::{Cluster, Driver};
 use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
@@ -131,8 +131,9 @@ pub fn due(state: &State) -> Option<Time> {
         let soon = claim.expires_soon().filter(|_| !claim.warned);
         [soon, claim.expires()].into_iter().flatten()
     });
-    // Nothing happens to a cluster that no driver looks after.
-    let clusters = || state.clusters.rows().filter(|one| one.driver != Driver::Missing);
+    // Nothing happens to a cluster that is paused, or that no driver looks after.
+    let lives = |one: &&Cluster| one.driver != Driver::Missing && !one.paused;
+    let clusters = || state.clusters.rows().filter(lives);
     let retries = clusters().filter_map(life::retry_at);
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
@@ -165,10 +166,12 @@ fn event(
     (kind, object): (&'static str, Key),
     message: String,
 ) {
-    let (time, reason, actor) = (tick.now, reason.to_owned(), tick.actor.clone());
+    let (time, reason, actor) = (tick.now, reason.to_owned(), PASS.to_owned());
     state.event(Event { time, warning, reason, kind, object, actor, message });
 }
 
+/// Who does what nobody has typed: whoever started the pass has only started it.
+const PASS: &str = "reconcile";
 const POOL: &str = "ClusterPool";
 const CLUSTER: &str = "ClusterDeployment";
 const CLAIM: &str = "ClusterClaim";

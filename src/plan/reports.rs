@@ -60,6 +60,15 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
                     cluster.failed_at = Some(tick.now);
                     cluster.failure = Some(message.clone());
                 });
+                let failed = state.clusters.get(at).filter(|one| one.attempts_limit.is_none());
+                let failed =
+                    failed.map(|one| one.restarts).filter(|times| *times >= life::WORRYING);
+                if let Some(times) = failed {
+                    let text = format!(
+                        "Installation failed {times} times, and is tried for ever: set installAttemptsLimit"
+                    );
+                    warn(state, tick, "InstallKeepsFailing", (CLUSTER, key.clone()), text);
+                }
             }
             match verb {
                 Verb::Start => {

@@ -38,7 +38,8 @@ pub fn act(state: &mut State, at: usize, tick: &Tick) {
         state.pools.update(at, |pool| pool.status.schedule = Some(new));
         return;
     };
-    let since = schedule.since(known.last, tick.now).filter(|_| !tick.jumped);
+    // A clock that went back does not stop it.
+    let since = schedule.since(known.last.min(tick.now), tick.now).filter(|_| !tick.jumped);
     let Some((time, size, running)) = since else {
         return;
     };

@@ -113,6 +113,10 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     let Some(pool) = state.pools.get(at) else {
         return;
     };
+    // What could not be replaced stays.
+    if pool.spec.max_size.is_some_and(|most| sorted.total > as_count(most)) {
+        return;
+    }
     let going: HashSet<usize> = sorted.marked.iter().copied().collect();
     let old: Vec<usize> = sorted.stale().filter(|at| !going.contains(at)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");

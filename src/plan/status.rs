@@ -85,7 +85,7 @@ fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolS
     status.deleting = number(sorted.deleting.len());
     status.pending = number(sorted.waiting.len());
     status.free_customizations = number(free(pool).count());
-    let runs = |cluster: &&Cluster| cluster.installed() && cluster.power.runs();
+    let runs = |one: &&Cluster| one.installed() && one.deleting.is_none() && one.power.runs();
     let members = state.members(&pool.key()).clusters.into_iter();
     status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
 }

@@ -44,7 +44,8 @@ impl Guest {
 
     fn administers(&self, bindings: &[RoleBinding]) -> bool {
         let admin = |one: &&RoleBinding| {
-            one.role_ref.kind == "ClusterRole" && one.role_ref.name == POOL_ADMIN
+            let goes = one.metadata.deletion_timestamp.is_some();
+            !goes && one.role_ref.kind == "ClusterRole" && one.role_ref.name == POOL_ADMIN
         };
         bindings.iter().filter(admin).any(|one| self.is_among(&one.subjects))
     }

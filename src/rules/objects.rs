@@ -58,6 +58,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             let steering = steering.map_or(Ok(()), check_steering);
             steering.map_err(|why| refuse(kind, &key.name, &why))
         }
+        Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
+            Err(refuse(kind, &key.name, "a subject has no name"))
+        }
         Object::Customization(one) => check_customization(one),
         Object::Settings(one) if one.metadata.name != "default" => {
             Err(refuse(kind, &key.name, "the one Settings object is named `default`"))

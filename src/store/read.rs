@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use rusqlite::{OptionalExtension, params};
 
+use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
 use crate::model::event::Event;
 use crate::model::job::Job;
@@ -65,10 +66,12 @@ impl Store {
 
     /// The number of commits so far, and when the last one was.
     pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
-        let sql = "SELECT revision, last_pass, wall, boot, since_boot FROM state";
+        let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted FROM state";
         let mark = self.conn.prepare_cached(sql)?.query_row([], |row| {
             let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
-            Ok((row.get(0)?, Mark { now, wall, boot: row.get(3)?, since_boot: row.get(4)? }))
+            let (boot, since_boot, doubted) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            let clocks = Clocks { wall, boot, since_boot, doubted };
+            Ok((row.get(0)?, Mark { now, clocks }))
         })?;
         Ok(mark)
     }

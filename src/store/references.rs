@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
+use crate::model::cluster::Cluster;
 use crate::model::documents::Stored;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::refusal::Refusal;
@@ -59,6 +60,8 @@ pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result
 
 fn named(state: &State) -> Named {
     let mut named = Named::default();
+    let unfinished = state.clusters.rows().filter(|one| !one.installed());
+    named.customizations.extend(unfinished.filter_map(Cluster::required));
     for pool in state.pools.rows() {
         let (spec, namespace) = (&pool.spec, pool.metadata.namespace.as_str());
         let of = |one: &Option<LocalRef>| one.as_ref().map(|one| Key::new(namespace, &*one.name));

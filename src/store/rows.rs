@@ -14,7 +14,8 @@ pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace,
      claimed_at, customization, version, cluster_name, base_domain, power_wanted, power, \
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
      stopped, marked, protected, preserve, held, deleting, interrupted, \
-     awake_since, power_message, powerless, power_paused, hibernate_after";
+     awake_since, power_message, powerless, power_paused, hibernate_after, \
+     paused, once, customization_ref, unmet";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting, warned";
@@ -98,6 +99,10 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         powerless: row.get(32)?,
         power_paused: row.get(33)?,
         hibernate_after: row.get::<_, Option<i64>>(34)?.map(Span),
+        paused: row.get(35)?,
+        once: row.get(36)?,
+        customization_ref: row.get(37)?,
+        unmet: time(row, 38)?,
         body: None,
     })
 }
@@ -207,6 +212,10 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.powerless,
         one.power_paused,
         one.hibernate_after.map(|span| span.0),
+        one.paused,
+        one.once,
+        one.customization_ref,
+        micros(one.unmet),
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use rusqlite::{Connection, params};
 
 use crate::model::claim::Claim;
+use crate::model::clock::Clocks;
 use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
 use crate::model::customization::Customization;
 use crate::model::documents::{Secret, Stored};
@@ -22,14 +23,11 @@ use super::documents;
 use super::open::Store;
 use super::rows::{put_claim, put_cluster, put_job};
 
-/// When a pass wrote last: as passes count time, by the wall, and since the machine started.
+/// When a pass wrote last: as passes count time, and what the clocks said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
     pub now: Time,
-    pub wall: Time,
-    /// Empty under a standing clock.
-    pub boot: String,
-    pub since_boot: i64,
+    pub clocks: Clocks,
 }
 
 /// Writes everything that changed and returns the pools that the database refused, with why.
@@ -71,8 +69,9 @@ pub fn write(
         }
     }
     let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
-               wall = ?2, boot = ?3, since_boot = ?4";
-    let clocks = params![mark.now.0, mark.wall.0, mark.boot, mark.since_boot];
+               wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5";
+    let Clocks { wall, boot, since_boot, doubted } = &mark.clocks;
+    let clocks = params![mark.now.0, wall.0, boot, since_boot, doubted];
     conn.prepare_cached(sql)?.execute(clocks)?;
     Ok(refused)
 }

@@ -7,9 +7,10 @@ CREATE TABLE state (
   wall INTEGER NOT NULL,
   boot TEXT NOT NULL,
   since_boot INTEGER NOT NULL,
+  doubted INTEGER NOT NULL,
   pruned INTEGER NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (1, 0, 0, 0, '', 0, 0);
+INSERT INTO state VALUES (1, 0, 0, 0, '', 0, 0, 0);
 
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
@@ -110,7 +111,11 @@ CREATE TABLE cluster (
   power_message TEXT,
   powerless INTEGER NOT NULL,
   power_paused INTEGER NOT NULL,
-  hibernate_after INTEGER
+  hibernate_after INTEGER,
+  paused INTEGER NOT NULL,
+  once INTEGER NOT NULL,
+  customization_ref TEXT,
+  unmet INTEGER
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;

@@ -1,0 +1,142 @@
+//! What keeps a pool from having more clusters ready.
+
+use crate::commands::losses;
+use crate::commands::why::Chain;
+use crate::model::cluster::{Cluster, Phase};
+use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::refusal::Refusal;
+
+use super::Around;
+
+impl Around<'_> {
+    /// What keeps a pool from having more clusters ready, the strongest reason first.
+    pub fn pool(&self, one: &ClusterPool) -> Result<Chain, Refusal> {
+        let (name, at, status) = (&one.metadata.name, &self.at, &one.status);
+        let first = format!(
+            "pool {name} has {} ready, {} standby, {} installing, {} broken of size {}; {} claimed, {} deprovisioning",
+            status.ready,
+            status.standby,
+            status.installing,
+            status.broken,
+            one.spec.size,
+            status.claimed,
+            status.deleting
+        );
+        let says = |kind: &str, is: &str| {
+            one.condition(kind)
+                .filter(|found| found.status == is)
+                .map(|found| found.message.clone())
+        };
+        let reason = if one.metadata.deletion_timestamp.is_some() {
+            let none = one.spec.max_concurrent == Some(0);
+            let patch = format!(
+                "poolctl patch pool {name} -p '{{\"spec\": {{\"maxConcurrent\": 1}}}}'{at}"
+            );
+            let next = if none { patch } else { format!("poolctl get claim,cluster{at}") };
+            let why = if none { "; maxConcurrent 0 lets nothing go" } else { "" };
+            let text = format!("it is being deleted and gives no more clusters{why}");
+            let held = self
+                .members(one)
+                .into_iter()
+                .find(|one| one.deleting.is_some() && (one.protected || one.held || one.paused));
+            match held {
+                Some(cluster) => self.cluster(cluster).behind(text),
+                None => Chain::of(text, next),
+            }
+        } else if one.metadata.annotated(PAUSED) {
+            Chain::of("it is paused", format!("poolctl pool resume {name}{at}"))
+        } else if let Some(message) = says("MissingDependencies", "True") {
+            let next = "poolctl apply -f FILE with what is missing, then poolctl reconcile";
+            Chain::of(format!("it cannot make clusters: {message}"), next)
+        } else if let Some(most) = full(one) {
+            let next = if most == 0 {
+                format!("poolctl patch pool {name} -p '{{\"spec\": {{\"maxConcurrent\": 1}}}}'{at}")
+            } else {
+                "poolctl reconcile --wait".into()
+            };
+            Chain::of(format!("maxConcurrent {most} lets no more be made or destroyed now"), next)
+        } else if let Some(cluster) = self.worst(one) {
+            self.cluster(cluster)
+        } else if let Some(cluster) = self.on_the_way(one).filter(|one| one.power.waking()) {
+            self.cluster(cluster)
+        } else if let Some(text) = inventory(one) {
+            Chain::of(text, format!("poolctl get customization{at}"))
+        } else if let Some(message) = says("CapacityAvailable", "False") {
+            let most = one.spec.max_size.unwrap_or(0).saturating_add(1);
+            let next = if status.claimed > 0 {
+                format!("poolctl get claim{at}")
+            } else {
+                format!("poolctl patch pool {name} -p '{{\"spec\": {{\"maxSize\": {most}}}}}'{at}")
+            };
+            Chain::of(format!("there is no room for more: {message}"), next)
+        } else if let Some(chain) = losses::of(self.store, one, self.now, at)? {
+            chain
+        } else if let Some(cluster) = self.on_the_way(one) {
+            self.cluster(cluster)
+        } else if status.ready > 0 {
+            Chain::of("it has what it should", format!("poolctl claim {name}{at}"))
+        } else if status.standby > 0 {
+            let many = one.spec.running_count;
+            let text = format!("its clusters stand by: a claim wakes one; runningCount is {many}");
+            Chain::of(text, format!("poolctl claim {name}{at}"))
+        } else if one.spec.size == 0 {
+            Chain::of(
+                "its size is 0: it makes clusters only for claims",
+                format!("poolctl pool scale {name} --size 1{at}"),
+            )
+        } else {
+            let text = format!(
+                "a pass decides what comes next; runningCount is {}",
+                one.spec.running_count
+            );
+            Chain::of(text, "poolctl reconcile --wait")
+        };
+        Ok(reason.behind(first))
+    }
+
+    fn members(&self, pool: &ClusterPool) -> Vec<&Cluster> {
+        let members = self.state.members(&pool.key()).clusters.into_iter();
+        members.filter_map(|at| self.state.clusters.get(at)).collect()
+    }
+
+    /// A cluster that is broken or whose installation failed.
+    fn worst(&self, pool: &ClusterPool) -> Option<&Cluster> {
+        let bad = |one: &&Cluster| matches!(one.phase(), Phase::Broken | Phase::Retrying);
+        self.members(pool).into_iter().find(bad)
+    }
+
+    /// The cluster that is likely to be ready first.
+    fn on_the_way(&self, pool: &ClusterPool) -> Option<&Cluster> {
+        let rank = |one: &&Cluster| match (one.phase(), one.power) {
+            _ if one.claim.is_some() => None,
+            (Phase::Installed, power) if power.waking() => Some(0),
+            (Phase::Installing, _) => Some(1),
+            (Phase::Deprovisioning, _) => Some(2),
+            _ => None,
+        };
+        self.members(pool).into_iter().filter(|one| rank(one).is_some()).min_by_key(rank)
+    }
+}
+
+/// maxConcurrent, when something is missing and it is used up.
+fn full(pool: &ClusterPool) -> Option<u32> {
+    let status = &pool.status;
+    let most = pool.spec.max_concurrent?;
+    let lacks = status.size < pool.spec.size;
+    (lacks && status.installing + status.deleting >= most).then_some(most)
+}
+
+/// What of the inventory cannot be used, if none of it is free.
+fn inventory(pool: &ClusterPool) -> Option<String> {
+    let listed = pool.spec.inventory.as_ref()?;
+    if pool.status.free_customizations > 0 {
+        return None;
+    }
+    let said = listed.iter().filter_map(|entry| {
+        let known = pool.status.inventory.get(&entry.name)?;
+        let why = if known.message.is_empty() { &known.cluster_deployment } else { &known.message };
+        Some(format!("{} is {} ({why})", entry.name, known.status.to_string().to_lowercase()))
+    });
+    let said: Vec<String> = said.collect();
+    Some(format!("no customization of its {} is free: {}", listed.len(), said.join("; ")))
+}

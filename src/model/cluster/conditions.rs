@@ -1,0 +1,106 @@
+//! Hive's conditions of a cluster, as they follow from the facts.
+
+use super::{Cluster, Driver, Phase, Power};
+use crate::model::condition::Condition;
+use crate::model::power::{deleted, initialized};
+use crate::model::time::Time;
+
+impl Cluster {
+    /// Hive's conditions, as they follow from the facts.
+    pub fn conditions(&self) -> Vec<Condition> {
+        let begun = self.started_at.unwrap_or(self.created);
+        let mut all = vec![self.provisioned().at(self.installed_at.unwrap_or(begun))];
+        if let Some(name) = &self.customization_ref {
+            all.push(match self.unmet {
+                Some(since) => {
+                    let message = format!("ClusterDeploymentCustomization {name} not found");
+                    Condition::new(
+                        "RequirementsMet",
+                        "False",
+                        "CustomizationRefNotAvailable",
+                        message,
+                    )
+                    .at(since)
+                }
+                None => {
+                    let message = "All pre-provision requirements met";
+                    Condition::new("RequirementsMet", "True", "AllRequirementsMet", message)
+                        .at(begun)
+                }
+            });
+        }
+        if let Some(failed) = self.failed_at {
+            let message = self.failure.clone().unwrap_or_default();
+            all.push(
+                Condition::new("ProvisionFailed", "True", "InstallFailed", message).at(failed),
+            );
+            all.push(self.provision_stopped().at(failed));
+        }
+        if let Some(since) = self.deleting {
+            all.extend(deleted(since));
+        } else if self.installed() {
+            all.extend(self.power_conditions(self.installed_at.unwrap_or(begun)));
+        } else {
+            all.extend(initialized(self.created));
+        }
+        all
+    }
+
+    /// The times are those of Hive: a transition when the status changed, a probe when the reason
+    /// did.
+    fn power_conditions(&self, installed: Time) -> [Condition; 2] {
+        let probed = self.power_since.unwrap_or(installed);
+        let awake = self.awake_since.unwrap_or(installed);
+        let [mut hibernating, mut ready] = self.power.conditions(self.power_message.as_deref());
+        let asleep = self.power == Power::Hibernating || self.power == Power::Paused;
+        hibernating.last_transition_time = Some(if asleep { probed } else { awake });
+        ready.last_transition_time = Some(if self.power.waking() { awake } else { probed });
+        hibernating.last_probe_time = Some(probed);
+        ready.last_probe_time = Some(probed);
+        [hibernating, ready]
+    }
+
+    fn provisioned(&self) -> Condition {
+        let (status, reason, message) = match self.phase() {
+            Phase::Deprovisioning if self.protected => {
+                let by = "Annotation hive.openshift.io/protected-delete holds the cluster";
+                ("False", "DeletionBlocked", by)
+            }
+            Phase::Deprovisioning
+                if self.driver == Driver::Missing && self.started_at.is_some() =>
+            {
+                ("False", "DriverMissing", "No driver of this build can destroy the cluster")
+            }
+            Phase::Deprovisioning if self.held && self.started_at.is_none() => {
+                ("False", "DeletionBlocked", "A finalizer of another program holds the object")
+            }
+            Phase::Deprovisioning => ("False", "Deprovisioning", "Cluster is being destroyed"),
+            Phase::Installed => ("True", "Provisioned", "Cluster is provisioned"),
+            Phase::Broken => ("False", "ProvisionStopped", "Provisioning failed terminally"),
+            _ if self.driver == Driver::Missing => {
+                ("False", "DriverMissing", "No driver of this build serves the platform")
+            }
+            Phase::Installing | Phase::Retrying => {
+                ("False", "Provisioning", "Cluster is being provisioned")
+            }
+        };
+        Condition::new("Provisioned", status, reason, message)
+    }
+
+    fn provision_stopped(&self) -> Condition {
+        if self.stopped {
+            let (reason, message) = if self.once {
+                ("InstallOnlyOnceSet", "Deployment is set to try install only once")
+            } else {
+                ("InstallAttemptsLimitReached", "Install attempts limit reached")
+            };
+            return Condition::new("ProvisionStopped", "True", reason, message);
+        }
+        Condition::new(
+            "ProvisionStopped",
+            "False",
+            "ProvisionNotStopped",
+            "Provision is not stopped",
+        )
+    }
+}
