@@ -34,7 +34,9 @@ impl Machine {
         let (home, mut passwd, mut group, mut shadow) = (
             home.display().to_string(),
             "root:x:0:0::/root:/bin/sh\n".to_owned(),
-            "root:x:0:\nlab:x:4900:alice,bob,carol,dave\nwatchers:x:4901:dave\n".to_owned(),
+            "root:x:0:\nlab:x:4900:alice,bob,carol,dave\nwatchers:x:4901:dave\n\
+             lab watchers:x:4902:carol\n"
+                .to_owned(),
             "root:*:19000::::::\n".to_owned(),
         );
         for (name, id) in USERS {

@@ -251,3 +251,90 @@ fn an_eviction_among_the_pools_annotations_evicts_nobody() {
     let left = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
     assert!(left.lines().count() == 2 && !left.contains(cluster.lines().next().unwrap()), "{left}");
 }
+
+#[test]
+fn a_paused_cluster_is_left_alone_until_it_is_not() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
+    sandbox.ok(&["annotate", &cluster, "hive.openshift.io/reconcile-pause=true", "-q"]);
+    sandbox.ok(&["cluster", "hibernate", "k", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(jsonpath(&sandbox, &cluster, "{.status.powerState}"), "Running");
+    sandbox.ok(&["release", "k", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let why = sandbox.ok(&["why", &cluster]);
+    assert!(why.contains("is paused") && why.contains("reconcile-pause-"), "{why}");
+    sandbox.ok(&["annotate", &cluster, "hive.openshift.io/reconcile-pause-", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(sandbox.run(&["get", &cluster]).code, 3);
+}
+
+#[test]
+fn a_cluster_that_is_tried_once_is_tried_once() {
+    let sandbox = Sandbox::new();
+    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 1\n  \
+                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
+                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1', \
+                hive.openshift.io/try-install-once: 'true'}\n";
+    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    apply(&sandbox, pool);
+    let cluster = sandbox.ok(&["get", "cluster", "-o", "name"]).trim().to_owned();
+    let then = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
+    assert_eq!(then.code, 0, "{}", then.err);
+    let stopped = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
+    assert_eq!(jsonpath(&sandbox, &cluster, stopped), "InstallOnlyOnceSet");
+}
+
+#[test]
+fn a_claim_whose_cluster_vanished_is_found_said_and_repairable() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    let cluster = format!("cluster/{}", jsonpath(&sandbox, "claim/k", "{.spec.namespace}"));
+    sandbox.ok(&["delete", &cluster, "-y"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert!(sandbox.ok(&["events", "claim/k"]).contains("ClusterGone"));
+    assert!(sandbox.ok(&["status"]).contains("poolctl release k"));
+    let doctor = sandbox.run(&["doctor"]);
+    assert!(doctor.code == 1 && doctor.out.contains("poolctl release k"), "{}", doctor.out);
+    sandbox.ok(&["release", "k", "-y"]);
+    steady(&sandbox);
+    sandbox.ok(&["doctor"]);
+}
+
+#[test]
+fn a_name_that_a_claim_and_a_cluster_have_is_taken_for_neither() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 2);
+    sandbox.ok(&["claim", "lab", "k", "-q"]);
+    let cluster = jsonpath(&sandbox, "claim/k", "{.spec.namespace}");
+    sandbox.ok(&["claim", "lab", &cluster, "-q"]);
+    for command in ["credentials", "kubeconfig"] {
+        let ran = sandbox.run(&[command, &cluster]);
+        assert!(ran.code == 2 && ran.err.contains("of a claim and of a cluster"), "{}", ran.err);
+        sandbox.ok(&[command, &format!("cluster/{cluster}")]);
+    }
+    assert_eq!(sandbox.run(&["cluster", "hibernate", &cluster]).code, 2);
+}
+
+#[test]
+fn a_pool_that_only_fails_is_said_to() {
+    let sandbox = Sandbox::new();
+    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 1\n  \
+                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
+                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1', \
+                poolctl.dev/fake-install-duration: 1s, poolctl.dev/instal-timeout: 1h}\n";
+    sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
+    let file = sandbox.file("p.yaml", pool);
+    let applied = sandbox.run(&["apply", "-f", &file]);
+    assert!(applied.err.contains("instal-timeout has no effect here"), "{}", applied.err);
+    for minute in 1..12 {
+        let now = format!("POOLCTL_NOW=2026-03-02T12:{minute:02}:30Z poolctl reconcile -q");
+        assert_eq!(sandbox.shell(&now).code, 0);
+    }
+    let status = sandbox.shell("POOLCTL_NOW=2026-03-02T12:12:00Z poolctl status").out;
+    assert!(status.contains("failed to install"), "{status}");
+    assert!(sandbox.ok(&["events"]).contains("InstallKeepsFailing"));
+}

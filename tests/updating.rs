@@ -14,7 +14,10 @@ fn a_lower_max_size_deletes_nothing() {
     sandbox.ready_pool("lab", 4);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["patch", "pool", "lab", "-p", r#"{"spec": {"maxSize": 2}}"#]);
+    // Nor do stale clusters go that could not be replaced.
+    let lower = r#"{"spec": {"maxSize": 2, "baseDomain": "other.example.com"}}"#;
+    sandbox.ok(&["patch", "pool", "lab", "-p", lower]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "deleting"]), [4, 1, 0]);
     let why = jsonpath(
@@ -127,4 +130,18 @@ fn a_real_clock_that_jumps_ends_no_claim() {
 #[test]
 fn a_stray_rehearsed_clock_ends_no_claim() {
     jump_with(&claimed(), "POOLCTL_NOW=2099-01-01T00:00:00Z", "POOLCTL_NOW=2001-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_schedule_survives_a_clock_that_went_a_year_ahead_and_came_back() {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", "2026-03-02T05:00:00Z");
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0", "-q"]);
+    let schedule = "poolctl.dev/schedule=0 6 * * * size=2\n0 20 * * * size=0";
+    sandbox.ok(&["annotate", "pool/lab", schedule, "-q"]);
+    for (time, size) in [("2027-03-02T21:00:00Z", "0"), ("2026-03-03T06:00:00Z", "2")] {
+        sandbox.set("POOLCTL_NOW", time);
+        sandbox.ok(&["reconcile", "-q"]);
+        assert_eq!(jsonpath(&sandbox, "pool/lab", "{.spec.size}"), size, "{time}");
+    }
 }

@@ -24,8 +24,8 @@ pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
 /// Steers what a simulated cluster does wrong.
 pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
 /// What simulated machines can be told to do.
-pub const FAKE_HEALTHS: [&str; 7] =
-    [NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
+pub const FAKE_HEALTHS: [&str; 8] =
+    ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
 /// How long an installation may take.
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 /// The value of a simulated platform that cannot stop machines.

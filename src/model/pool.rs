@@ -200,6 +200,11 @@ pub const ALLOWED_PATHS: &str = "poolctl.dev/allowed-patch-paths";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
+/// The pointers in `poolctl.dev/allowed-patch-paths`.
+pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
+    allowed.split([',', ' ', '\n']).filter(|one| !one.is_empty())
+}
+
 impl ClusterPool {
     pub fn key(&self) -> Key {
         self.metadata.key()

@@ -6,7 +6,7 @@ use json_patch::jsonptr::Pointer;
 use serde_json::{Value, json};
 
 use crate::model::customization::{Op, Patch};
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, pointers};
 
 /// What a pool demands of patches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,11 +33,6 @@ impl<'a> Rules<'a> {
         }
         Err(format!("the pool allows patches below {allowed} only ({ALLOWED_PATHS})"))
     }
-}
-
-/// The pointers in `poolctl.dev/allowed-patch-paths`.
-pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
-    allowed.split([',', ' ', '\n']).filter(|one| !one.is_empty())
 }
 
 /// Applies all of them, or none and says which one failed and why. Returns what was read with

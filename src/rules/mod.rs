@@ -1,10 +1,12 @@
 //! Refuses: pure validation of objects and of what must always hold. Changes nothing.
 
 pub mod access;
+mod annotations;
 mod holders;
 mod invariants;
 mod names;
 mod objects;
+mod patches;
 
 pub use holders::one_holder_each;
 pub use invariants::invariants;

@@ -1,18 +1,15 @@
 //! What the types of an object's fields do not say.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use crate::model::cluster::{FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT};
-use crate::model::customization::{Customization, Op, Patch};
 use crate::model::kind::Kind;
-use crate::model::meta::Meta;
 use crate::model::object::Object;
-use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, pointers};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
-use crate::model::time::Span;
 
 use super::names::{label, label_key, label_value, name_of};
+use super::{annotations, patches};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -55,13 +52,15 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
                 return Err(refuse(kind, &key.name, PASSWORD));
             }
             let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
-            let steering = steering.map_or(Ok(()), check_steering);
+            let steering = steering.map_or(Ok(()), annotations::check);
             steering.map_err(|why| refuse(kind, &key.name, &why))
         }
         Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
             Err(refuse(kind, &key.name, "a subject has no name"))
         }
-        Object::Customization(one) => check_customization(one),
+        Object::Customization(one) => {
+            patches::check(one).map_err(|why| refuse(kind, &key.name, &why))
+        }
         Object::Settings(one) if one.metadata.name != "default" => {
             Err(refuse(kind, &key.name, "the one Settings object is named `default`"))
         }
@@ -100,12 +99,16 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
         return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
     }
+    let allowed = pool.metadata.annotation(ALLOWED_PATHS).into_iter().flat_map(pointers);
+    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/')) {
+        return wrong(&format!("annotation {ALLOWED_PATHS}: `{other}` begins with no slash"));
+    }
     if let Some(text) = pool.metadata.annotation(SCHEDULE)
         && let Err(why) = text.parse::<Schedule>()
     {
         return wrong(&format!("annotation {SCHEDULE}: {why}"));
     }
-    check_steering(&pool.spec.annotations).or_else(|why| wrong(&why))?;
+    annotations::check(&pool.spec.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
     if domain.is_empty() || domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
@@ -135,77 +138,20 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The annotations that steer simulated clusters.
-fn check_steering(annotations: &BTreeMap<String, String>) -> Result<(), String> {
-    for (name, value) in annotations {
-        if name == INSTALL_TIMEOUT {
-            let limit = value.parse::<Span>();
-            let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
-            if limit.0 == 0 {
-                return Err(format!("annotation {name}: no installation is over in {value}"));
-            }
-        }
-        if name == FAKE_HEALTH && !FAKE_HEALTHS.contains(&&**value) {
-            let known = FAKE_HEALTHS.join(", ");
-            return Err(format!("annotation {name} is `{value}`, not one of {known}"));
-        }
-        let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
-        let checked = match what {
-            "fail-every" => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
-            what if what.ends_with("-duration") => value.parse::<Span>().map(drop),
-            _ => Ok(()),
-        };
-        checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
-    }
-    Ok(())
-}
-
-fn check_customization(one: &Customization) -> Result<(), Refusal> {
-    let manifests = one.spec.installer_manifest_patches.iter().flat_map(|one| &one.patches);
-    for (number, patch) in one.spec.install_config_patches.iter().chain(manifests).enumerate() {
-        if let Err(why) = check_patch(patch) {
-            let why = format!("patch {number}: {why}");
-            return Err(refuse(Kind::Customization, &one.metadata.name, &why));
-        }
-    }
-    Ok(())
-}
-
-fn check_patch(patch: &Patch) -> Result<(), String> {
-    for pointer in std::iter::once(patch.path.as_str()).chain(patch.from.as_deref()) {
-        let escapes = pointer.split('~').skip(1);
-        if escapes.into_iter().any(|rest| !rest.starts_with(['0', '1'])) {
-            return Err(format!("`{pointer}` is not a JSON pointer: after ~ comes 0 or 1"));
-        }
-    }
-    if matches!(patch.op, Op::Move | Op::Copy) && patch.from.is_none() {
-        return Err("move and copy need `from`".into());
-    }
-    if let Some(text) = patch.value_json.as_deref().filter(|text| !text.is_empty()) {
-        serde_json::from_str::<serde_json::Value>(text)
-            .map_err(|why| format!("valueJSON: {why}"))?;
-    }
-    Ok(())
-}
-
 /// What is accepted but worth a word.
 pub fn warnings(object: &Object) -> Vec<String> {
-    if let Object::Secret(one) = object
-        && one.data.is_none()
-        && one.string_data.is_none()
-    {
-        let name = &one.metadata.name;
-        return vec![format!("secret `{name}` brings no values; those in the state stay")];
+    let mut found = annotations::warnings(object);
+    match object {
+        Object::Secret(one) if one.data.is_none() && one.string_data.is_none() => {
+            let name = &one.metadata.name;
+            found.push(format!("secret `{name}` brings no values; those in the state stay"));
+        }
+        Object::Pool(one) if one.spec.install_attempts_limit == Some(0) => {
+            let name = &one.metadata.name;
+            found.push(format!("pool `{name}`: installAttemptsLimit 0 counts as 1"));
+        }
+        Object::Customization(one) => found.extend(patches::warnings(one)),
+        _ => {}
     }
-    let Object::Customization(one) = object else {
-        return Vec::new();
-    };
-    let rootless = |patch: &&Patch| !patch.path.is_empty() && !patch.path.starts_with('/');
-    let patches = one.spec.install_config_patches.iter().filter(rootless);
-    patches
-        .map(|patch| {
-            let Meta { name, .. } = &one.metadata;
-            format!("customization `{name}`: path `{0}` is read as `/{0}`", patch.path)
-        })
-        .collect()
+    found
 }

@@ -30,29 +30,7 @@ impl Around<'_> {
             return Chain::of(text, format!("poolctl get customization{at}"));
         }
         match one.phase() {
-            Phase::Deprovisioning if one.protected => {
-                let note = "hive.openshift.io/protected-delete-";
-                let next = format!("poolctl annotate cluster {name} {note}{at}");
-                Chain::of(
-                    format!("cluster {name} is being deleted, and protected against it"),
-                    next,
-                )
-            }
-            Phase::Deprovisioning if one.held && (one.started_at.is_none() || one.preserve) => {
-                let next = format!(
-                    "poolctl get cluster {name} -o jsonpath='{{.metadata.finalizers}}'{at}"
-                );
-                Chain::of(format!("cluster {name} is held by a finalizer of another program"), next)
-            }
-            Phase::Deprovisioning => {
-                let text =
-                    format!("cluster {name} is being destroyed{}{job}", self.ago(one.deleting));
-                match self.failed_to_go(name) {
-                    Some(message) => Chain::of(text, format!("poolctl events cluster/{name}"))
-                        .after(format!("the last attempt failed: {message}")),
-                    None => Chain::of(text, "poolctl reconcile --wait"),
-                }
-            }
+            Phase::Deprovisioning => self.going(one, &job),
             Phase::Broken => {
                 let text = format!(
                     "cluster {name} was given up after {} failed installations: {}",
@@ -87,6 +65,27 @@ impl Around<'_> {
                 Chain::of(text, "poolctl reconcile --wait")
             }
             Phase::Installed => self.installed(one, &job),
+        }
+    }
+
+    fn going(&self, one: &Cluster, job: &str) -> Chain {
+        let (name, at) = (&one.name, &self.at);
+        if one.protected {
+            let note = "hive.openshift.io/protected-delete-";
+            let next = format!("poolctl annotate cluster {name} {note}{at}");
+            let text = format!("cluster {name} is being deleted, and protected against it");
+            return Chain::of(text, next);
+        }
+        if one.held && (one.started_at.is_none() || one.preserve) {
+            let path = "jsonpath='{.metadata.finalizers}'";
+            let text = format!("cluster {name} is held by a finalizer of another program");
+            return Chain::of(text, format!("poolctl get cluster {name} -o {path}{at}"));
+        }
+        let text = format!("cluster {name} is being destroyed{}{job}", self.ago(one.deleting));
+        match self.failed_to_go(name) {
+            Some(message) => Chain::of(text, format!("poolctl events cluster/{name}"))
+                .after(format!("the last attempt failed: {message}")),
+            None => Chain::of(text, "poolctl reconcile --wait"),
         }
     }
 

@@ -28,21 +28,7 @@ impl Around<'_> {
                 .map(|found| found.message.clone())
         };
         let reason = if one.metadata.deletion_timestamp.is_some() {
-            let none = one.spec.max_concurrent == Some(0);
-            let patch = format!(
-                "poolctl patch pool {name} -p '{{\"spec\": {{\"maxConcurrent\": 1}}}}'{at}"
-            );
-            let next = if none { patch } else { format!("poolctl get claim,cluster{at}") };
-            let why = if none { "; maxConcurrent 0 lets nothing go" } else { "" };
-            let text = format!("it is being deleted and gives no more clusters{why}");
-            let held = self
-                .members(one)
-                .into_iter()
-                .find(|one| one.deleting.is_some() && (one.protected || one.held || one.paused));
-            match held {
-                Some(cluster) => self.cluster(cluster).behind(text),
-                None => Chain::of(text, next),
-            }
+            self.leaving(one)
         } else if one.metadata.annotated(PAUSED) {
             Chain::of("it is paused", format!("poolctl pool resume {name}{at}"))
         } else if let Some(message) = says("MissingDependencies", "True") {
@@ -73,25 +59,46 @@ impl Around<'_> {
             chain
         } else if let Some(cluster) = self.on_the_way(one) {
             self.cluster(cluster)
-        } else if status.ready > 0 {
-            Chain::of("it has what it should", format!("poolctl claim {name}{at}"))
-        } else if status.standby > 0 {
-            let many = one.spec.running_count;
-            let text = format!("its clusters stand by: a claim wakes one; runningCount is {many}");
-            Chain::of(text, format!("poolctl claim {name}{at}"))
-        } else if one.spec.size == 0 {
-            Chain::of(
-                "its size is 0: it makes clusters only for claims",
-                format!("poolctl pool scale {name} --size 1{at}"),
-            )
         } else {
-            let text = format!(
-                "a pass decides what comes next; runningCount is {}",
-                one.spec.running_count
-            );
-            Chain::of(text, "poolctl reconcile --wait")
+            self.at_rest(one)
         };
         Ok(reason.behind(first))
+    }
+
+    /// A pool that is being deleted.
+    fn leaving(&self, one: &ClusterPool) -> Chain {
+        let (name, at) = (&one.metadata.name, &self.at);
+        let text = "it is being deleted and gives no more clusters";
+        if one.spec.max_concurrent == Some(0) {
+            let patch = "-p '{\"spec\": {\"maxConcurrent\": 1}}'";
+            let text = format!("{text}; maxConcurrent 0 lets nothing go");
+            return Chain::of(text, format!("poolctl patch pool {name} {patch}{at}"));
+        }
+        let stays =
+            |one: &&Cluster| one.deleting.is_some() && (one.protected || one.held || one.paused);
+        match self.members(one).into_iter().find(stays) {
+            Some(cluster) => self.cluster(cluster).behind(text.into()),
+            None => Chain::of(text, format!("poolctl get claim,cluster{at}")),
+        }
+    }
+
+    /// A pool that lacks nothing and does nothing.
+    fn at_rest(&self, one: &ClusterPool) -> Chain {
+        let (name, at, status) = (&one.metadata.name, &self.at, &one.status);
+        let running = one.spec.running_count;
+        let claim = format!("poolctl claim {name}{at}");
+        if status.ready > 0 {
+            Chain::of("it has what it should", claim)
+        } else if status.standby > 0 {
+            let text = "its clusters stand by: a claim wakes one";
+            Chain::of(format!("{text}; runningCount is {running}"), claim)
+        } else if one.spec.size == 0 {
+            let text = "its size is 0: it makes clusters only for claims";
+            Chain::of(text, format!("poolctl pool scale {name} --size 1{at}"))
+        } else {
+            let text = format!("a pass decides what comes next; runningCount is {running}");
+            Chain::of(text, "poolctl reconcile --wait")
+        }
     }
 
     fn members(&self, pool: &ClusterPool) -> Vec<&Cluster> {

@@ -10,25 +10,7 @@ impl Cluster {
     pub fn conditions(&self) -> Vec<Condition> {
         let begun = self.started_at.unwrap_or(self.created);
         let mut all = vec![self.provisioned().at(self.installed_at.unwrap_or(begun))];
-        if let Some(name) = &self.customization_ref {
-            all.push(match self.unmet {
-                Some(since) => {
-                    let message = format!("ClusterDeploymentCustomization {name} not found");
-                    Condition::new(
-                        "RequirementsMet",
-                        "False",
-                        "CustomizationRefNotAvailable",
-                        message,
-                    )
-                    .at(since)
-                }
-                None => {
-                    let message = "All pre-provision requirements met";
-                    Condition::new("RequirementsMet", "True", "AllRequirementsMet", message)
-                        .at(begun)
-                }
-            });
-        }
+        all.extend(self.requirements());
         if let Some(failed) = self.failed_at {
             let message = self.failure.clone().unwrap_or_default();
             all.push(
@@ -44,6 +26,19 @@ impl Cluster {
             all.extend(initialized(self.created));
         }
         all
+    }
+
+    /// Only of one that has some.
+    fn requirements(&self) -> Option<Condition> {
+        let (name, kind) = (self.customization_ref.as_ref()?, "RequirementsMet");
+        if let Some(since) = self.unmet {
+            let message = format!("ClusterDeploymentCustomization {name} not found");
+            let missing = "CustomizationRefNotAvailable";
+            return Some(Condition::new(kind, "False", missing, message).at(since));
+        }
+        let begun = self.started_at.unwrap_or(self.created);
+        let message = "All pre-provision requirements met";
+        Some(Condition::new(kind, "True", "AllRequirementsMet", message).at(begun))
     }
 
     /// The times are those of Hive: a transition when the status changed, a probe when the reason

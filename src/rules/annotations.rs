@@ -1,0 +1,79 @@
+//! Annotations of our own: which there are, where, and what they may say.
+
+use std::collections::BTreeMap;
+
+use crate::model::cluster::{FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT};
+use crate::model::meta::Meta;
+use crate::model::object::Object;
+use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
+use crate::model::schedule::SCHEDULE;
+use crate::model::time::Span;
+
+const OURS: &str = "poolctl.dev/";
+/// On a pool.
+const POOL: [&str; 4] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS];
+/// On a cluster, and among a pool's spec.annotations, which its clusters get.
+const CLUSTER: [&str; 7] = [
+    INSTALL_TIMEOUT,
+    FAKE_HEALTH,
+    "poolctl.dev/fake-install-duration",
+    "poolctl.dev/fake-resume-duration",
+    "poolctl.dev/fake-stop-duration",
+    "poolctl.dev/fake-deprovision-duration",
+    "poolctl.dev/fake-fail-every",
+];
+
+/// The annotations that steer a cluster.
+pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
+    for (name, value) in annotations {
+        if name == INSTALL_TIMEOUT {
+            let limit = value.parse::<Span>();
+            let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+            if limit.0 == 0 {
+                return Err(format!("annotation {name}: no installation is over in {value}"));
+            }
+        }
+        if name == FAKE_HEALTH && !FAKE_HEALTHS.contains(&&**value) {
+            let known = FAKE_HEALTHS.join(", ");
+            return Err(format!("annotation {name} is `{value}`, not one of {known}"));
+        }
+        let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
+        let checked = match what {
+            "fail-every" => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
+            what if what.ends_with("-duration") => value.parse::<Span>().map(drop),
+            _ => Ok(()),
+        };
+        checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+    }
+    Ok(())
+}
+
+/// Annotations of our own that have no effect where they stand.
+pub fn warnings(object: &Object) -> Vec<String> {
+    let name = object.key().name;
+    let idle = |all: &BTreeMap<String, String>, known: &[&str], elsewhere: &[&str], place: &str| {
+        let unknown = all.keys().filter(|one| one.starts_with(OURS) && !known.contains(&&***one));
+        let text = |one: &String| {
+            let hint = if elsewhere.contains(&&**one) {
+                format!("; it belongs into {place}")
+            } else {
+                String::new()
+            };
+            format!("`{name}`: annotation {one} has no effect here{hint}")
+        };
+        unknown.map(text).collect::<Vec<_>>()
+    };
+    let own = |meta: &Meta| meta.annotations.clone();
+    match object {
+        Object::Pool(one) => {
+            let mut found = idle(&own(&one.metadata), &POOL, &CLUSTER, "spec.annotations");
+            found.extend(idle(&one.spec.annotations, &CLUSTER, &POOL, "metadata.annotations"));
+            found
+        }
+        Object::Cluster(one) => {
+            let all = one.body.as_ref().map(|body| own(&body.metadata)).unwrap_or_default();
+            idle(&all, &CLUSTER, &POOL, "the pool")
+        }
+        _ => Vec::new(),
+    }
+}
