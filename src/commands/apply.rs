@@ -12,7 +12,7 @@ use crate::model::refusal::Refusal;
 use super::edit;
 use super::manifest::Reading;
 use super::put::{Verdict, put};
-use super::{Context, Verb, manifest};
+use super::{Context, Verb, manifest, misfits};
 
 #[derive(Args)]
 pub struct Apply {
@@ -61,6 +61,9 @@ impl Verb for Apply {
             };
             context.changed(*kind, &key.name, &said)?;
         }
+        let applied: Vec<(Kind, Key)> =
+            what.into_iter().map(|(kind, key, _)| (kind, key)).collect();
+        misfits::warn(context, &store, &scope, &applied)?;
         Ok(context.finish(&passed)?)
     }
 }

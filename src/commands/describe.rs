@@ -53,6 +53,11 @@ impl Verb for Describe {
             out += &table(&conditions);
         }
         if let Object::Pool(pool) = &object
+            && let Some(summary) = plan::inventory_summary(pool)
+        {
+            let _ = writeln!(out, "\ninventory: {}", clean(&summary));
+        }
+        if let Object::Pool(pool) = &object
             && let Some(schedule) = plan::schedule_of(pool)
             && let Some((time, line)) = schedule.next(context.world.now())
         {

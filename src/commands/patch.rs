@@ -15,7 +15,7 @@ use crate::yaml;
 
 use super::edit;
 use super::put::{Verdict, put};
-use super::{Context, Verb, manifest, target};
+use super::{Context, Verb, manifest, misfits, target};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Type {
@@ -114,5 +114,6 @@ pub fn change(
         _ => done.to_owned(),
     };
     context.changed(kind, name, &said)?;
+    misfits::warn(context, store, &scope, &[(kind, object.key())])?;
     Ok(context.finish(&passed)?)
 }

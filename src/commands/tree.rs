@@ -7,10 +7,10 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, delete,
-    describe, diff, doctor, editor, events, explain, export, extend, extract, get, import, job,
-    label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, rotate, run,
-    scale, secret, state, status, version, wait, why,
+    Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, customization,
+    delete, describe, diff, dns, doctor, editor, events, explain, export, extend, extract, get,
+    import, job, label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render,
+    rotate, run, scale, secret, state, status, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -75,6 +75,12 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         entry::<pause::Pause>(),
         entry::<pause::Resume>(),
         entry::<advise::Advise>(),
+        entry::<dns::Dns>(),
+    ];
+    let customization = vec![
+        entry::<customization::Create>(),
+        entry::<customization::Test>(),
+        entry::<customization::Reset>(),
     ];
     let generic = vec![
         one::<apply::Apply>(),
@@ -117,7 +123,11 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         ("Everyday", everyday),
         (
             "Pools",
-            vec![cluster(), Node::Group("pool", "Create, scale, render and pause pools", pool)],
+            vec![
+                cluster(),
+                Node::Group("pool", "Create, scale, render and pause pools", pool),
+                Node::Group("customization", "Make, try and reset customizations", customization),
+            ],
         ),
         ("Objects", generic),
         ("Reconcile", reconcile),

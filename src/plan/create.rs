@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::cluster::{Cluster, Driver};
 use crate::model::condition::Condition;
-use crate::model::customization::{Customization, CustomizationSpec, Holder};
+use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::inventory::EntryStatus;
@@ -15,12 +15,12 @@ use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{NameBook, State};
 use crate::model::tick::Tick;
-use crate::render::install_config::{self, Rendered};
+use crate::render::install_config::Rendered;
 use crate::render::redact;
-use crate::rules;
 
 use super::customizations::write_status;
 use super::inventory::{NAME_TAKEN, free, worth_another_look};
+use super::recipe::{bounded, recipe, render};
 use super::version::pool_version;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
 
@@ -33,14 +33,6 @@ struct Batch<'a> {
     names: &'a dyn NameBook,
     /// Entries that turned out unusable: status and why.
     unusable: BTreeMap<String, (EntryStatus, String)>,
-}
-
-/// The install-config of a pool before any patch: its template, or one made from its platform.
-pub fn recipe(state: &State, pool: &ClusterPool) -> Result<Value, String> {
-    let template = pool.spec.install_config_secret_template_ref.as_ref();
-    let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
-    let template = template.and_then(|key| state.templates.get(&key));
-    install_config::base(&pool.spec, template)
 }
 
 /// Makes up to `number` clusters and says how many it made.
@@ -111,7 +103,7 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    match render(batch, &name, None) {
+    match render(&batch.base, &name, None, &batch.pool) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
             insert(state, batch, &name, None, rendered, tick);
             true
@@ -133,7 +125,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let patches = Some(&one.spec);
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let rendered = render(batch, &name, patches);
+    let rendered = render(&batch.base, &name, patches, &batch.pool);
     let refused = match rendered {
         Err(message) => {
             note_broken(state, at, &message, tick);
@@ -159,18 +151,6 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     }
     batch.unusable.insert(entry, (status, message));
     false
-}
-
-/// The install-config, with a name that can be one in DNS.
-fn render(
-    batch: &Batch<'_>,
-    name: &str,
-    patches: Option<&CustomizationSpec>,
-) -> Result<Rendered, String> {
-    let rendered = install_config::render(&batch.base, name, patches, &batch.pool)?;
-    let usable = rules::label("the name of a cluster", &rendered.cluster_name);
-    usable.map_err(|refusal| format!("{}: {}", refusal.what, refusal.causes.join(", ")))?;
-    Ok(rendered)
 }
 
 /// Why the name that a cluster would have in DNS cannot be its.
@@ -206,18 +186,6 @@ fn draw_name(state: &State, batch: &mut Batch<'_>, tick: &Tick) -> String {
             return name;
         }
     }
-}
-
-/// A cluster's name is a DNS label: a long pool name is cut and told apart by its hash.
-fn bounded(pool: &str, suffix: &str) -> String {
-    if pool.len() + 1 + suffix.len() <= 63 {
-        return format!("{pool}-{suffix}");
-    }
-    let mut hash = 0x811c_9dc5_u32;
-    for byte in pool.bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    format!("{}-{hash:08x}-{suffix}", &pool[..48])
 }
 
 fn insert(

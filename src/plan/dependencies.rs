@@ -5,7 +5,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
-use super::create::recipe;
+use super::recipe::recipe;
 
 /// What is missing, in Hive's words.
 pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {

@@ -12,6 +12,7 @@ mod inventory;
 mod life;
 mod links;
 mod power;
+mod recipe;
 mod reports;
 mod schedule;
 mod size;
@@ -21,13 +22,13 @@ mod whole;
 
 use std::rc::Rc;
 
-pub use create::recipe;
 pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use inventory::summary as inventory_summary;
 pub use life::{WORRYING, retry_at};
 pub use power::hibernates_at;
+pub use recipe::trial;
 pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
 pub use size::{BROKEN, STALE};

@@ -11,11 +11,15 @@ use crate::yaml;
 
 use super::patch::{self, Rules};
 
-/// What a patched install-config says of the cluster's name in DNS, and its text for Go readers.
+/// A patched install-config, and what it says of the cluster's name in DNS.
 pub struct Rendered {
     pub cluster_name: String,
     pub base_domain: String,
+    pub document: Value,
+    /// The same for Go readers.
     pub text: SecretValue,
+    /// What of the patches was read with leniency.
+    pub notes: Vec<String>,
 }
 
 /// The document before name and patches.
@@ -78,7 +82,18 @@ pub fn render(
     patches: Option<&CustomizationSpec>,
     pool: &ClusterPool,
 ) -> Result<Rendered, String> {
-    let (document, _) = patched(base, name, patches, pool)?;
+    let mut document = base.clone();
+    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("name".into(), name.into());
+    }
+    let mut notes = Vec::new();
+    if let Some(spec) = patches {
+        let rules = Rules::of(pool);
+        if rules.allowed.is_some() && !spec.installer_manifest_patches.is_empty() {
+            return Err(format!("the pool allows no patches of manifests ({ALLOWED_PATHS})"));
+        }
+        notes = patch::apply(&mut document, &spec.install_config_patches, rules)?;
+    }
     let said = |path: &str| match document.pointer(path) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
         Some(_) => Err(format!("{path} of the patched install-config is not a string")),
@@ -86,25 +101,5 @@ pub fn render(
     };
     let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
     let text = yaml::text(&document).map_err(|error| error.to_string())?;
-    Ok(Rendered { cluster_name, base_domain, text: SecretValue::new(text) })
-}
-
-/// The document itself, and what of the patches was read with leniency.
-pub fn patched(
-    base: &Value,
-    name: &str,
-    patches: Option<&CustomizationSpec>,
-    pool: &ClusterPool,
-) -> Result<(Value, Vec<String>), String> {
-    let mut document = base.clone();
-    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("name".into(), name.into());
-    }
-    let Some(spec) = patches else { return Ok((document, Vec::new())) };
-    let rules = Rules::of(pool);
-    if rules.allowed.is_some() && !spec.installer_manifest_patches.is_empty() {
-        return Err(format!("the pool allows no patches of manifests ({ALLOWED_PATHS})"));
-    }
-    let notes = patch::apply(&mut document, &spec.install_config_patches, rules)?;
-    Ok((document, notes))
+    Ok(Rendered { cluster_name, base_domain, document, text: SecretValue::new(text), notes })
 }

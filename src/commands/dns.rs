@@ -1,0 +1,129 @@
+//! `pool dns`: the records that the clusters of a pool need, as a hosts file.
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::output::{self, clean};
+use crate::plan;
+use crate::render::install_config::Rendered;
+
+use super::{Context, Verb};
+
+/// Where installers look for the addresses of the API and of what clusters serve.
+const API: [&str; 3] = ["apiFloatingIP", "apiVIPs", "apiVIP"];
+const APPS: [&str; 3] = ["ingressFloatingIP", "ingressVIPs", "ingressVIP"];
+
+#[derive(Args)]
+pub struct Dns {
+    #[arg(value_name = "POOL")]
+    name: String,
+}
+
+impl Verb for Dns {
+    const NAME: &'static str = "dns";
+    const ABOUT: &'static str = "List the DNS records that a pool's clusters need, as a hosts file";
+    const EXAMPLE: &'static str = "poolctl pool dns lab";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let Object::Pool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
+            return Ok(());
+        };
+        let state = store.load(&Scope::pool(pool.key()), &[])?;
+        if pool.spec.inventory.is_none() {
+            let what =
+                format!("pool `{}` has no inventory: its clusters have random names", self.name);
+            let next = format!(
+                "poolctl customization create foo --set /metadata/name=foo, and list it in pool {}",
+                self.name
+            );
+            return Err(Refusal::conflict(what).next(next).into());
+        }
+        let listed = pool.spec.inventory.iter().flatten();
+        let all = listed.map(|entry| Needed::by(&state, &pool, &entry.name));
+        let format = &context.globals.output;
+        if format.whole() {
+            let documents: Result<Vec<Value>, _> = all.map(serde_json::to_value).collect();
+            return context.print(&output::documents(format, documents?, false)?);
+        }
+        let mut text = format!("# pool {}: records that its clusters need\n", self.name);
+        text.extend(all.map(|one| one.lines()));
+        context.print(&text)
+    }
+}
+
+/// What one customization needs, or why nobody knows.
+#[derive(Serialize)]
+struct Needed<'a> {
+    customization: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    records: Vec<Record>,
+}
+
+#[derive(Serialize)]
+struct Record {
+    names: Vec<String>,
+    /// Where the patches, or the template, carry them.
+    addresses: Vec<String>,
+}
+
+impl<'a> Needed<'a> {
+    fn by(state: &State, pool: &ClusterPool, customization: &'a str) -> Self {
+        let key = Key::new(&*pool.metadata.namespace, customization);
+        let one = state.customizations.by_key(&key);
+        let missing = || "there is no such customization".to_owned();
+        let tried =
+            one.ok_or_else(missing).and_then(|one| plan::trial(state, pool, Some(&one.spec)));
+        match tried {
+            Err(problem) => Self { customization, problem: Some(problem), records: Vec::new() },
+            Ok(rendered) => {
+                let full = format!("{}.{}", rendered.cluster_name, rendered.base_domain);
+                let record = |names: &[&str], fields| Record {
+                    names: names.iter().map(|name| format!("{name}.{full}")).collect(),
+                    addresses: addresses(&rendered, fields),
+                };
+                let records = vec![record(&["api", "api-int"], API), record(&["*.apps"], APPS)];
+                Self { customization, problem: None, records }
+            }
+        }
+    }
+
+    fn lines(&self) -> String {
+        let name = clean(self.customization);
+        let mut text = String::new();
+        if let Some(problem) = &self.problem {
+            text = format!("# {name}: {}\n", clean(problem));
+        }
+        for Record { names, addresses } in &self.records {
+            let names = names.join(" ");
+            text.extend(
+                addresses.iter().map(|one| format!("{:<15} {names} # {name}\n", clean(one))),
+            );
+            if addresses.is_empty() {
+                text += &format!("# no address    {names} # {name}\n");
+            }
+        }
+        text
+    }
+}
+
+/// The first of these fields that the platform has.
+fn addresses(rendered: &Rendered, fields: [&str; 3]) -> Vec<String> {
+    let platforms = rendered.document["platform"].as_object();
+    let platforms = platforms.into_iter().flat_map(|all| all.values());
+    let field =
+        |one: &'_ Value| fields.iter().map(|field| one[*field].clone()).find(|one| !one.is_null());
+    let texts = platforms.filter_map(field).flat_map(|value| match value {
+        Value::Array(all) => all,
+        one => vec![one],
+    });
+    texts.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+}
