@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::model::cluster::Phase;
+use crate::model::condition::Condition;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
@@ -113,7 +114,11 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
     let found = bad
         .iter()
         .filter_map(|(kind, status)| pool.condition(kind).filter(|one| one.status == *status));
-    let mut all: Vec<String> = found.map(|one| format!("{}: {}", one.kind, one.message)).collect();
+    let text = |one: &Condition| match plan::inventory_summary(pool) {
+        Some(summary) if one.kind == "InventoryValid" => format!("inventory: {summary}"),
+        _ => format!("{}: {}", one.kind, one.message),
+    };
+    let mut all: Vec<String> = found.map(text).collect();
     if pool.metadata.deletion_timestamp.is_some() {
         all.push("being deleted".into());
     } else if pool.metadata.annotated(PAUSED) {

@@ -156,22 +156,28 @@ pub fn valid(pool: &ClusterPool) -> Option<Condition> {
 /// Whether the inventory suffices for the size; said only of a pool where it once did not.
 pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
     const KIND: &str = "InventorySufficient";
-    let usable = listed(pool).filter(|(_, known)| known.status.usable()).count();
-    let size = pool.spec.size;
-    let short = pool.spec.inventory.is_some() && as_count(size) > usable;
-    if let Some(summary) = summary(pool).filter(|_| short) {
-        let message = format!("Size is {size}, but {usable} clusters can be had: {summary}");
+    let (size, usable) = (pool.spec.size, usable(pool));
+    if let Some(listed) = pool.spec.inventory.as_ref().filter(|_| as_count(size) > usable) {
+        let message = format!(
+            "Size is {size}, and the inventory can serve {usable} clusters: {usable} of its {} \
+             customizations are usable",
+            listed.len()
+        );
         return Some(Condition::new(KIND, "False", "TooFewCustomizations", message));
     }
     pool.condition(KIND)?;
     Some(Condition::new(KIND, "True", "Sufficient", "The inventory suffices for the size"))
 }
 
+/// Entries that clusters of the pool have, or may get.
+fn usable(pool: &ClusterPool) -> usize {
+    listed(pool).filter(|(_, known)| known.status.usable()).count()
+}
+
 /// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz: ...`.
 pub fn summary(pool: &ClusterPool) -> Option<String> {
     let many = pool.spec.inventory.as_ref()?.len();
-    let usable = listed(pool).filter(|(_, known)| known.status.usable()).count();
-    let mut said = vec![format!("{usable} of {many} usable")];
+    let mut said = vec![format!("{} of {many} usable", usable(pool))];
     for status in EntryStatus::ALL.into_iter().filter(|status| !status.usable()) {
         // Of some the status says it all.
         let terse = matches!(status, EntryStatus::Missing | EntryStatus::BrokenByCloud);

@@ -27,7 +27,7 @@ impl Around<'_> {
         if let Some(key) = one.required().filter(|_| one.unmet.is_some()) {
             let text =
                 format!("cluster {name} needs customization {}, which is not there", key.name);
-            return Chain::of(text, format!("poolctl get customization{at}"));
+            return Chain::of(text, format!("poolctl get customization -n {}", key.namespace));
         }
         match one.phase() {
             Phase::Deprovisioning => self.going(one, &job),
