@@ -1,5 +1,7 @@
 //! `pool dns`: the records that the clusters of a pool need, as a hosts file.
 
+use std::fmt::Write;
+
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
@@ -104,11 +106,10 @@ impl<'a> Needed<'a> {
         }
         for Record { names, addresses } in &self.records {
             let names = names.join(" ");
-            text.extend(
-                addresses.iter().map(|one| format!("{:<15} {names} # {name}\n", clean(one))),
-            );
-            if addresses.is_empty() {
-                text += &format!("# no address    {names} # {name}\n");
+            let known = addresses.iter().map(|one| format!("{:<15}", clean(one)));
+            let unknown = addresses.is_empty().then(|| "# no address   ".to_owned());
+            for address in known.chain(unknown) {
+                let _ = writeln!(text, "{address} {names} # {name}");
             }
         }
         text

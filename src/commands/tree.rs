@@ -55,18 +55,7 @@ fn cluster() -> Node {
     Node::Group("cluster", "Power of claimed clusters, and installations that fail", below)
 }
 
-/// All commands, as `--help` lists them.
-fn sections() -> [(&'static str, Vec<Node>); 5] {
-    let everyday = vec![
-        one::<claim::Claim>(),
-        one::<release::Release>(),
-        one::<extend::Extend>(),
-        one::<run::Run>(),
-        one::<credentials::Kubeconfig>(),
-        one::<credentials::Credentials>(),
-        one::<status::Status>(),
-        one::<why::Why>(),
-    ];
+fn pools() -> Vec<Node> {
     let pool = vec![
         entry::<pool_create::Create>(),
         entry::<pool::Scale>(),
@@ -81,6 +70,25 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         entry::<customization::Create>(),
         entry::<customization::Test>(),
         entry::<customization::Reset>(),
+    ];
+    vec![
+        cluster(),
+        Node::Group("pool", "Create, scale, render and pause pools", pool),
+        Node::Group("customization", "Make, try and reset customizations", customization),
+    ]
+}
+
+/// All commands, as `--help` lists them.
+fn sections() -> [(&'static str, Vec<Node>); 5] {
+    let everyday = vec![
+        one::<claim::Claim>(),
+        one::<release::Release>(),
+        one::<extend::Extend>(),
+        one::<run::Run>(),
+        one::<credentials::Kubeconfig>(),
+        one::<credentials::Credentials>(),
+        one::<status::Status>(),
+        one::<why::Why>(),
     ];
     let generic = vec![
         one::<apply::Apply>(),
@@ -121,14 +129,7 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
     ];
     [
         ("Everyday", everyday),
-        (
-            "Pools",
-            vec![
-                cluster(),
-                Node::Group("pool", "Create, scale, render and pause pools", pool),
-                Node::Group("customization", "Make, try and reset customizations", customization),
-            ],
-        ),
+        ("Pools", pools()),
         ("Objects", generic),
         ("Reconcile", reconcile),
         ("Upkeep", upkeep),
