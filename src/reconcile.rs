@@ -1,19 +1,24 @@
 //! The door and the pass: every change is load, edit, rules, plan, rules, write, COMMIT, and then
 //! the jobs that are due. No `if` about pools.
 
+mod act;
+
+pub use act::SUPERVISE;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::drivers::{self, Work};
+use crate::model::cluster::LEFT_BY_INSTALLATION;
 use crate::model::event::Event;
-use crate::model::job::{Health, Job, Report, Verb};
+use crate::model::job::{Health, Job, Outcome, Report};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{NameBook, Scope, State};
+use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{Lock, Mark, Need, Store, copies};
+use crate::store::{Lock, Mark, Need, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -125,13 +130,20 @@ impl Door<'_> {
         let mut reports = Vec::new();
         let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
         for job in jobs {
-            let report = self.with_work(state, &job, |work| {
-                let said = drivers::collect(work, tick.now);
-                said.or_else(|| plan::overdue(&job, &work.annotations, tick))
+            let found = self.with_work(state, &job, |work| {
+                let mut said = drivers::collect(work, tick.now);
+                if said.iter().all(|one| matches!(one.outcome, Outcome::Saved(_)))
+                    && drivers::begun(work)
+                {
+                    said.extend(plan::overdue(&job, &work.annotations, tick));
+                }
+                said
             })?;
-            if let Some(report) = report.flatten() {
-                self.store.load_cluster_body(state, &job.object)?;
-                reports.push(report);
+            for report in found.unwrap_or_default() {
+                if self.is_news(state, &job, &report)? {
+                    self.store.load_cluster_body(state, &job.object)?;
+                    reports.push(report);
+                }
             }
         }
         Ok(reports)
@@ -160,7 +172,28 @@ impl Door<'_> {
             return Ok(None);
         };
         let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
-        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations })))
+        let jobs = &self.jobs();
+        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations, jobs })))
+    }
+
+    /// What a running job has saved is told once; it goes where what is there already was loaded.
+    fn is_news(&self, state: &mut State, job: &Job, report: &Report) -> Result<bool, Refusal> {
+        let (Outcome::Saved(made) | Outcome::Installed(made)) = &report.outcome else {
+            return Ok(true);
+        };
+        if !job.driver.supervised() {
+            return Ok(true);
+        }
+        let Some(at) = state.cluster(&job.object) else { return Ok(false) };
+        let namespace = state.clusters.get(at).map(|one| one.namespace.clone()).unwrap_or_default();
+        for what in LEFT_BY_INSTALLATION {
+            let key = Key::new(&*namespace, format!("{}-{what}", job.object));
+            self.store.load_secret(state, &key)?;
+        }
+        let key = Key::new(&*namespace, format!("{}-metadata-json", job.object));
+        let known = self.store.secret_value(&key, "metadata.json")?;
+        let same = known == made.metadata;
+        Ok(!same || matches!(report.outcome, Outcome::Installed(_)))
     }
 
     /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
@@ -293,43 +326,6 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// After the commit: what drivers will read is put where they read it, and copies of what is
-    /// gone go. What fails is said, and done by the next pass.
-    fn act(&self, state: &State, scope: &Scope) -> Vec<String> {
-        let path = self.store.path();
-        for change in state.clusters.difference().filter(|change| change.after.is_none()) {
-            if let Some(gone) = change.before {
-                copies::forget(path, &gone.name);
-            }
-        }
-        if *scope == Scope::Whole && !state.is_unchanged() {
-            let names = self.store.names_in_use();
-            for name in copies::clusters(path) {
-                if !names.cluster_exists(&name) {
-                    copies::forget(path, &name);
-                }
-            }
-        }
-        let begins = |job: &&Job| job.ended.is_none() && job.verb == Verb::Provision;
-        let begun = state.jobs.rows().filter(begins);
-        begun
-            .filter_map(|job| self.hand_over(&job.object).err())
-            .map(|why| why.to_string())
-            .collect()
-    }
-
-    fn hand_over(&self, cluster: &str) -> Result<(), Refusal> {
-        let (path, file) = (self.store.path(), "install-config.yaml");
-        if copies::exists(path, cluster, file) {
-            return Ok(());
-        }
-        let secret = Key::new(cluster, format!("{cluster}-install-config"));
-        if let Some(value) = self.store.secret_value(&secret, file)? {
-            copies::write(path, cluster, file, &value)?;
-        }
-        Ok(())
-    }
-
     /// Live jobs, of one pool or all.
     pub fn in_flight(&self, pool: Option<&Key>) -> Result<InFlight, Refusal> {
         let mut found = InFlight::default();
@@ -340,7 +336,9 @@ impl Door<'_> {
             let annotations = self.store.steering(&job.object)?.annotations;
             let (cluster_name, base_domain) = ("", "");
             let deadline = plan::deadline(&job, &annotations);
-            let due = drivers::due(&Work { job: &job, cluster_name, base_domain, annotations });
+            let jobs = &self.jobs();
+            let due =
+                drivers::due(&Work { job: &job, cluster_name, base_domain, annotations, jobs });
             let due = due.map(|due| due.min(deadline));
             found.due = [found.due, due].into_iter().flatten().min();
             found.jobs.push(job);

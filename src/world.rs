@@ -292,7 +292,7 @@ fn user(uid: u32) -> Option<User> {
     User::from_uid(Uid::from_raw(uid)).ok().flatten()
 }
 
-fn name_of(uid: u32) -> String {
+pub fn name_of(uid: u32) -> String {
     user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)
 }
 

@@ -28,7 +28,8 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("rules", &["model"]),
     ("render", &["model", "yaml"]),
     ("store", &["model"]),
-    ("drivers", &["model"]),
+    // A supervisor writes what an installer reads.
+    ("drivers", &["render", "model", "yaml"]),
     ("output", &["model", "yaml"]),
     ("world", &["model"]),
     ("yaml", &["model"]),
@@ -112,7 +113,7 @@ fn what_is_one_rooms_work_is_done_there_alone() {
         ("SystemTime::now", &["world"]),
         ("env::var", &["world"]),
         ("process::Command", &["drivers"]),
-        ("std::fs", &["store", "commands", "world"]),
+        ("std::fs", &["store", "drivers", "commands", "world"]),
         ("comfy_table", &["output"]),
         ("getrandom", &["world"]),
     ];
@@ -167,7 +168,8 @@ fn a_secret_value_cannot_be_printed() {
             || path.ends_with("commands/credentials.rs")
             || path.ends_with("commands/export.rs")
             || path.ends_with("commands/extract.rs")
-            || path.ends_with("commands/put_secret.rs");
+            || path.ends_with("commands/put_secret.rs")
+            || path.ends_with("drivers/place.rs");
         assert!(may || !code.contains(".reveal()"), "{} reveals", path.display());
     }
 }

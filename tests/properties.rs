@@ -56,17 +56,17 @@ fn reports(state: &State, which: u8, fail: u8) -> Vec<Report> {
     let secret = || SecretValue::new("x");
     let outcome = |at: usize, verb: Verb| match verb {
         Verb::Provision if fail & (1 << (at % 8)) != 0 && fail.is_multiple_of(3) => {
-            Outcome::Failed { message: "no".into() }
+            Outcome::failed("no")
         }
         Verb::Provision => Outcome::Installed(Installation {
             infra_id: "i".into(),
             cluster_id: "c".into(),
-            kubeconfig: secret(),
-            password: secret(),
-            metadata: secret(),
+            kubeconfig: Some(secret()),
+            password: Some(secret()),
+            metadata: Some(secret()),
         }),
         Verb::Start | Verb::Stop if fail & (1 << (at % 8)) != 0 && fail.is_multiple_of(5) => {
-            Outcome::Failed { message: "no".into() }
+            Outcome::failed("no")
         }
         _ => Outcome::Done,
     };

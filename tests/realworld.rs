@@ -58,11 +58,11 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
         assert!(lacks.contains(what), "{lacks}");
     }
 
-    let supplied = sandbox.file("supplied.yaml", SUPPLIED);
-    sandbox.ok(&["apply", "-f", &supplied]);
     for pool in ["oko-op-08", "oko-op-09"] {
         sandbox.ok(&["patch", "pool", pool, "-n", NAMESPACE, "-p", SIMULATED]);
     }
+    let supplied = sandbox.file("supplied.yaml", SUPPLIED);
+    sandbox.ok(&["apply", "-f", &supplied]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
 
     let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} \

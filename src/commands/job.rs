@@ -1,13 +1,17 @@
-//! `job list` and `job show`.
+//! `job list|show|logs|kill`.
 
 use clap::Args;
 use serde_json::Value;
 
+use crate::drivers::place::{Place, Standing};
+use crate::drivers::supervise;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::object::wired;
 use crate::model::refusal::Refusal;
+use crate::model::time::Span;
 use crate::output::{self, Format, job_row};
+use crate::store::Store;
 
 use super::{Context, Verb};
 
@@ -67,17 +71,94 @@ impl Verb for Show {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let of_cluster = store.jobs(Some(&self.name), false)?;
-        let jobs = if of_cluster.is_empty() {
-            let all = store.jobs(None, false)?;
-            all.into_iter().filter(|job| job.id.to_string() == self.name).collect()
-        } else {
-            of_cluster
-        };
-        if jobs.is_empty() {
-            let what = format!("there is no job `{}`, nor a cluster that had one", self.name);
-            return Err(Refusal::not_found(what).next("poolctl job list --all").into());
-        }
+        let jobs = named(&store, &self.name)?;
         show(context, &jobs, jobs.len() == 1, true)
+    }
+}
+
+/// The jobs of a cluster, or the one of that id.
+fn named(store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let mut jobs = store.jobs(Some(name), false)?;
+    if jobs.is_empty() {
+        jobs = store.jobs(None, false)?;
+        jobs.retain(|job| job.id.to_string() == name);
+    }
+    if jobs.is_empty() {
+        let what = format!("there is no job `{name}`, nor a cluster that had one");
+        return Err(Refusal::not_found(what).next("poolctl job list --all"));
+    }
+    Ok(jobs)
+}
+
+#[derive(Args)]
+pub struct Logs {
+    /// Job id, or a cluster for its last job
+    #[arg(value_name = "JOB|CLUSTER")]
+    name: String,
+    /// Go on printing until the job is over
+    #[arg(short, long)]
+    follow: bool,
+}
+
+impl Verb for Logs {
+    const NAME: &'static str = "logs";
+    const ABOUT: &'static str = "Print what the programs of a job say, secrets hidden";
+    const EXAMPLE: &'static str = "poolctl job logs CLUSTER";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let jobs = named(&store, &self.name)?;
+        let Some(job) = jobs.last() else { return Ok(()) };
+        if !job.driver.supervised() {
+            let text = job.message.as_deref().unwrap_or("a simulated job says nothing");
+            return context.print(&format!("{text}\n"));
+        }
+        let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
+        context.world.catch_signals();
+        let mut read = 0;
+        loop {
+            // Looked at first: what is written afterwards was written before the end.
+            let over = place.standing() != Standing::Running;
+            let text = std::fs::read(place.file("log")).unwrap_or_default();
+            context.print_value(&String::from_utf8_lossy(text.get(read..).unwrap_or_default()))?;
+            read = text.len();
+            if over || !self.follow || context.world.interrupted().is_some() {
+                return Ok(());
+            }
+            context.world.pause(Span::seconds(1));
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Kill {
+    /// Job id, or a cluster for its running job
+    #[arg(value_name = "JOB|CLUSTER")]
+    name: String,
+}
+
+impl Verb for Kill {
+    const NAME: &'static str = "kill";
+    const ABOUT: &'static str = "End a running job; what it made is cleaned up by the next pass";
+    const EXAMPLE: &'static str = "poolctl job kill CLUSTER";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let jobs = named(&store, &self.name)?;
+        let Some(job) = jobs.iter().rev().find(|job| job.ended.is_none()) else {
+            context.hint(&format!("no job of `{}` is running", self.name));
+            return Ok(());
+        };
+        if !job.driver.supervised() {
+            return Err(Refusal::conflict("a simulated job has no process")
+                .next(format!("poolctl delete cluster {}", job.object))
+                .into());
+        }
+        let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
+        supervise::cancel(&place, false);
+        context.print(&format!("job/{} is told to end\n", job.id))?;
+        context.hint("next: poolctl reconcile");
+        Ok(())
     }
 }

@@ -350,7 +350,7 @@ fn put_cluster(
     inherit(&before.metadata, &mut after.metadata, merge, other_spec);
     after.metadata.creation_timestamp = None;
     let marked = new.marked || (merge && old.marked);
-    let meta = after.metadata.clone();
+    let (meta, platform) = (after.metadata.clone(), before.spec.platform.name());
     let held = !meta.finalizers.is_empty();
     let changed = state.clusters.update(at, |cluster| {
         cluster.power_wanted = new.power_wanted;
@@ -362,7 +362,7 @@ fn put_cluster(
         cluster.hibernate_after = new.hibernate_after;
         cluster.customization_ref = new.customization_ref;
         (cluster.marked, cluster.preserve, cluster.held) = (marked, new.preserve, held);
-        cluster.take_steering(&meta);
+        cluster.take_steering(&meta, platform);
         cluster.body = new.body;
     });
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })

@@ -8,9 +8,9 @@ use crate::model::refusal::Refusal;
 use super::context::{Context, Globals};
 use super::{
     Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, customization,
-    delete, describe, diff, dns, doctor, editor, events, explain, export, extend, extract, get,
-    import, job, label, metrics, patch, pause, plan, pool, pool_create, reconcile, release, render,
-    rotate, run, scale, secret, state, status, version, wait, why,
+    delete, describe, diff, dns, doctor, driver, editor, events, explain, export, extend, extract,
+    get, import, job, label, metrics, patch, pause, plan, pool, pool_create, reconcile, release,
+    render, rotate, run, scale, secret, state, status, supervise, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -114,7 +114,17 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         Node::Group(
             "job",
             "Look at the jobs that drivers do",
-            vec![entry::<job::List>(), entry::<job::Show>()],
+            vec![
+                entry::<job::List>(),
+                entry::<job::Show>(),
+                entry::<job::Logs>(),
+                entry::<job::Kill>(),
+            ],
+        ),
+        Node::Group(
+            "driver",
+            "Who makes clusters, and whether their programs are there",
+            vec![entry::<driver::List>(), entry::<driver::Check>()],
         ),
     ];
     let upkeep = vec![
@@ -134,6 +144,11 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
         ("Reconcile", reconcile),
         ("Upkeep", upkeep),
     ]
+}
+
+/// What shells and passes type.
+fn hidden() -> [Entry; 2] {
+    [entry::<complete::Complete>(), entry::<supervise::Supervise>()]
 }
 
 /// One screen: everyday words with what they do, the others by name.
@@ -199,7 +214,7 @@ pub fn tree() -> Command {
             }
         });
     }
-    root.subcommand(command(&entry::<complete::Complete>()).hide(true))
+    hidden().into_iter().fold(root, |root, one| root.subcommand(command(&one).hide(true)))
 }
 
 /// Whether a guest may run the command of a line like `poolctl get claim`.
@@ -218,8 +233,7 @@ pub fn for_guests(line: &str) -> bool {
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
     let below = matches.subcommand();
-    let hidden = entry::<complete::Complete>();
-    if name == hidden.name {
+    if let Some(hidden) = hidden().into_iter().find(|one| one.name == name) {
         context.admit(hidden.name, hidden.for_guests)?;
         return (hidden.run)(matches, context);
     }

@@ -18,7 +18,7 @@ pub fn due(work: &Work<'_>) -> Time {
         Verb::Provision => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
         Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
         Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
-        Verb::Stop => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
+        Verb::Stop | Verb::Health => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
     };
     let given = work.annotations.get(name).and_then(|text| text.parse().ok());
     // Never over in the pass that started it, however short.
@@ -30,19 +30,20 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
         return None;
     }
     let outcome = match work.job.verb {
-        Verb::Provision if fails(work) => Outcome::Failed {
-            message: format!("simulated failure of provision job {} of its pool", work.job.ordinal),
-        },
+        Verb::Provision if fails(work) => Outcome::failed(format!(
+            "simulated failure of provision job {} of its pool",
+            work.job.ordinal
+        )),
         Verb::Provision => Outcome::Installed(installation(work)),
         Verb::Start if steered(&work.annotations, "start-fails") => failed("start"),
         Verb::Stop if steered(&work.annotations, "stop-fails") => failed("stop"),
-        Verb::Deprovision | Verb::Start | Verb::Stop => Outcome::Done,
+        Verb::Deprovision | Verb::Start | Verb::Stop | Verb::Health => Outcome::Done,
     };
     Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
 }
 
 fn failed(what: &str) -> Outcome {
-    Outcome::Failed { message: format!("simulated failure to {what} machines") }
+    Outcome::failed(format!("simulated failure to {what} machines"))
 }
 
 fn steered(annotations: &BTreeMap<String, String>, how: &str) -> bool {
@@ -86,8 +87,8 @@ fn installation(work: &Work<'_>) -> Installation {
     Installation {
         infra_id,
         cluster_id,
-        kubeconfig: SecretValue::new(format!("{kubeconfig:#}\n")),
-        password: SecretValue::new(password),
-        metadata: SecretValue::new(metadata.to_string()),
+        kubeconfig: Some(SecretValue::new(format!("{kubeconfig:#}\n"))),
+        password: Some(SecretValue::new(password)),
+        metadata: Some(SecretValue::new(metadata.to_string())),
     }
 }

@@ -1,14 +1,33 @@
 //! Acts: one file per provider. Reports what became of jobs, decides nothing.
+//!
+//! Every driver has the same verbs: provision, deprovision, start, stop, health. Each may be begun
+//! again for another job, can be cancelled and has a deadline; it is done, has failed (of use to
+//! try again or not), or still works. Real drivers are processes under a supervisor: `place` is
+//! the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
 
+mod credentials;
+mod exec;
 mod fake;
+mod installer;
+mod kube;
+pub mod place;
 pub mod process;
+pub mod programs;
+mod release;
+mod scrub;
+pub mod supervise;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::model::cluster::Driver;
-use crate::model::job::{Health, Job, Report};
+use crate::model::documents::SecretValue;
+use crate::model::job::{Health, Installation, Job, Outcome, Report, Verb};
 use crate::model::meta::{Steering, is_true};
+use crate::model::order::Ending;
 use crate::model::time::{Span, Time};
+
+use place::{Place, Standing};
 
 /// A live job, with what its driver goes by.
 pub struct Work<'a> {
@@ -16,36 +35,98 @@ pub struct Work<'a> {
     pub cluster_name: &'a str,
     pub base_domain: &'a str,
     pub annotations: BTreeMap<String, String>,
+    /// Where the folders of jobs are.
+    pub jobs: &'a Path,
 }
 
-/// What became of a job, if it is over.
-pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
+impl Work<'_> {
+    fn place(&self) -> Place {
+        Place::of(self.jobs, &self.job.id.to_string())
+    }
+}
+
+/// What became of a job, if there is anything to say.
+pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     match work.job.driver {
-        Driver::Fake => fake::collect(work, now),
-        Driver::Missing => None,
+        Driver::Fake => fake::collect(work, now).into_iter().collect(),
+        Driver::Missing => Vec::new(),
+        Driver::Installer | Driver::Exec => supervised(work),
+    }
+}
+
+/// Whether somebody works on the job, or did.
+pub fn begun(work: &Work<'_>) -> bool {
+    !work.job.driver.supervised() || work.place().standing() != Standing::NotStarted
+}
+
+fn supervised(work: &Work<'_>) -> Vec<Report> {
+    let place = work.place();
+    let over = match place.standing() {
+        Standing::NotStarted => return Vec::new(),
+        Standing::Running => None,
+        Standing::Interrupted => Some(Outcome::failed("it broke off: its supervisor is gone")),
+        Standing::Over(ending) => Some(over(&place, work.job.verb, ending)),
+    };
+    let provision = work.job.verb == Verb::Provision;
+    let saved = provision.then(|| left(&place, &Ending::default()));
+    let saved = saved.filter(|left| left.metadata.is_some()).map(Outcome::Saved);
+    let (job, object) = (work.job.id, &work.job.object);
+    let report = |outcome| Report { job, object: object.clone(), outcome };
+    saved.into_iter().chain(over).map(report).collect()
+}
+
+fn over(place: &Place, verb: Verb, ending: Ending) -> Outcome {
+    if !ending.succeeded {
+        return Outcome::Failed { message: ending.message, hopeless: ending.hopeless };
+    }
+    match (verb, ending.health.clone()) {
+        (Verb::Provision, _) => Outcome::Installed(left(place, &ending)),
+        (Verb::Health, Some(found)) => Outcome::Healthy(Health {
+            machines: found.machines,
+            nodes_ready: found.nodes_ready,
+            operators_ready: found.operators_ready,
+            settle: crate::model::power::SETTLE,
+        }),
+        (Verb::Health, None) => Outcome::failed("the driver said nothing of the cluster's health"),
+        _ => Outcome::Done,
+    }
+}
+
+/// What a job has saved so far.
+fn left(place: &Place, ending: &Ending) -> Installation {
+    let value = |name: &str| {
+        let bytes = std::fs::read(place.saved(name)).ok()?;
+        Some(SecretValue::new(String::from_utf8(bytes).ok()?))
+    };
+    Installation {
+        infra_id: ending.infra_id.clone(),
+        cluster_id: ending.cluster_id.clone(),
+        kubeconfig: value("kubeconfig"),
+        password: value("kubeadmin-password"),
+        metadata: value("metadata.json"),
     }
 }
 
 /// On a cluster, as a label: it counts as running before its operators do.
 const SKIP_OPERATORS: &str = "hive.openshift.io/resume-skips-cluster-operators";
 
-/// How a cluster does that was told to start or stop.
+/// How a simulated cluster does that was told to start or stop; others need a job to tell.
 pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health> {
-    let health = match driver {
-        Driver::Fake => fake::health(&steering.annotations, name),
-        Driver::Missing => return None,
-    };
-    let skips = steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_true(value));
-    if skips {
-        return Some(Health { operators_ready: true, settle: Span::default(), ..health });
+    if driver != Driver::Fake {
+        return None;
     }
-    Some(health)
+    Some(skipping(fake::health(&steering.annotations, name), steering))
+}
+
+/// Health, as far as it matters for this cluster.
+pub fn skipping(health: Health, steering: &Steering) -> Health {
+    if steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_true(value)) {
+        return Health { operators_ready: true, settle: Span::default(), ..health };
+    }
+    health
 }
 
 /// When a job will be over, if its driver knows.
 pub fn due(work: &Work<'_>) -> Option<Time> {
-    match work.job.driver {
-        Driver::Fake => Some(fake::due(work)),
-        Driver::Missing => None,
-    }
+    (work.job.driver == Driver::Fake).then(|| fake::due(work))
 }

@@ -1,16 +1,21 @@
 //! Starts programs. Nothing else does.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
-use rustix::process::{Pid, Signal, kill_process, umask};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 
 /// How often a program is asked whether it has ended.
 const BLINK: Duration = Duration::from_millis(20);
+/// How long a program that was asked to end may take.
+pub const GRACE: Duration = Duration::from_secs(10);
 
 /// A program in the foreground: it has our terminal, our environment and these variables.
 pub struct Foreground<'a> {
@@ -49,7 +54,64 @@ impl Foreground<'_> {
     }
 }
 
+/// A program of a driver: a process group of its own, no terminal, and only this environment.
+pub struct Background<'a> {
+    pub program: &'a Path,
+    pub arguments: &'a [&'a str],
+    pub folder: &'a Path,
+    pub environment: &'a BTreeMap<String, String>,
+}
+
+impl Background<'_> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
+    pub fn start(&self, (stdout, stderr): (File, File)) -> io::Result<Child> {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).env_clear().envs(self.environment).current_dir(self.folder);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0).spawn()
+    }
+}
+
+/// Starts ourselves as the supervisor of a job, detached; it makes a session of its own.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
+pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg(word).arg(folder).env_clear().current_dir("/").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
+}
+
+/// The exit code of a program that has ended, 128 and the signal for one that a signal ended.
+pub fn ended(child: &mut Child) -> io::Result<Option<i32>> {
+    let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
+    Ok(child.try_wait()?.map(|status| code(status).unwrap_or(1)))
+}
+
+/// Asks a program and those it started to end, and makes them.
+pub fn end_group(child: &mut Child) {
+    let (group, begun) = (Pid::from_child(child), Stopwatch::start());
+    let _ = kill_process_group(group, Signal::TERM);
+    while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+        pause();
+    }
+    // What is left of the group, also when its leader has gone.
+    let _ = kill_process_group(group, Signal::KILL);
+    let _ = child.wait();
+}
+
+/// How long something takes; nobody's clock.
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "measures a program, not the time of day")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]
-fn pause() {
+pub fn pause() {
     std::thread::sleep(BLINK);
 }

@@ -3,6 +3,7 @@
 
 mod conditions;
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::condition::{self, Condition};
@@ -26,6 +27,11 @@ pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
 /// What simulated machines can be told to do.
 pub const FAKE_HEALTHS: [&str; 8] =
     ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
+/// Who makes a cluster: `fake`, `openshift-install` or `exec:NAME`.
+pub const DRIVER: &str = "poolctl.dev/driver";
+/// Who starts and stops it, if its driver cannot: `exec:NAME`.
+pub const POWER: &str = "poolctl.dev/power";
+pub const EXEC: &str = "exec:";
 /// How long an installation may take.
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 /// The value of a simulated platform that cannot stop machines.
@@ -74,6 +80,9 @@ pub struct Cluster {
     pub customization_ref: Option<String>,
     /// Since when that is not there.
     pub unmet: Option<Time>,
+    /// Attempts to destroy what was made that failed, and when the last did.
+    pub undo_failures: u32,
+    pub undo_failed_at: Option<Time>,
     /// Hibernates after running this long, once somebody has it.
     pub hibernate_after: Option<Span>,
     /// When an installation first began: from then on there may be something to destroy.
@@ -106,16 +115,56 @@ pub enum Driver {
     /// No driver of this build serves the platform.
     #[default]
     Missing,
+    /// Simulated, in process.
     Fake,
+    /// openshift-install.
+    Installer,
+    /// A program by the contract of drivers.
+    Exec,
 }
 
+/// Platforms that are installed by way of Agents.
+const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
+
 impl Driver {
-    pub const ALL: [Self; 2] = [Self::Missing, Self::Fake];
+    pub const ALL: [Self; 4] = [Self::Missing, Self::Fake, Self::Installer, Self::Exec];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Missing => "none",
             Self::Fake => "fake",
+            Self::Installer => "openshift-install",
+            Self::Exec => "exec",
+        }
+    }
+
+    /// As annotations say, else by the platform.
+    pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
+        if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
+            return Self::Fake;
+        }
+        match annotations.get(DRIVER).map(String::as_str) {
+            Some("fake") => Self::Fake,
+            Some("openshift-install") => Self::Installer,
+            Some(other) if other.starts_with(EXEC) => Self::Exec,
+            _ if platform.is_empty() || BY_AGENTS.contains(&platform) => Self::Missing,
+            _ => Self::Installer,
+        }
+    }
+
+    /// Its jobs are processes.
+    pub fn supervised(self) -> bool {
+        matches!(self, Self::Installer | Self::Exec)
+    }
+
+    /// Whether it cannot stop the machines of a cluster.
+    pub fn powerless(self, annotations: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Fake | Self::Missing => {
+                annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
+            }
+            Self::Installer => !annotations.contains_key(POWER),
+            Self::Exec => annotations.get(POWER).is_some_and(|value| value == "none"),
         }
     }
 }
@@ -269,16 +318,16 @@ impl Cluster {
         }
         self.version = annotations.remove(SPEC_HASH).map(Rc::from);
         self.held = !wire.metadata.finalizers.is_empty();
-        self.take_steering(&wire.metadata);
+        self.take_steering(&wire.metadata, wire.spec.platform.name());
     }
 
     /// What annotations say of who looks after it, and how.
-    pub fn take_steering(&mut self, meta: &Meta) {
-        self.driver = if meta.annotated(FAKE) { Driver::Fake } else { Driver::Missing };
+    pub fn take_steering(&mut self, meta: &Meta, platform: &str) {
+        self.driver = Driver::of(&meta.annotations, platform);
         self.power_paused = meta.annotated(POWER_PAUSED);
         self.paused = meta.annotated(PAUSED);
         self.once = meta.annotated(ONCE);
-        self.powerless = meta.annotation(FAKE_HEALTH) == Some(NO_POWER);
+        self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,4 +159,15 @@ pub struct SettingsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 400))]
     pub keep_events_days: Option<u32>,
+    /// Programs by name, such as openshift-install, oc and kubectl, with absolute paths; others
+    /// are looked for in the system's usual places.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub programs: BTreeMap<String, PathBuf>,
+    /// Where programs named poolctl-driver-NAME are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_directory: Option<PathBuf>,
+    /// Most jobs that run at a time, fair over pools; 20 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 20))]
+    pub max_jobs: Option<u32>,
 }

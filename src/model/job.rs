@@ -30,16 +30,21 @@ pub struct Job {
     pub message: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verb {
+    #[default]
     Provision,
     Deprovision,
     Start,
     Stop,
+    /// Looks how a cluster does that was told to start or stop.
+    Health,
 }
 
 impl Verb {
-    pub const ALL: [Self; 4] = [Self::Provision, Self::Deprovision, Self::Start, Self::Stop];
+    pub const ALL: [Self; 5] =
+        [Self::Provision, Self::Deprovision, Self::Start, Self::Stop, Self::Health];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -47,6 +52,7 @@ impl Verb {
             Self::Deprovision => "deprovision",
             Self::Start => "start",
             Self::Stop => "stop",
+            Self::Health => "health",
         }
     }
 }
@@ -63,11 +69,22 @@ pub struct Report {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Installed(Installation),
+    /// It goes on; this is there already, and must not be lost.
+    Saved(Installation),
     /// Deprovisioned, started or stopped.
     Done,
+    Healthy(Health),
     Failed {
         message: String,
+        /// Trying again is of no use.
+        hopeless: bool,
     },
+}
+
+impl Outcome {
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed { message: message.into(), hopeless: false }
+    }
 }
 
 /// How a cluster does that was told to start or stop.
@@ -82,13 +99,13 @@ pub struct Health {
 }
 
 /// What an installation leaves behind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Installation {
     pub infra_id: String,
     pub cluster_id: String,
-    pub kubeconfig: SecretValue,
-    pub password: SecretValue,
-    pub metadata: SecretValue,
+    pub kubeconfig: Option<SecretValue>,
+    pub password: Option<SecretValue>,
+    pub metadata: Option<SecretValue>,
 }
 
 /// A job as the wire has it.
@@ -113,7 +130,7 @@ pub struct JobMeta {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
-    /// What is done: provision, deprovision, start or stop.
+    /// What is done: provision, deprovision, start, stop or health.
     pub verb: String,
     /// The cluster it is done to.
     pub cluster: String,
@@ -123,7 +140,7 @@ pub struct JobSpec {
     /// That cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Who does it: fake.
+    /// Who does it: fake, openshift-install or exec.
     pub driver: String,
     /// 1 for the first try.
     pub attempt: u32,

@@ -14,6 +14,7 @@ pub mod job;
 pub mod kind;
 pub mod meta;
 pub mod object;
+pub mod order;
 pub mod platform;
 pub mod pool;
 pub mod power;

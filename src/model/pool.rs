@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cluster::{Driver, FAKE, FAKE_HEALTH, NO_POWER};
+use super::cluster::Driver;
 use super::condition::Condition;
 use super::inventory::{InventoryEntry, InventoryStatus};
-use super::meta::{Key, LocalRef, Meta, is_true, is_zero};
+use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
 
@@ -223,13 +223,12 @@ impl ClusterPool {
 
     /// Whether the driver of its clusters cannot stop them.
     pub fn powerless(&self) -> bool {
-        self.spec.annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
+        self.driver().powerless(&self.spec.annotations)
     }
 
     /// Who will make its clusters.
     pub fn driver(&self) -> Driver {
-        let fake = self.spec.annotations.get(FAKE).is_some_and(|value| is_true(value));
-        if fake { Driver::Fake } else { Driver::Missing }
+        Driver::of(&self.spec.annotations, self.spec.platform.name())
     }
 
     /// The Secret with the credentials of its platform, if the platform names one.

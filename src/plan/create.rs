@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::model::cluster::{Cluster, Driver};
+use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
@@ -206,7 +206,6 @@ fn insert(
     }
     let cluster = Cluster {
         created: tick.now,
-        driver: Driver::Fake,
         pool: Some(Rc::clone(&batch.key)),
         customization: customization_name,
         version: Some(Rc::clone(&batch.version)),

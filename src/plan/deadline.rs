@@ -15,7 +15,7 @@ fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
             given.unwrap_or(Span::hours(3))
         }
         Verb::Deprovision => Span::hours(2),
-        Verb::Start | Verb::Stop => Span::minutes(20),
+        Verb::Start | Verb::Stop | Verb::Health => Span::minutes(20),
     }
 }
 
@@ -30,8 +30,6 @@ pub fn overdue(job: &Job, annotations: &BTreeMap<String, String>, tick: &Tick) -
     late.then(|| Report {
         job: job.id,
         object: job.object.clone(),
-        outcome: Outcome::Failed {
-            message: format!("not over after {}", limit(job.verb, annotations)),
-        },
+        outcome: Outcome::failed(format!("not over after {}", limit(job.verb, annotations))),
     })
 }

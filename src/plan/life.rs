@@ -70,7 +70,7 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
         return;
     }
     if cluster.interrupted {
-        return start(state, at, Verb::Deprovision, tick);
+        return undo(state, at, tick);
     }
     start(state, at, Verb::Provision, tick);
     state.clusters.update(at, |cluster| {
@@ -94,7 +94,7 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.
-fn give_up(state: &mut State, at: usize, tick: &Tick) {
+pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
     state.clusters.update(at, |cluster| {
         cluster.stopped = true;
         cluster.failed_at.get_or_insert(tick.now);
@@ -138,7 +138,21 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
     if nothing_made || preserve {
         return remove(state, at, tick, false);
     }
-    start(state, at, Verb::Deprovision, tick);
+    undo(state, at, tick);
+}
+
+/// Destroys what was made; an attempt that failed is followed by another, later and later.
+fn undo(state: &mut State, at: usize, tick: &Tick) {
+    let next = state.clusters.get(at).and_then(undo_at);
+    if next.is_none_or(|next| tick.now >= next) {
+        start(state, at, Verb::Deprovision, tick);
+    }
+}
+
+/// When a cluster that could not be destroyed is tried again.
+pub fn undo_at(cluster: &Cluster) -> Option<Time> {
+    let doublings = cluster.undo_failures.saturating_sub(1).min(20);
+    Some(cluster.undo_failed_at?.plus(Span::minutes(1 << doublings).min(Span::hours(1))))
 }
 
 /// The object goes, and with it its lease.
@@ -198,7 +212,11 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         return;
     };
     let (key, object) = (cluster.key(), cluster.name.clone());
-    let attempt = if verb == Verb::Provision { cluster.restarts + 1 } else { 1 };
+    let attempt = match verb {
+        Verb::Provision => cluster.restarts + 1,
+        Verb::Deprovision => cluster.undo_failures + 1,
+        _ => 1,
+    };
     let (pool, driver) = (cluster.pool.clone(), cluster.driver);
     let id = tick.uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;
@@ -223,6 +241,8 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         outcome,
         message,
     });
-    let text = format!("{} started (attempt {attempt})", verb.name());
-    say(state, tick, "JobStarted", (CLUSTER, key), text);
+    if verb != Verb::Health {
+        let text = format!("{} started (attempt {attempt})", verb.name());
+        say(state, tick, "JobStarted", (CLUSTER, key), text);
+    }
 }

@@ -135,7 +135,7 @@ pub fn due(state: &State) -> Option<Time> {
     // Nothing happens to a cluster that is paused, or that no driver looks after.
     let lives = |one: &&Cluster| one.driver != Driver::Missing && !one.paused;
     let clusters = || state.clusters.rows().filter(lives);
-    let retries = clusters().filter_map(life::retry_at);
+    let retries = clusters().flat_map(|one| [life::retry_at(one), life::undo_at(one)]).flatten();
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
         [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()

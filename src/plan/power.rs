@@ -86,6 +86,9 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     // What waits is looked at, what failed has its time; what began without a job that still
     // works on it begins anew.
     let later = retry_at(cluster).is_some_and(|next| tick.now < next);
+    if same_way && power.waits() && cluster.driver.supervised() {
+        return life::start(state, at, Verb::Health, tick);
+    }
     if same_way && (power.waits() || later) {
         return;
     }

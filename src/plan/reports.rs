@@ -32,8 +32,14 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
         let Some((at, job)) = found else { continue };
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
+        if let Outcome::Saved(made) = report.outcome {
+            if let Some(cluster) = cluster {
+                keep(state, cluster, &made, tick.now);
+            }
+            continue;
+        }
         let failed = match &report.outcome {
-            Outcome::Failed { message } => Some(message.clone()),
+            Outcome::Failed { message, .. } => Some(message.clone()),
             _ => None,
         };
         state.jobs.update(at, |job| {
@@ -53,82 +59,98 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         return;
     };
     match (verb, outcome) {
-        (_, Outcome::Failed { message }) => {
-            if verb == Verb::Provision {
-                state.clusters.update(at, |cluster| {
-                    cluster.restarts += 1;
-                    cluster.failed_at = Some(tick.now);
-                    cluster.failure = Some(message.clone());
-                });
-                let failed = state.clusters.get(at).filter(|one| one.attempts_limit.is_none());
-                let failed =
-                    failed.map(|one| one.restarts).filter(|times| *times >= life::WORRYING);
-                if let Some(times) = failed {
-                    let text = format!(
-                        "Installation failed {times} times, and is tried for ever: set installAttemptsLimit"
-                    );
-                    warn(state, tick, "InstallKeepsFailing", (CLUSTER, key.clone()), text);
-                }
+        (_, Outcome::Failed { message, hopeless }) => {
+            failed(state, at, verb, &message, tick);
+            // Whether a cluster is healthy is asked again and again.
+            if verb != Verb::Health {
+                let text = format!("{} failed: {message}", verb.name());
+                warn(state, tick, "JobFailed", (CLUSTER, key), text);
             }
-            match verb {
-                Verb::Start => {
-                    set_power(state, at, Power::FailedToStart, Some(message.clone()), tick);
-                }
-                Verb::Stop => {
-                    set_power(state, at, Power::FailedToStop, Some(message.clone()), tick);
-                }
-                Verb::Provision | Verb::Deprovision => {}
+            if hopeless && verb == Verb::Provision {
+                life::give_up(state, at, tick);
             }
-            warn(
-                state,
-                tick,
-                "JobFailed",
-                (CLUSTER, key),
-                format!("{} failed: {message}", verb.name()),
-            );
         }
+        (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
+        (Verb::Health, _)
+        | (_, Outcome::Saved(_) | Outcome::Healthy(_))
+        | (Verb::Provision, Outcome::Done) => {}
         (Verb::Deprovision, _)
             if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>
         {
-            state.clusters.update(at, |cluster| cluster.interrupted = false);
+            state.clusters.update(at, |cluster| {
+                (cluster.interrupted, cluster.undo_failures) = (false, 0);
+                cluster.undo_failed_at = None;
+            });
             let text = "What an interrupted installation left is gone".into();
             say(state, tick, "CleanedUp", (CLUSTER, key), text);
         }
         (Verb::Deprovision, _) => life::remove(state, at, tick, true),
         (Verb::Provision, Outcome::Installed(installation)) => {
-            installed(state, at, installation, tick.now);
+            installed(state, at, &installation, tick.now);
             say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
         }
-        (Verb::Provision, Outcome::Done) => {}
         // Whether the machines do what they were told is seen by looking.
         (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
         (Verb::Stop, _) => set_power(state, at, Power::WaitingForStop, None, tick),
     }
 }
 
-fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
+fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
+    let (key, forever) = (cluster.key(), cluster.attempts_limit.is_none());
+    let said = Some(message.to_owned());
+    match verb {
+        Verb::Provision => {
+            state.clusters.update(at, |cluster| {
+                cluster.restarts += 1;
+                cluster.failed_at = Some(tick.now);
+                cluster.failure = said;
+                // Something of it may be there.
+                cluster.interrupted |= cluster.driver.supervised();
+            });
+            let times = state.clusters.get(at).map_or(0, |one| one.restarts);
+            if forever && times >= life::WORRYING {
+                let text = format!(
+                    "Installation failed {times} times, and is tried for ever: set \
+                     installAttemptsLimit"
+                );
+                warn(state, tick, "InstallKeepsFailing", (CLUSTER, key), text);
+            }
+        }
+        Verb::Deprovision => {
+            state.clusters.update(at, |cluster| {
+                cluster.undo_failures += 1;
+                cluster.undo_failed_at = Some(tick.now);
+            });
+        }
+        Verb::Start => set_power(state, at, Power::FailedToStart, said, tick),
+        Verb::Stop => set_power(state, at, Power::FailedToStop, said, tick),
+        Verb::Health => {}
+    }
+}
+
+/// Secrets of a cluster that an installation makes; those that are there already become like it.
+fn keep(state: &mut State, at: usize, made: &Installation, now: Time) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
     let (name, namespace) = (cluster.name.clone(), cluster.namespace.clone());
     let [kubeconfig, password, metadata_json] =
         LEFT_BY_INSTALLATION.map(|what| format!("{name}-{what}"));
-    let metadata = ClusterMetadata {
-        infra_id: made.infra_id,
-        cluster_id: made.cluster_id,
-        admin_kubeconfig_secret_ref: LocalRef::to(&*kubeconfig),
-        admin_password_secret_ref: Some(LocalRef::to(&*password)),
-        metadata_json_secret_ref: Some(LocalRef::to(&*metadata_json)),
-        platform: None,
-    };
-    let user = SecretValue::new("kubeadmin");
+    let user = made.password.is_some().then(|| SecretValue::new("kubeadmin"));
     for (name, values) in [
-        (kubeconfig, vec![("kubeconfig", made.kubeconfig)]),
-        (password, vec![("username", user), ("password", made.password)]),
-        (metadata_json, vec![("metadata.json", made.metadata)]),
+        (kubeconfig, vec![("kubeconfig", made.kubeconfig.clone())]),
+        (password, vec![("username", user), ("password", made.password.clone())]),
+        (metadata_json, vec![("metadata.json", made.metadata.clone())]),
     ] {
-        let values = values.into_iter().map(|(key, value)| (key.into(), Stored::New(value)));
-        let values: BTreeMap<String, Stored> = values.collect();
+        let values = values.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let values: BTreeMap<String, Stored> =
+            values.map(|(key, value)| (key.into(), Stored::New(value))).collect();
+        if values.is_empty() {
+            continue;
+        }
         let metadata = Meta {
             name,
             namespace: namespace.clone(),
@@ -136,8 +158,34 @@ fn installed(state: &mut State, at: usize, made: Installation, now: Time) {
             generation: 1,
             ..Meta::default()
         };
-        state.secrets.insert(Secret { metadata, values, ..Secret::default() });
+        match state.secrets.find(&metadata.key()) {
+            Some(known) => {
+                state.secrets.update(known, |secret| secret.values.extend(values));
+            }
+            None => {
+                state.secrets.insert(Secret { metadata, values, ..Secret::default() });
+            }
+        }
     }
+}
+
+fn installed(state: &mut State, at: usize, made: &Installation, now: Time) {
+    keep(state, at, made, now);
+    let Some(cluster) = state.clusters.get(at) else {
+        return;
+    };
+    let [kubeconfig, password, metadata_json] =
+        LEFT_BY_INSTALLATION.map(|what| format!("{}-{what}", cluster.name));
+    let reference =
+        |name: String, value: &Option<SecretValue>| value.as_ref().map(|_| LocalRef::to(name));
+    let metadata = ClusterMetadata {
+        infra_id: made.infra_id.clone(),
+        cluster_id: made.cluster_id.clone(),
+        admin_kubeconfig_secret_ref: LocalRef::to(kubeconfig),
+        admin_password_secret_ref: reference(password, &made.password),
+        metadata_json_secret_ref: reference(metadata_json, &made.metadata),
+        platform: None,
+    };
     state.clusters.update(at, |cluster| {
         cluster.installed_at = Some(now);
         cluster.power = Power::Running;

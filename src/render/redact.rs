@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::model::customization::{CustomizationSpec, Patch};
+use crate::yaml;
 
 const HIDDEN: &str = "(hidden)";
 
@@ -48,6 +49,31 @@ pub fn applied(spec: &CustomizationSpec) -> String {
         hide(one, data);
     }
     serde_json::to_string(&spec).unwrap_or_default()
+}
+
+/// The secrets in a document: what stands under secret-looking names, or all of it.
+pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if all {
+        found.push(text.trim().to_owned());
+    }
+    if let Ok(document) = yaml::value(text) {
+        collect(&document, false, &mut found);
+    }
+    found
+}
+
+fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
+    match document {
+        Value::Object(map) => {
+            for (name, value) in map {
+                collect(value, secretly || secret(name) || name == "auth", found);
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|one| collect(one, secretly, found)),
+        Value::String(text) if secretly => found.push(text.clone()),
+        _ => {}
+    }
 }
 
 fn hide(patch: &mut Patch, hidden: impl Fn(&str) -> bool) {

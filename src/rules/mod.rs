@@ -10,5 +10,5 @@ mod patches;
 
 pub use holders::one_holder_each;
 pub use invariants::invariants;
-pub use names::{label, label_key, label_value, name_of};
+pub use names::{installer_variable, label, label_key, label_value, name_of};
 pub use objects::{check, warnings};

@@ -61,6 +61,18 @@ pub fn label_value(text: &str) -> bool {
     bytes.len() <= 63 && bytes.iter().all(inner) && end(bytes.first()) && end(bytes.last())
 }
 
+/// Whether a variable may be given to an installer: it is read as data, and starts nothing.
+pub fn installer_variable(name: &str) -> bool {
+    const CLOUDS: [&str; 8] =
+        ["AWS_", "AZURE_", "GOOGLE_", "IBMCLOUD_", "NUTANIX_", "OS_", "OVIRT_", "VSPHERE_"];
+    let plain = name.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_');
+    let known = name.starts_with("OPENSHIFT_")
+        || name.starts_with("TF_VAR_")
+        || name.to_ascii_uppercase().ends_with("_PROXY")
+        || CLOUDS.iter().any(|cloud| name.starts_with(cloud));
+    plain && known
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -246,6 +246,20 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The keys of a Secret; none of one that is not there.
+    pub fn secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
+        let sql = "SELECT v.key FROM secret v JOIN secret_object o ON o.id = v.object \
+                   WHERE o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let keys = statement.query_map(params![key.namespace, key.name], |row| row.get(0))?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    /// A Secret that a report of a driver changes.
+    pub fn load_secret(&self, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        load::secret(&self.conn, state, key)
+    }
+
     /// The labels and annotations of a cluster: what its driver goes by.
     pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
         let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \

@@ -115,7 +115,9 @@ CREATE TABLE cluster (
   paused INTEGER NOT NULL,
   once INTEGER NOT NULL,
   customization_ref TEXT,
-  unmet INTEGER
+  unmet INTEGER,
+  undo_failures INTEGER NOT NULL,
+  undo_failed_at INTEGER
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;

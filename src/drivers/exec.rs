@@ -1,0 +1,59 @@
+//! Drivers that are programs: `poolctl-driver-<name> VERB` in the job's folder, by the contract in
+//! examples/driver/README.md.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+
+use crate::model::order::{Ending, HealthReport};
+
+use super::supervise::{Stopped, Task};
+
+/// What a driver leaves as `result`; without it the exit code alone counts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Result_ {
+    message: String,
+    /// Trying again is of no use.
+    hopeless: bool,
+    #[serde(rename = "infraID")]
+    infra_id: String,
+    #[serde(rename = "clusterID")]
+    cluster_id: String,
+    health: Option<HealthReport>,
+}
+
+pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+    let Some(program) = task.program("driver") else {
+        return Ok(Ending::failed(format!("there is no program of driver {}", task.order.driver)));
+    };
+    let environment = BTreeMap::from([
+        ("POOLCTL_VERB".to_owned(), task.order.verb.name().to_owned()),
+        ("POOLCTL_CLUSTER".to_owned(), task.order.cluster.clone()),
+        ("POOLCTL_CLUSTER_NAME".to_owned(), task.order.cluster_name.clone()),
+        ("POOLCTL_BASE_DOMAIN".to_owned(), task.order.base_domain.clone()),
+        ("POOLCTL_ATTEMPT".to_owned(), task.order.attempt.to_string()),
+    ]);
+    let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
+    let code = task.run(&program, &[verb], &folder, &environment)?;
+    let found = match fs::read(task.place.file("result")) {
+        Ok(bytes) => match serde_json::from_slice::<Result_>(&bytes) {
+            Ok(found) => found,
+            Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),
+        },
+        Err(_) => Result_::default(),
+    };
+    let message = match (code, found.message.is_empty()) {
+        (0, _) | (_, false) => found.message,
+        (code, true) => format!("{} ended with exit code {code}", task.order.driver),
+    };
+    Ok(Ending {
+        succeeded: code == 0,
+        message,
+        hopeless: found.hopeless,
+        infra_id: found.infra_id,
+        cluster_id: found.cluster_id,
+        health: found.health,
+    })
+}

@@ -1,0 +1,184 @@
+//! openshift-install: a fresh folder for each attempt, and what is needed to destroy a cluster
+//! kept before anything of it exists.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::model::job::Verb;
+use crate::model::order::Ending;
+use crate::render::manifests;
+use crate::render::patch::Rules;
+use crate::yaml;
+
+use super::supervise::{Stopped, Task};
+use super::{credentials, exec, kube, release};
+
+/// What an installation leaves below `auth/`.
+const AUTH: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
+
+pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+    match task.order.verb {
+        Verb::Provision => provision(task),
+        Verb::Deprovision => destroy(task),
+        Verb::Start | Verb::Stop => exec::run(task),
+        Verb::Health => kube::health(task),
+    }
+}
+
+fn provision(task: &mut Task) -> Result<Ending, Stopped> {
+    let work = task.place.file("work");
+    if let Err(why) = configure(task, &work) {
+        return Ok(Ending::hopeless(why));
+    }
+    let environment = match credentials::environment(task) {
+        Ok(found) => found,
+        Err(why) => return Ok(Ending::hopeless(why)),
+    };
+    let installer = match release::installer(task)? {
+        Ok(path) => path,
+        Err(why) => return Ok(Ending::failed(why)),
+    };
+    let step =
+        |task: &mut Task, arguments: &[&str]| task.run(&installer, arguments, &work, &environment);
+    for create in ["manifests", "ignition-configs"] {
+        let code = step(task, &["create", create, "--dir", "."])?;
+        if code != 0 {
+            return Ok(failed(task, &format!("create {create}"), code));
+        }
+        if create == "manifests"
+            && let Err(why) = patch_manifests(task, &work)
+        {
+            return Ok(Ending::hopeless(why));
+        }
+    }
+    // From here on it can be destroyed, whatever happens.
+    let metadata = save(task, &work)?;
+    let code = step(task, &["create", "cluster", "--dir", "."])?;
+    if code != 0 {
+        // What took too long may be over after all.
+        let again = if code == 3 {
+            code
+        } else {
+            step(task, &["wait-for", "install-complete", "--dir", "."])?
+        };
+        if again != 0 {
+            return Ok(failed(task, "create cluster", code));
+        }
+    }
+    save(task, &work)?;
+    let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
+    Ok(Ending { infra_id: text("infraID"), cluster_id: text("clusterID"), ..Ending::done() })
+}
+
+/// install-config.yaml for the installer, with the secrets that it takes from there. It removes
+/// the file; ours stays.
+fn configure(task: &Task, work: &Path) -> Result<(), String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("install-config.yaml: {why}");
+    let text = fs::read_to_string(task.place.input("install-config.yaml"));
+    let text = text.map_err(|error| wrong(&error))?;
+    let mut document = yaml::value(&text).map_err(|error| wrong(&error))?;
+    credentials::complete(task, &mut document);
+    let text = yaml::text(&document).map_err(|error| wrong(&error))?;
+    fs::write(work.join("install-config.yaml"), text).map_err(|error| wrong(&error))
+}
+
+fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
+    if task.order.manifest_patches.is_empty() {
+        return Ok(());
+    }
+    let before = manifests_of(work).map_err(|error| error.to_string())?;
+    let rules = Rules { strict: task.order.strict_patches, allowed: None };
+    let after = manifests::patched(&before, &task.order.manifest_patches, rules)?;
+    for (path, text) in after.iter().filter(|(path, text)| before.get(*path) != Some(text)) {
+        fs::write(work.join(path), text).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
+}
+
+fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for folder in ["manifests", "openshift"] {
+        for entry in fs::read_dir(work.join(folder)).into_iter().flatten() {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+                found.insert(name, fs::read_to_string(entry.path())?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Keeps what destroying the cluster, and using it, needs. Returns its metadata.
+fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
+    let files = [("metadata.json".into(), work.join("metadata.json"))];
+    let auth = AUTH.map(|name| (name.to_owned(), work.join("auth").join(name)));
+    let mut secrets = Vec::new();
+    let mut metadata = json!({});
+    for (name, path) in files.into_iter().chain(auth) {
+        let Ok(bytes) = fs::read(path) else { continue };
+        task.place.write(&format!("saved/{name}"), &bytes)?;
+        if name == "metadata.json" {
+            metadata = serde_json::from_slice(&bytes).unwrap_or_default();
+        } else if name == AUTH[1] {
+            secrets.push(String::from_utf8_lossy(&bytes).trim().to_owned());
+        }
+    }
+    task.hide(&secrets);
+    Ok(metadata)
+}
+
+/// From metadata.json alone; without it nothing was made.
+fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
+    let work = task.place.file("work");
+    let Ok(text) = fs::read_to_string(task.place.input("metadata.json")) else {
+        task.say("no metadata.json was ever written: there is nothing to destroy")?;
+        return Ok(Ending::done());
+    };
+    let mut metadata: Value = match serde_json::from_str(&text) {
+        Ok(found) => found,
+        Err(error) => return Ok(Ending::failed(format!("metadata.json: {error}"))),
+    };
+    credentials::complete_metadata(task, &mut metadata);
+    fs::write(work.join("metadata.json"), metadata.to_string())?;
+    let environment = match credentials::environment(task) {
+        Ok(found) => found,
+        Err(why) => return Ok(Ending::failed(why)),
+    };
+    let installer: PathBuf = match release::installer(task)? {
+        Ok(path) => path,
+        Err(why) => return Ok(Ending::failed(why)),
+    };
+    let code = task.run(&installer, &["destroy", "cluster", "--dir", "."], &work, &environment)?;
+    Ok(if code == 0 { Ending::done() } else { failed(task, "destroy cluster", code) })
+}
+
+/// The exit codes that openshift-install documents; others may come.
+fn failed(task: &Task, step: &str, code: i32) -> Ending {
+    let why = match code {
+        3 => "the install-config is not valid",
+        4 => "the infrastructure could not be made",
+        5 => "the bootstrap failed",
+        6 => "the installation failed: operators did not come up",
+        7 => "operators did not become stable",
+        8 => "it was interrupted",
+        _ => "it failed",
+    };
+    let last = last_error(&task.place.file("log"));
+    let said = last.map(|line| format!(": {line}")).unwrap_or_default();
+    let ending = Ending::failed(format!("{step}: {why} (exit code {code}){said}"));
+    Ending { hopeless: code == 3, ..ending }
+}
+
+/// The last line that says what went wrong.
+fn last_error(log: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
+    let bad = |line: &&str| line.contains("level=error") || line.contains("level=fatal");
+    let line = text.lines().rev().find(bad)?;
+    let said = line.split_once("msg=").map_or(line, |(_, said)| said).trim_matches('"');
+    Some(said.chars().take(300).collect())
+}

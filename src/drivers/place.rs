@@ -1,0 +1,173 @@
+//! The folder of a job: what lies where, and what it says of the job.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::model::documents::SecretValue;
+use crate::model::order::{Ending, Order};
+
+/// `jobs/<id>/` beside the state.
+#[derive(Clone, Debug)]
+pub struct Place(PathBuf);
+
+/// How a job stands, as its folder tells.
+#[derive(Debug, PartialEq)]
+pub enum Standing {
+    /// Nobody has begun it: it may be begun, as often as needed.
+    NotStarted,
+    Running,
+    Over(Ending),
+    /// It was begun, and nobody works on it any more.
+    Interrupted,
+}
+
+/// Who supervises: enough to tell a process from a later one with its number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Supervisor {
+    pub pid: i32,
+    /// Ticks since the machine started, as the kernel counts.
+    pub since: u64,
+    pub boot: String,
+}
+
+impl Place {
+    pub fn of(jobs: &Path, job: &str) -> Self {
+        Self(jobs.join(job))
+    }
+
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Secrets and other inputs.
+    pub fn input(&self, name: &str) -> PathBuf {
+        self.0.join("input").join(name)
+    }
+
+    /// What must not be lost: it is kept as soon as it is there.
+    pub fn saved(&self, name: &str) -> PathBuf {
+        self.0.join("saved").join(name)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn exists(&self) -> bool {
+        self.0.is_dir()
+    }
+
+    /// Makes the folder whole, or not at all; another may have been faster.
+    pub fn prepare(&self, order: &Order, inputs: &[(String, SecretValue)]) -> io::Result<()> {
+        let jobs = self.0.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(jobs)?;
+        let made = tempfile::Builder::new().prefix(".new-").tempdir_in(jobs)?;
+        let place = Self::at(made.path());
+        for folder in ["input", "saved", "work"] {
+            fs::create_dir(place.file(folder))?;
+        }
+        for (name, value) in inputs {
+            let path = place.input(name);
+            fs::create_dir_all(path.parent().unwrap_or(&path))?;
+            write_new(&path, value.reveal().as_bytes())?;
+        }
+        write_new(&place.file("order.json"), &serde_json::to_vec_pretty(order)?)?;
+        sync(made.path())?;
+        match fs::rename(made.path(), &self.0) {
+            Ok(()) => {
+                // It is no temporary folder any more.
+                drop(made.keep());
+                sync(jobs)
+            }
+            Err(_) if self.exists() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub fn order(&self) -> io::Result<Order> {
+        self.read("order.json")
+    }
+
+    pub fn supervisor(&self) -> Option<Supervisor> {
+        self.read("started").ok()
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        Ok(serde_json::from_slice(&fs::read(self.file(name))?)?)
+    }
+
+    /// The outcome counts, whoever still holds the lock.
+    pub fn standing(&self) -> Standing {
+        if let Ok(ending) = self.read("outcome") {
+            return Standing::Over(ending);
+        }
+        if !self.file("started").exists() {
+            return Standing::NotStarted;
+        }
+        match self.lock() {
+            Ok(None) => Standing::Running,
+            // It may have ended between the two looks.
+            Ok(Some(_)) => self.read("outcome").map_or(Standing::Interrupted, Standing::Over),
+            Err(_) => Standing::Interrupted,
+        }
+    }
+
+    /// The lock, unless somebody holds it.
+    pub fn lock(&self) -> io::Result<Option<File>> {
+        let path = self.file("lock");
+        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Writes a file whole: after a crash it is there or it is not.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.file(name);
+        let folder = path.parent().unwrap_or(&self.0);
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        sync(folder)
+    }
+
+    /// Says that the job is begun; false if it was already.
+    pub fn begin(&self, who: &Supervisor) -> io::Result<bool> {
+        match write_new(&self.file("started"), &serde_json::to_vec(who)?) {
+            Ok(()) => sync(&self.0).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what is secret, once the state has taken it in. The log stays.
+    pub fn tidy(&self) {
+        for folder in ["input", "saved", "work"] {
+            // What cannot be removed is found again.
+            drop(fs::remove_dir_all(self.file(folder)));
+        }
+        drop(fs::remove_file(self.file("raw")));
+    }
+}
+
+/// A new file, for its owner alone, on the disk.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+pub fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

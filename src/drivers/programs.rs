@@ -1,0 +1,70 @@
+//! Programs that drivers start: where they are, whatever PATH says, and whether they may be.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::model::documents::SettingsSpec;
+
+/// Where programs are looked for that the settings do not name; cron's PATH is shorter.
+const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bin"];
+
+/// The absolute path of a program.
+pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
+    if let Some(path) = settings.programs.get(name) {
+        return executable(path).map(|()| path.clone());
+    }
+    let all = PLACES.iter().map(|folder| Path::new(folder).join(name));
+    let found = all.into_iter().find(|path| executable(path).is_ok());
+    found.ok_or_else(|| {
+        format!("there is no {name} in {}; name it in programs of the Settings", PLACES.join(", "))
+    })
+}
+
+/// `poolctl-driver-<name>`, in the one folder that the settings name.
+pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
+    if !is_driver_name(name) {
+        return Err(format!("`{name}` is no name of a driver: a-z, 0-9 and -, at most 32"));
+    }
+    let folder = settings
+        .driver_directory
+        .as_ref()
+        .ok_or("driverDirectory of the Settings says where drivers are, and is not set")?;
+    let path = folder.join(format!("poolctl-driver-{name}"));
+    executable(&path)?;
+    for place in [folder, &path] {
+        private(place)?;
+    }
+    Ok(path)
+}
+
+pub fn is_driver_name(name: &str) -> bool {
+    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+    (1..=32).contains(&name.len()) && name.bytes().all(letter)
+}
+
+fn executable(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Err(format!("`{shown}` is no absolute path"));
+    }
+    let found = fs::metadata(path).map_err(|error| format!("`{shown}`: {error}"))?;
+    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
+        return Err(format!("`{shown}` is not a program: chmod +x {shown}"));
+    }
+    Ok(())
+}
+
+/// What others can change, others run.
+fn private(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let found = fs::metadata(path).map_err(|error| format!("`{shown}`: {error}"))?;
+    let us = rustix::process::geteuid().as_raw();
+    if found.uid() != 0 && found.uid() != us {
+        return Err(format!("`{shown}` belongs to user {}, not to root or us", found.uid()));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(format!("`{shown}` can be written by others: chmod go-w {shown}"));
+    }
+    Ok(())
+}

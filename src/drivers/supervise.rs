@@ -1,0 +1,297 @@
+//! The supervisor: a process of its own for each job. It is begun once, keeps its lock while
+//! anything works, and writes down how it ended.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, setsid, umask};
+
+use crate::model::order::{Ending, Order};
+
+use super::place::{Place, Supervisor};
+use super::process::{self, Background, GRACE, Stopwatch};
+use super::scrub::Scrubber;
+use super::{exec, installer};
+
+/// Names the descriptor of the lock, which every program of the job holds.
+const LOCK_FD: &str = "POOLCTL_LOCK_FD";
+/// Where programs look for others; ours have absolute paths.
+const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
+
+/// A job that is supervised here.
+pub struct Task {
+    pub place: Place,
+    pub order: Order,
+    lock: File,
+    watch: Stopwatch,
+    stop: Arc<AtomicBool>,
+    scrubber: Scrubber,
+    /// How much of the raw output is in the log.
+    read: u64,
+}
+
+/// Why a program was ended.
+pub enum Stopped {
+    /// The deadline is over.
+    Late,
+    /// Somebody wanted it.
+    Cancelled,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Supervises the job in a folder, unless somebody does or did. Says nothing: nobody listens.
+pub fn run(folder: &Path) -> io::Result<()> {
+    // Already the first of a session is as good.
+    let _ = setsid();
+    umask(Mode::from_raw_mode(0o077));
+    let place = Place::at(folder);
+    let Some(lock) = place.lock()? else { return Ok(()) };
+    let order = place.order()?;
+    if !place.begin(&myself()?)? {
+        return Ok(());
+    }
+    // Every program that works for the job holds the lock, so that it counts as running.
+    fcntl_setfd(lock.as_fd(), FdFlags::empty())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in
+        [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP]
+    {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let scrubber = Scrubber::new(secrets(&place).iter().map(String::as_str));
+    let mut task = Task { place, order, lock, watch: Stopwatch::start(), stop, scrubber, read: 0 };
+    let ending = task.work();
+    task.flow(true)?;
+    let ending = Ending { message: task.scrubbed(&ending.message), ..ending };
+    task.place.write("outcome", &serde_json::to_vec(&ending)?)
+}
+
+fn myself() -> io::Result<Supervisor> {
+    let pid = rustix::process::getpid();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+    let since = since(pid.as_raw_nonzero().get()).unwrap_or_default();
+    Ok(Supervisor { pid: pid.as_raw_nonzero().get(), since, boot })
+}
+
+/// When a process started, in ticks since the machine did.
+pub fn since(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in brackets, may contain anything.
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// All secrets that the job was given.
+fn secrets(place: &Place) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![place.file("input")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let named = entry.file_name() != "install-config.yaml";
+                found.extend(crate::render::redact::secrets_in(&text, named));
+            }
+        }
+    }
+    found
+}
+
+impl Task {
+    fn work(&mut self) -> Ending {
+        match self.after_others().and_then(|()| self.drive()) {
+            Ok(ending) => ending,
+            Err(Stopped::Late) => Ending::failed(format!("not over after {} s", self.order.limit)),
+            Err(Stopped::Cancelled) => Ending::failed("cancelled"),
+            Err(Stopped::Failed(error)) => Ending::failed(error.to_string()),
+        }
+    }
+
+    fn drive(&mut self) -> Result<Ending, Stopped> {
+        if self.order.driver.starts_with("exec:") { exec::run(self) } else { installer::run(self) }
+    }
+
+    /// Two programs never work on one cluster: those of earlier jobs are ended first.
+    fn after_others(&mut self) -> Result<(), Stopped> {
+        let jobs = self.place.path().parent().map(Path::to_owned).unwrap_or_default();
+        for job in self.order.before.clone() {
+            let other = Place::of(&jobs, &job);
+            let begun = Stopwatch::start();
+            while other.exists() && other.lock()?.is_none() {
+                cancel(&other, begun.elapsed() > GRACE);
+                self.pause()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the clock and at who wants the job to end.
+    fn pause(&mut self) -> Result<(), Stopped> {
+        self.flow(false)?;
+        if self.stop.load(Ordering::Relaxed) || self.place.file("cancel").exists() {
+            return Err(Stopped::Cancelled);
+        }
+        if self.watch.elapsed() >= Duration::from_secs(self.order.limit) {
+            return Err(Stopped::Late);
+        }
+        process::pause();
+        Ok(())
+    }
+
+    /// Runs a program to its end and returns its exit code, 128 and the signal for one that a
+    /// signal ended. What it prints goes to the log.
+    pub fn run(
+        &mut self,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Result<i32, Stopped> {
+        let shown = arguments.join(" ");
+        self.say(&format!(
+            "$ {} {shown}",
+            program.file_name().unwrap_or_default().to_string_lossy()
+        ))?;
+        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
+        let output = (raw.try_clone()?, raw);
+        self.attend(program, arguments, folder, environment, output)
+    }
+
+    /// The same; what it prints is returned.
+    pub fn ask(
+        &mut self,
+        program: &Path,
+        arguments: &[&str],
+        environment: &BTreeMap<String, String>,
+    ) -> Result<(i32, String), Stopped> {
+        let path = self.place.file("answer");
+        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
+        let output = (File::create(&path)?, raw);
+        let folder = self.place.path().to_owned();
+        let code = self.attend(program, arguments, &folder, environment, output)?;
+        let text = fs::read(&path)?;
+        fs::remove_file(&path)?;
+        Ok((code, String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    fn attend(
+        &mut self,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &BTreeMap<String, String>,
+        output: (File, File),
+    ) -> Result<i32, Stopped> {
+        let home = self.place.path().display().to_string();
+        let mut environment = environment.clone();
+        for (name, value) in [
+            ("PATH", PATH.to_owned()),
+            ("HOME", home.clone()),
+            ("POOLCTL_JOB_DIR", home),
+            (LOCK_FD, self.lock.as_raw_fd().to_string()),
+        ] {
+            environment.insert(name.to_owned(), value);
+        }
+        let background = Background { program, arguments, folder, environment: &environment };
+        let mut child = background.start(output)?;
+        loop {
+            if let Some(code) = process::ended(&mut child)? {
+                self.flow(false)?;
+                return Ok(code);
+            }
+            if let Err(stopped) = self.pause() {
+                process::end_group(&mut child);
+                return Err(stopped);
+            }
+        }
+    }
+
+    /// A line of our own in the log.
+    pub fn say(&mut self, line: &str) -> io::Result<()> {
+        let mut raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
+        writeln!(raw, "{line}")?;
+        self.flow(false)
+    }
+
+    /// Takes what programs have printed into the log, without secrets.
+    fn flow(&mut self, end: bool) -> io::Result<()> {
+        let Ok(mut raw) = File::open(self.place.file("raw")) else { return Ok(()) };
+        raw.seek(SeekFrom::Start(self.read))?;
+        let mut new = Vec::new();
+        self.read += raw.read_to_end(&mut new)? as u64;
+        let mut shown = self.scrubber.pass(&new);
+        if end {
+            shown.extend(self.scrubber.finish());
+        }
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let mut log = File::options().create(true).append(true).open(self.place.file("log"))?;
+        log.write_all(&shown)
+    }
+
+    /// From now on this is a secret, too.
+    pub fn hide(&mut self, values: &[String]) {
+        let mut known = secrets(&self.place);
+        known.extend_from_slice(values);
+        self.scrubber = Scrubber::new(known.iter().map(String::as_str));
+    }
+
+    fn scrubbed(&self, text: &str) -> String {
+        let known = secrets(&self.place);
+        let mut scrubber = Scrubber::new(known.iter().map(String::as_str));
+        let mut shown = scrubber.pass(text.as_bytes());
+        shown.extend(scrubber.finish());
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// The program of a name, which was looked up when the job was given.
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.order.programs.get(name).cloned()
+    }
+}
+
+/// Ends another job: by asking its supervisor, or without one by ending everything of its session.
+pub fn cancel(place: &Place, by_force: bool) {
+    let _ = fs::write(place.file("cancel"), b"");
+    let Some(who) = place.supervisor().filter(|_| by_force) else { return };
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if boot.trim() != who.boot {
+        return;
+    }
+    let same = since(who.pid) == Some(who.since);
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        // Its supervisor, if it is still that one, and whoever else holds the lock.
+        let its = (pid == who.pid && same) || (pid != who.pid && holds(pid, &place.file("lock")));
+        if let Some(pid) = Pid::from_raw(pid).filter(|_| its) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Whether a process has a file open.
+fn holds(pid: i32, file: &Path) -> bool {
+    let Ok(file) = fs::canonicalize(file) else { return false };
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    pid != rustix::process::getpid().as_raw_nonzero().get()
+        && open.filter_map(|one| fs::read_link(one.path()).ok()).any(|path| path == file)
+}

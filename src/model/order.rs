@@ -1,0 +1,82 @@
+//! What a supervisor is told, and what it says when its job is over: files in the job's folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::customization::ManifestPatch;
+use super::job::Verb;
+
+/// Everything that a driver needs, but for the secrets, which lie beside it as files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Order {
+    pub job: String,
+    pub verb: Verb,
+    /// 1 for the first try of this verb.
+    pub attempt: u32,
+    /// The cluster as poolctl calls it.
+    pub cluster: String,
+    /// The cluster in DNS.
+    pub cluster_name: String,
+    pub base_domain: String,
+    pub platform: String,
+    pub driver: String,
+    pub release_image: String,
+    /// Programs by name, with absolute paths.
+    pub programs: BTreeMap<String, PathBuf>,
+    /// Environment of the installer.
+    pub environment: BTreeMap<String, String>,
+    /// Of the pool-wide customization first, then of the cluster's own.
+    pub manifest_patches: Vec<ManifestPatch>,
+    /// The pool's annotation.
+    pub strict_patches: bool,
+    pub annotations: BTreeMap<String, String>,
+    /// Seconds after which the job has failed.
+    pub limit: u64,
+    /// Earlier jobs on the cluster: their programs are ended first.
+    pub before: Vec<String>,
+}
+
+/// How a job ended. Written whole by the supervisor, never by the driver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Ending {
+    pub succeeded: bool,
+    /// What went wrong.
+    pub message: String,
+    /// Trying again is of no use.
+    pub hopeless: bool,
+    #[serde(rename = "infraID", skip_serializing_if = "String::is_empty")]
+    pub infra_id: String,
+    #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
+    pub cluster_id: String,
+    /// How a cluster does that is waking or going to sleep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<HealthReport>,
+}
+
+/// `health` as drivers report it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HealthReport {
+    /// Machines that are not yet as they were told to be.
+    pub machines: Vec<String>,
+    pub nodes_ready: bool,
+    pub operators_ready: bool,
+}
+
+impl Ending {
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    pub fn hopeless(message: impl Into<String>) -> Self {
+        Self { hopeless: true, ..Self::failed(message) }
+    }
+
+    pub fn done() -> Self {
+        Self { succeeded: true, ..Self::default() }
+    }
+}
