@@ -2,23 +2,26 @@
 //! the jobs that are due. No `if` about pools.
 
 mod act;
+mod collect;
 
 pub use act::SUPERVISE;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-use crate::drivers::{self, Work};
-use crate::model::cluster::LEFT_BY_INSTALLATION;
+use crate::model::clock::{Judged, News};
+use crate::model::customization::Customization;
 use crate::model::event::Event;
-use crate::model::job::{Health, Job, Outcome, Report};
+use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{Lock, Mark, Need, Store};
+use crate::store::{Filter, Lock, Mark, Need, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -60,9 +63,49 @@ impl Door<'_> {
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, Passed), Refusal> {
+        let (value, mut passed) = self.alone(scope, || self.locked(scope, needs, edit))?;
+        // What was leased or given back is another thing to pools that list it, too.
+        for key in self.sharing(&passed.state)? {
+            let scope = Scope::pool(key);
+            // Their trouble is not ours: the next pass over everything says it.
+            let theirs = self.alone(&scope, || self.locked(&scope, &[], |_, _| Ok(())));
+            passed.warnings.extend(theirs.map(|((), passed)| passed.warnings).unwrap_or_default());
+        }
+        Ok((value, passed))
+    }
+
+    /// Pools beyond the scope that list a customization which has another holder now.
+    fn sharing(&self, state: &State) -> Result<Vec<Key>, Refusal> {
+        let holder = |one: Option<&Customization>| one.and_then(|one| one.holder.clone());
+        let moved = state.customizations.difference();
+        let moved = moved.filter(|one| holder(one.before) != holder(one.after));
+        let moved: HashSet<Key> =
+            moved.filter_map(|one| Some(one.after.or(one.before)?.key())).collect();
+        if moved.is_empty() || !self.pass {
+            return Ok(Vec::new());
+        }
+        let all = self.store.objects(Kind::ClusterPool, &Filter::default())?;
+        let lists = |pool: &ClusterPool| {
+            let listed = pool.spec.inventory.iter().flatten();
+            let mut keys = listed.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
+            keys.any(|key| moved.contains(&key))
+        };
+        let others = all.into_iter().filter_map(|one| match one {
+            Object::Pool(pool) if lists(&pool) => Some(pool.key()),
+            _ => None,
+        });
+        Ok(others.filter(|key| state.pools.find(key).is_none()).collect())
+    }
+
+    /// Under the write lock, in one transaction; afterwards jobs are begun.
+    fn alone<T>(
+        &self,
+        scope: &Scope,
+        work: impl FnOnce() -> Result<(T, Passed), Refusal>,
+    ) -> Result<(T, Passed), Refusal> {
         let lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let done = self.locked(scope, needs, edit);
+        let done = work();
         if done.is_err() {
             self.store.rollback();
         }
@@ -79,8 +122,21 @@ impl Door<'_> {
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, Passed), Refusal> {
         let whole = *scope == Scope::Whole && self.pass;
-        let (tick, mark, _) = self.tick(whole)?;
+        let judged = self.judged(whole)?;
+        self.edited(scope, needs, judged, edit)
+    }
+
+    fn edited<T>(
+        &self,
+        scope: &Scope,
+        needs: &[Need],
+        judged: Judged,
+        edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
+    ) -> Result<(T, Passed), Refusal> {
+        let news = judged.news;
+        let (tick, mark, _) = self.tick(judged)?;
         let mut state = self.store.load(scope, needs)?;
+        state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
         rules::invariants(&state)?;
         self.store.load_references(scope, &mut state)?;
@@ -101,18 +157,20 @@ impl Door<'_> {
         Ok((value, Passed::new(state)))
     }
 
-    fn tick(&self, whole: bool) -> Result<(Tick, Mark, i64), Refusal> {
-        let (revision, last) = self.store.mark()?;
-        let judged = last.clocks.judge(last.now, self.world.clocks(), whole);
+    fn judged(&self, whole: bool) -> Result<Judged, Refusal> {
+        let (_, last) = self.store.mark()?;
+        Ok(last.clocks.judge(last.now, self.world.clocks(), whole))
+    }
+
+    /// What a pass knows, and what it leaves for the next one.
+    fn tick(&self, judged: Judged) -> Result<(Tick, Mark, i64), Refusal> {
+        let (revision, _) = self.store.mark()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
         Ok((tick, Mark { now: judged.now, clocks: judged.clocks }, revision))
     }
 
     /// Collects finished jobs and plans to the fixed point.
     fn plan(&self, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
-        if tick.news {
-            state.event(clock_jumped(tick));
-        }
         let reports = self.collect(state, tick)?;
         plan::absorb(state, reports, tick);
         let healths = self.healths(state)?;
@@ -124,76 +182,6 @@ impl Door<'_> {
         })?;
         names.check()?;
         rules::invariants(state)
-    }
-
-    fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
-        let mut reports = Vec::new();
-        let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
-        for job in jobs {
-            let found = self.with_work(state, &job, |work| {
-                let mut said = drivers::collect(work, tick.now);
-                if said.iter().all(|one| matches!(one.outcome, Outcome::Saved(_)))
-                    && drivers::begun(work)
-                {
-                    said.extend(plan::overdue(&job, &work.annotations, tick));
-                }
-                said
-            })?;
-            for report in found.unwrap_or_default() {
-                if self.is_news(state, &job, &report)? {
-                    self.store.load_cluster_body(state, &job.object)?;
-                    reports.push(report);
-                }
-            }
-        }
-        Ok(reports)
-    }
-
-    /// How clusters do whose driver has done its part of waking or stopping them.
-    fn healths(&self, state: &State) -> Result<Vec<(String, Health)>, Refusal> {
-        let waiting = state.clusters.rows().filter(|one| one.power.waits());
-        let mut found = Vec::new();
-        for one in waiting.filter(|one| one.installed() && one.deleting.is_none()) {
-            let steering = self.store.steering(&one.name)?;
-            let health = drivers::health(one.driver, &steering, &one.name);
-            found.extend(health.map(|health| (one.name.clone(), health)));
-        }
-        Ok(found)
-    }
-
-    fn with_work<T>(
-        &self,
-        state: &State,
-        job: &Job,
-        ask: impl FnOnce(&Work<'_>) -> T,
-    ) -> Result<Option<T>, Refusal> {
-        let annotations = self.store.steering(&job.object)?.annotations;
-        let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
-            return Ok(None);
-        };
-        let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
-        let jobs = &self.jobs();
-        Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations, jobs })))
-    }
-
-    /// What a running job has saved is told once; it goes where what is there already was loaded.
-    fn is_news(&self, state: &mut State, job: &Job, report: &Report) -> Result<bool, Refusal> {
-        let (Outcome::Saved(made) | Outcome::Installed(made)) = &report.outcome else {
-            return Ok(true);
-        };
-        if !job.driver.supervised() {
-            return Ok(true);
-        }
-        let Some(at) = state.cluster(&job.object) else { return Ok(false) };
-        let namespace = state.clusters.get(at).map(|one| one.namespace.clone()).unwrap_or_default();
-        for what in LEFT_BY_INSTALLATION {
-            let key = Key::new(&*namespace, format!("{}-{what}", job.object));
-            self.store.load_secret(state, &key)?;
-        }
-        let key = Key::new(&*namespace, format!("{}-metadata-json", job.object));
-        let known = self.store.secret_value(&key, "metadata.json")?;
-        let same = known == made.metadata;
-        Ok(!same || matches!(report.outcome, Outcome::Installed(_)))
     }
 
     /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
@@ -228,7 +216,7 @@ impl Door<'_> {
     }
 
     fn prune(&self) -> Result<(), Refusal> {
-        let now = self.tick(true)?.0.now;
+        let now = self.judged(true)?.now;
         if !self.store.wants_pruning(now)? {
             return Ok(());
         }
@@ -244,8 +232,10 @@ impl Door<'_> {
     /// What a change would start from: for edits that are shown, not made.
     pub fn imagine(&self, scope: &Scope, needs: &[Need]) -> Result<(State, Tick), Refusal> {
         self.store.begin_read()?;
-        let loaded =
-            self.tick(false).and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
+        let loaded = self
+            .judged(false)
+            .and_then(|judged| self.tick(judged))
+            .and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
         self.store.rollback();
         loaded
     }
@@ -258,8 +248,11 @@ impl Door<'_> {
     fn plan_only(&self, scope: &Scope) -> Result<(State, i64, Mark), Refusal> {
         self.store.begin_read()?;
         let whole = *scope == Scope::Whole;
-        let planned = self.tick(whole).and_then(|(tick, mark, revision)| {
+        let planned = self.judged(whole).and_then(|judged| {
+            let news = judged.news;
+            let (tick, mark, revision) = self.tick(judged)?;
             let mut state = self.store.load(scope, &[])?;
+            state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
             self.plan(&mut state, &tick)?;
             Ok((state, revision, mark))
         });
@@ -297,8 +290,14 @@ impl Door<'_> {
             Scope::Pools(keys) => keys.clone(),
         };
         let (mut refused, mut warnings) = (Vec::new(), Vec::new());
+        // One pass has one time, however many transactions it takes.
+        let last = self.store.mark()?.1;
+        let clocks = self.world.clocks();
         for key in keys {
-            match self.change(&Scope::pool(key.clone()), &[], |_, _| Ok(())) {
+            let judged = last.clocks.judge(last.now, clocks.clone(), *scope == Scope::Whole);
+            let scope = Scope::pool(key.clone());
+            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()));
+            match self.alone(&scope, edit) {
                 Ok(((), passed)) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 Err(refusal) => {
@@ -313,8 +312,7 @@ impl Door<'_> {
     /// Writes down why a pool's changes were undone, unless that is the last thing known of it.
     fn note(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
         let known = self.store.events(Some((Kind::ClusterPool, pool)), 1)?;
-        let (_, mark, _) = self.tick(false)?;
-        let new = store::violated(pool, refusal, mark.now);
+        let new = store::violated(pool, refusal, self.judged(false)?.now);
         if known.first().is_some_and(|known| known.message == new.message) {
             return Ok(());
         }
@@ -325,29 +323,15 @@ impl Door<'_> {
         })?;
         Ok(())
     }
-
-    /// Live jobs, of one pool or all.
-    pub fn in_flight(&self, pool: Option<&Key>) -> Result<InFlight, Refusal> {
-        let mut found = InFlight::default();
-        for job in self.store.jobs(None, true)? {
-            if pool.is_some_and(|pool| job.pool.as_deref() != Some(pool)) {
-                continue;
-            }
-            let annotations = self.store.steering(&job.object)?.annotations;
-            let (cluster_name, base_domain) = ("", "");
-            let deadline = plan::deadline(&job, &annotations);
-            let jobs = &self.jobs();
-            let due =
-                drivers::due(&Work { job: &job, cluster_name, base_domain, annotations, jobs });
-            let due = due.map(|due| due.min(deadline));
-            found.due = [found.due, due].into_iter().flatten().min();
-            found.jobs.push(job);
-        }
-        Ok(found)
-    }
 }
 
-fn clock_jumped(tick: &Tick) -> Event {
+fn clock_jumped(news: News, tick: &Tick) -> Event {
+    let message = match news {
+        News::Moved => {
+            "The clock was moved; nothing expires until it is back or has stayed there for an hour"
+        }
+        News::Believed => "The clock stays where it was moved to; from the next pass on it counts",
+    };
     Event {
         time: tick.now,
         warning: true,
@@ -355,9 +339,7 @@ fn clock_jumped(tick: &Tick) -> Event {
         kind: Kind::Settings.name(),
         object: Key::new("", "default"),
         actor: tick.actor.clone(),
-        message: "The clock was moved; nothing expires in this pass, nor until the clock is back \
-                  or has stayed there for an hour"
-            .into(),
+        message: message.into(),
     }
 }
 

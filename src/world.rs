@@ -132,13 +132,13 @@ impl World {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let since = clock_gettime(ClockId::Boottime);
         let since_boot = since.tv_sec * 1_000_000 + since.tv_nsec / 1_000;
-        Clocks { wall, boot: boot.trim().to_owned(), since_boot, doubted: 0 }
+        Clocks { wall, boot: boot.trim().to_owned(), since_boot, ..Clocks::default() }
     }
 
     /// What a pass knows, beside the time.
     pub fn tick(&self, judged: &Judged, revision: u64) -> Tick {
-        let Judged { now, jumped, news, .. } = *judged;
-        Tick { now, seed: self.seed(), revision, actor: self.actor(), jumped, news }
+        let Judged { now, jumped, .. } = *judged;
+        Tick { now, seed: self.seed(), revision, actor: self.actor(), jumped }
     }
 
     fn seed(&self) -> u128 {

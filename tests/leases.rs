@@ -139,7 +139,7 @@ fn a_customization_that_two_pools_cannot_use_settles() {
     customization(&sandbox, "b", "'../../x Y'");
     sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
     let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
-    assert!(message.contains("is not usable as the name of a cluster"), "{message}");
+    assert!(message.contains("is no name: a-z, 0-9"), "{message}");
 }
 
 #[test]
@@ -171,9 +171,21 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
     steady(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
-    assert!(sandbox.ok(&["get", "cdc"]).contains("Reserved"));
-    // Who deletes the customization knows that the cluster is not wanted any more.
+    assert!(sandbox.ok(&["get", "cdc"]).contains("Unavailable"));
+    // Its name in DNS is kept, too, however another customization comes to it.
+    customization(&sandbox, "other", "a");
+    let twice = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
+    sandbox.ok(&["patch", "pool", "p", "-p", twice]);
+    steady(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
+    let said =
+        sandbox.ok(&["get", "pool", "p", "-o", "jsonpath={.status.inventory.other.message}"]);
+    assert!(said.starts_with("The name is taken: a.example.com is cluster p-"), "{said}");
+    // Only who resets it knows that the cluster is not there any more.
+    sandbox.ok(&["delete", "cdc", "other"]);
     sandbox.ok(&["delete", "cdc", "a"]);
+    assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
+    sandbox.ok(&["customization", "reset", "a"]);
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "");
 }
 

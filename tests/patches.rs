@@ -73,12 +73,8 @@ fn a_template_gets_the_pools_domain_and_the_clusters_name_and_keeps_the_rest() {
 #[test]
 fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
     use poolctl::render::manifests::patched;
-    let files = [
-        ("manifests/a.yaml", "kind: A\nspec: {count: 1}\n"),
-        ("manifests/b.yaml", "kind: B\nspec: {count: 1}\n"),
-        ("openshift/c.yaml", "kind: C\nspec: {count: 1}\n"),
-    ];
-    let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+    let manifest = |path: &str| (path.to_owned(), serde_json::json!({"spec": {"count": 1}}));
+    let files = ["manifests/a.yaml", "manifests/b.yaml", "openshift/c.yaml"].map(manifest).into();
     let one = |glob: &str, n: i32| {
         let patch = serde_json::json!({"op": "replace", "path": "/spec/count", "value": n});
         let one = serde_json::json!({"manifestSelector": {"glob": glob}, "patches": [patch]});
@@ -87,24 +83,70 @@ fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
     // The pool-wide customization's come first: what the inventory's says holds.
     let all = [one("manifests/*.yaml", 2), one("manifests/b.*", 3)];
     let made = patched(&files, &all, Rules::default()).unwrap();
-    let n = |path: &str| made[path].lines().last().unwrap().trim().to_owned();
-    assert_eq!(
-        [n("manifests/a.yaml"), n("manifests/b.yaml"), n("openshift/c.yaml")],
-        ["count: 2", "count: 3", "spec: {count: 1}"]
-    );
-    for (glob, says) in [
-        ("nothing/*.yaml", "matches no manifest"),
-        ("*.yaml", "matches no manifest"),
-        ("manifests/[", "glob `manifests/[`"),
-    ] {
+    let n = |path: &str| made[path]["spec"]["count"].as_i64().unwrap();
+    assert_eq!([n("manifests/a.yaml"), n("manifests/b.yaml"), n("openshift/c.yaml")], [2, 3, 1]);
+    for (glob, says) in
+        [("nothing/*.yaml", "matches no manifest"), ("*.yaml", "matches no manifest")]
+    {
         let why = patched(&files, &[one(glob, 2)], Rules::default()).unwrap_err();
         assert!(why.contains(says), "{why}");
     }
-    for glob in ["/etc/*", "../x", "manifests/../../x", "", "**/*.yaml"] {
+    for glob in ["/etc/*", "../x", "manifests/../../x", "", "**/*.yaml", "manifests/[", "[^a]"] {
         let mut wrong = poolctl::model::customization::Customization::default();
         (wrong.metadata.name, wrong.metadata.namespace) = ("wrong".into(), "default".into());
         wrong.spec.installer_manifest_patches = vec![one(glob, 2)];
         let object = poolctl::model::object::Object::Customization(Box::new(wrong));
         assert!(poolctl::rules::check(&object).is_err(), "{glob}");
     }
+}
+
+#[test]
+fn a_patch_that_grows_and_grows_is_refused() {
+    let mut all = vec![serde_json::json!({"op": "add", "path": "/x", "value": ["a", "b", "c"]})];
+    let copy = serde_json::json!({"op": "copy", "from": "/x", "path": "/x/-"});
+    all.extend(std::iter::repeat_n(copy, 40));
+    let mut document = serde_json::json!({});
+    let patches = read(Value::Array(all)).unwrap();
+    let why = apply(&mut document, &patches, Rules::default()).unwrap_err();
+    assert!(why.contains("the result is larger than"), "{why}");
+}
+
+#[test]
+fn a_secret_is_not_copied_to_where_it_would_be_shown() {
+    for (from, path, fine) in [
+        ("/pullSecret", "/metadata/name", false),
+        ("/platform/vsphere/password", "/note", false),
+        ("/platform/vsphere/password", "/proxy/password", true),
+        ("/metadata/name", "/note", true),
+    ] {
+        let mut document = serde_json::json!({"pullSecret": "s", "metadata": {"name": "x"},
+            "platform": {"vsphere": {"password": "p"}}, "proxy": {}});
+        let patch = serde_json::json!([{"op": "copy", "from": from, "path": path}]);
+        let done = apply(&mut document, &read(patch).unwrap(), Rules::default());
+        assert_eq!(done.is_ok(), fine, "{from} {path}: {done:?}");
+    }
+}
+
+#[test]
+fn what_looks_like_a_secret_is_hidden() {
+    let hidden = |value: Value| {
+        let mut value = value;
+        poolctl::render::redact::redact(&mut value);
+        value.to_string()
+    };
+    for secret in [
+        serde_json::json!({"passwd": "CANARY"}),
+        serde_json::json!({"apiKey": "CANARY"}),
+        serde_json::json!({"private_key": "CANARY"}),
+        serde_json::json!({"kind": "Secret", "stringData": {"any": "CANARY"}}),
+        serde_json::json!({"additionalTrustBundle": "-----BEGIN PRIVATE KEY-----\nCANARY\n"}),
+        serde_json::json!({"text": "{\"auths\": {\"q\": {\"auth\": \"CANARY\"}}}"}),
+        serde_json::json!({"proxy": "http://a.example.com, http://u:CANARY@b.example.com:3128/"}),
+        serde_json::json!({"proxy": "u:CANARY@b.example.com:3128"}),
+    ] {
+        let shown = hidden(secret);
+        assert!(!shown.contains("CANARY"), "{shown}");
+    }
+    let plain = serde_json::json!({"sshKey": "ssh-ed25519 AAAA me@host", "text": "{\"a\": 1}"});
+    assert_eq!(hidden(plain.clone()), plain.to_string());
 }

@@ -1,6 +1,7 @@
 //! Two pools in production's shape, 17 and 2 entries that share one, through random failures,
 //! edits, removals and reconciles that run at once: no customization is ever on two clusters.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -167,6 +168,7 @@ fn no_customization_is_ever_on_two_clusters() {
     let config =
         Config { cases: 5, max_shrink_iters: 60, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
+    let seen = RefCell::new(BTreeMap::<&str, usize>::new());
     let histories = prop::collection::vec(step(), 15..35);
     let done = runner.run(&histories, |steps| {
         let (mut sandbox, mut now) = (prepared(), 720);
@@ -181,17 +183,35 @@ fn no_customization_is_ever_on_two_clusters() {
                     ran.err
                 );
                 prop_assert!(!ran.err.contains("InvariantViolated"), "{step:?}: {}", ran.err);
+                *seen.borrow_mut().entry("commands that worked").or_default() +=
+                    usize::from(ran.code == 0);
             }
             let twice = held_twice(&sandbox);
             prop_assert!(twice.is_empty(), "{step:?}: {twice:?}");
         }
         sandbox.ok(&["reconcile", "--wait", "-q"]);
         prop_assert!(held_twice(&sandbox).is_empty());
+        let events = sandbox.ok(&["events"]);
+        for what in ["Reserved", "Released", "ProvisionStopped", "Installed"] {
+            let times = events.matches(what).count();
+            *seen.borrow_mut().entry(what).or_default() += times;
+        }
         let doctor = sandbox.run(&["doctor"]);
         prop_assert!(doctor.code == 0, "{}{}", doctor.out, doctor.err);
         Ok(())
     });
     if let Err(failed) = done {
         panic!("{failed}");
+    }
+    // Without these nothing would have been tried.
+    let seen = seen.into_inner();
+    for (what, least) in [
+        ("commands that worked", 150),
+        ("Reserved", 50),
+        ("Released", 10),
+        ("Installed", 50),
+        ("ProvisionStopped", 1),
+    ] {
+        assert!(seen.get(what).is_some_and(|times| *times >= least), "{what}: {seen:?}");
     }
 }

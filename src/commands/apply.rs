@@ -52,7 +52,11 @@ impl Verb for Apply {
                 let objects = read.objects.into_iter();
                 objects.map(|object| put(state, object, true, tick)).collect::<Result<Vec<_>, _>>()
             })?;
+        let mut changed = Vec::new();
         for ((kind, key, _), verdict) in what.iter().zip(verdicts) {
+            if verdict != Verdict::Unchanged {
+                changed.push((*kind, key.clone()));
+            }
             let said = match verdict {
                 Verdict::Created => "created".into(),
                 Verdict::Configured(what) if what.is_empty() => "configured".into(),
@@ -61,9 +65,7 @@ impl Verb for Apply {
             };
             context.changed(*kind, &key.name, &said)?;
         }
-        let applied: Vec<(Kind, Key)> =
-            what.into_iter().map(|(kind, key, _)| (kind, key)).collect();
-        misfits::warn(context, &store, &scope, &applied)?;
+        misfits::warn(context, &passed.state, &changed);
         Ok(context.finish(&passed)?)
     }
 }

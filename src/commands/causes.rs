@@ -121,7 +121,7 @@ impl Around<'_> {
                 Some(cluster) => self.cluster(cluster).behind(first),
                 None => Chain::of(
                     format!("{first}, which was left running"),
-                    format!("poolctl delete customization {name}{at}   (frees it)"),
+                    format!("poolctl customization reset {name}{at}"),
                 ),
             });
         }

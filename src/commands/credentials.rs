@@ -103,24 +103,28 @@ pub fn cluster_of(
     deed: Deed,
 ) -> Result<Cluster, Refusal> {
     let word = name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
-    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound && word.is_none();
-    let claim = match word {
-        Some(Kind::ClusterDeployment) => None,
-        _ => match context.find(store, Kind::ClusterClaim, name) {
-            Err(no_claim) if absent(&no_claim) => Some(Err(no_claim)),
-            found => Some(Ok(found?)),
+    let find = |kind| context.find(store, kind, name);
+    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound;
+    let found = match word {
+        Some(Kind::ClusterDeployment) => find(Kind::ClusterDeployment)?,
+        Some(_) => find(Kind::ClusterClaim)?,
+        None => match (find(Kind::ClusterClaim), find(Kind::ClusterDeployment)) {
+            (Ok(_), Ok(_)) => {
+                // Who claims may have chosen the name to be taken for the cluster.
+                let what = format!("`{name}` is the name of a claim and of a cluster");
+                return Err(Refusal::usage(what).next(format!("cluster/{name}, or claim/{name}")));
+            }
+            (Ok(claim), _) => claim,
+            (Err(no_claim), Err(no_cluster)) if absent(&no_claim) && absent(&no_cluster) => {
+                let what = format!("there is no claim and no cluster `{name}`");
+                return Err(Refusal { what, ..no_claim });
+            }
+            (Err(no_claim), _) if !absent(&no_claim) => return Err(no_claim),
+            (_, cluster) => cluster?,
         },
     };
-    if word.is_none()
-        && let Some(Ok(_)) = claim
-        && context.find(store, Kind::ClusterDeployment, name).is_ok()
-    {
-        // Who claims may have chosen the name to be taken for the cluster.
-        let what = format!("`{name}` is the name of a claim and of a cluster");
-        return Err(Refusal::usage(what).next(format!("cluster/{name}, or claim/{name}")));
-    }
-    let found = match claim {
-        Some(Ok(Object::Claim(claim))) => {
+    let found = match found {
+        Object::Claim(claim) => {
             let name = &claim.name;
             let cluster = claim.cluster.clone().ok_or_else(|| {
                 Refusal::conflict(format!("claim `{name}` has no cluster yet"))
@@ -131,13 +135,7 @@ pub fn cluster_of(
             let gone = || Refusal::not_found(format!("the cluster of claim `{name}` is gone"));
             found.ok_or_else(gone)?
         }
-        Some(Err(no_claim)) => {
-            context.find(store, Kind::ClusterDeployment, name).map_err(|no_cluster| {
-                let what = format!("there is no claim and no cluster `{name}`");
-                if absent(&no_cluster) { Refusal { what, ..no_claim } } else { no_cluster }
-            })?
-        }
-        _ => context.find(store, Kind::ClusterDeployment, name)?,
+        cluster => cluster,
     };
     context.permit(store, deed, &found)?;
     match found {

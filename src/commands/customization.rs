@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::model::customization::{Customization, CustomizationSpec, Op, Patch};
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
@@ -14,17 +15,13 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::output;
-use crate::render::manifests;
 use crate::render::patch::Rules;
-use crate::rules;
+use crate::render::{manifests, redact};
+use crate::{output, plan, rules, yaml};
 
 use super::put::put;
 use super::render::Tried;
 use super::{Context, Verb, edit, manifest, misfits};
-
-/// A manifest of an installer is smaller than this.
-const LARGEST: u64 = 1 << 20;
 
 #[derive(Args)]
 pub struct Create {
@@ -47,6 +44,9 @@ impl Verb for Create {
         let metadata =
             Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
         let texts = self.set.iter().map(|one| patch(one, |text| (Some(text.into()), None)));
+        if let Some(empty) = self.set_json.iter().find(|one| one.ends_with('=')) {
+            return Err(Refusal::usage(format!("`{empty}` has no JSON after `=`")).into());
+        }
         let values = self.set_json.iter().map(|one| patch(one, |text| (None, Some(text))));
         let install_config_patches = texts.chain(values).collect::<Result<_, _>>()?;
         let spec = CustomizationSpec { install_config_patches, ..CustomizationSpec::default() };
@@ -69,7 +69,7 @@ impl Verb for Create {
         };
         let (_, passed) = context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
         context.changed(Kind::Customization, &key.name, "created")?;
-        misfits::warn(context, &store, &scope, &[(Kind::Customization, key)])?;
+        misfits::warn(context, &passed.state, &[(Kind::Customization, key)]);
         Ok(context.finish(&passed)?)
     }
 }
@@ -77,7 +77,7 @@ impl Verb for Create {
 /// `PATH=VALUE`; the first `=` ends the path.
 fn patch(
     text: &str,
-    value: impl FnOnce(String) -> (Option<serde_json::Value>, Option<String>),
+    value: impl FnOnce(String) -> (Option<Value>, Option<String>),
 ) -> Result<Patch, Refusal> {
     let Some((path, given)) = text.split_once('=').filter(|(path, _)| !path.is_empty()) else {
         return Err(Refusal::usage(format!("`{text}` is not PATH=VALUE"))
@@ -129,7 +129,9 @@ impl Test {
         folder: &Path,
     ) -> Result<String, Refusal> {
         let before = manifests_in(folder)?;
-        let rules = Rules::of(tried.pool()?);
+        // The paths that a pool allows are those of the install-config.
+        let rules = Rules { allowed: None, ..Rules::of(tried.pool()?) };
+        // The pool-wide customization comes first, so that what the inventory's says holds.
         let specs = [tried.poolwide()?, tried.spec()].into_iter().flatten();
         let patches: Vec<_> =
             specs.flat_map(|spec| spec.installer_manifest_patches.iter().cloned()).collect();
@@ -137,34 +139,39 @@ impl Test {
             let what = format!("customization `{}` does not apply to the manifests", self.name);
             Refusal::invalid(what).because(why)
         })?;
-        let change = |(path, text): (&String, &String)| {
-            output::unified(path, text, &after[path], context.colors())
+        let shown = |document: &Value| {
+            let mut document = document.clone();
+            redact::redact(&mut document);
+            yaml::text(&document).unwrap_or_default()
+        };
+        let change = |(path, document): (&String, &Value)| {
+            output::unified(path, &shown(document), &shown(&after[path]), context.colors())
         };
         Ok(before.iter().map(change).collect())
     }
 }
 
-/// YAML files below a directory by their paths; links that lead out of it are left out.
-fn manifests_in(folder: &Path) -> Result<BTreeMap<String, String>, Refusal> {
+/// YAML files below a directory by their paths; links may lead out of it and are left out.
+fn manifests_in(folder: &Path) -> Result<BTreeMap<String, Value>, Refusal> {
     let wrong =
         |path: &Path, error: &std::io::Error| manifest::io(&path.display().to_string(), error);
-    let root = fs::canonicalize(folder).map_err(|error| wrong(folder, &error))?;
     let mut found = BTreeMap::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| wrong(&folder, &error))? {
-            let path = entry.map_err(|error| wrong(&folder, &error))?.path();
-            let Ok(real) = fs::canonicalize(&path) else { continue };
-            let (Ok(inside), Ok(meta)) = (path.strip_prefix(&root), fs::metadata(&path)) else {
-                continue;
-            };
+    let mut folders = vec![folder.to_owned()];
+    while let Some(inner) = folders.pop() {
+        for entry in fs::read_dir(&inner).map_err(|error| wrong(&inner, &error))? {
+            let entry = entry.map_err(|error| wrong(&inner, &error))?;
+            let (path, kind) = (entry.path(), entry.file_type());
+            let kind = kind.map_err(|error| wrong(&path, &error))?;
             let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-            if !real.starts_with(&root) {
-            } else if meta.is_dir() && !path.is_symlink() {
+            if kind.is_dir() {
                 folders.push(path);
-            } else if meta.is_file() && yaml && meta.len() <= LARGEST {
-                let text = fs::read_to_string(&path).map_err(|error| wrong(&path, &error))?;
-                found.insert(inside.display().to_string(), text);
+            } else if kind.is_file() && yaml {
+                let below = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                let text = fs::read(&path).map_err(|error| wrong(&path, &error))?;
+                // What is no YAML is no manifest.
+                let document =
+                    String::from_utf8(text).ok().and_then(|text| yaml::value(&text).ok());
+                found.extend(document.map(|document| (below, document)));
             }
         }
     }
@@ -225,7 +232,7 @@ fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
     {
         said = if holder.preserved { "reset, and free" } else { "reset; its lease stays" };
         if holder.preserved {
-            state.customizations.update(at, |one| one.holder = None);
+            plan::free(state, at, tick);
             changed = true;
         }
     }

@@ -1,6 +1,7 @@
 //! `pool dns`: the records that the clusters of a pool need, as a hosts file.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use clap::Args;
 use serde::Serialize;
@@ -85,6 +86,10 @@ impl<'a> Needed<'a> {
         let tried =
             one.ok_or_else(missing).and_then(|one| plan::trial(state, pool, Some(&one.spec)));
         match tried {
+            Ok(rendered) if rendered.cluster_name.ends_with("-xxxxx") => {
+                let problem = "it sets no /metadata/name: its clusters have random names";
+                Self { customization, problem: Some(problem.into()), records: Vec::new() }
+            }
             Err(problem) => Self { customization, problem: Some(problem), records: Vec::new() },
             Ok(rendered) => {
                 let full = format!("{}.{}", rendered.cluster_name, rendered.base_domain);
@@ -126,5 +131,8 @@ fn addresses(rendered: &Rendered, fields: [&str; 3]) -> Vec<String> {
         Value::Array(all) => all,
         one => vec![one],
     });
-    texts.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+    let texts = texts.filter_map(|one| one.as_str().map(str::to_owned));
+    let mut found: Vec<String> = texts.filter(|one| one.parse::<IpAddr>().is_ok()).collect();
+    found.dedup();
+    found
 }

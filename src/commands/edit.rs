@@ -90,7 +90,7 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         }),
         Kind::Customization => {
             let holder = state.customizations.by_key(key).and_then(|one| one.holder.as_ref());
-            if holder.is_some_and(|holder| !holder.preserved) {
+            if holder.is_some() {
                 mark(&mut state.customizations, key, now)
             } else {
                 take(&mut state.customizations, key, now)

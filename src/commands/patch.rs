@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::render::patch::{self, Rules};
+use crate::rules;
 use crate::store::Store;
 use crate::yaml;
 
@@ -106,14 +107,19 @@ pub fn change(
         if changed.key() != found.key() {
             return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
         }
-        put(state, changed, false, tick)
+        let warnings = rules::warnings(&changed);
+        Ok((put(state, changed, false, tick)?, warnings))
     };
-    let (verdict, passed) = context.door(store).change(&scope, &edit::needs_of(&what), edit)?;
+    let ((verdict, warnings), passed) =
+        context.door(store).change(&scope, &edit::needs_of(&what), edit)?;
     let said = match verdict {
         Verdict::Unchanged => format!("{done} (no change)"),
         _ => done.to_owned(),
     };
     context.changed(kind, name, &said)?;
-    misfits::warn(context, store, &scope, &[(kind, object.key())])?;
+    for warning in &warnings {
+        context.warn(warning);
+    }
+    misfits::warn(context, &passed.state, &[(kind, object.key())]);
     Ok(context.finish(&passed)?)
 }

@@ -20,7 +20,7 @@ use crate::rules;
 use crate::store::Need;
 
 use super::put::put;
-use super::{Context, Verb, manifest, suggest};
+use super::{Context, Verb, manifest, misfits, suggest};
 
 #[derive(Args)]
 pub struct Create {
@@ -94,6 +94,7 @@ impl Verb for Create {
         };
         let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
         context.changed(Kind::ClusterPool, &key.name, "created")?;
+        misfits::warn(context, &passed.state, &[(Kind::ClusterPool, key.clone())]);
         Ok(context.finish(&passed)?)
     }
 }

@@ -93,20 +93,23 @@ fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
     let before = manifests_of(work).map_err(|error| error.to_string())?;
     let rules = Rules { strict: task.order.strict_patches, allowed: None };
     let after = manifests::patched(&before, &task.order.manifest_patches, rules)?;
-    for (path, text) in after.iter().filter(|(path, text)| before.get(*path) != Some(text)) {
+    for (path, document) in after.iter().filter(|(path, one)| before.get(*path) != Some(one)) {
+        let text = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
         fs::write(work.join(path), text).map_err(|error| format!("{path}: {error}"))?;
     }
     Ok(())
 }
 
-fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, String>> {
+fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, Value>> {
     let mut found = BTreeMap::new();
     for folder in ["manifests", "openshift"] {
         for entry in fs::read_dir(work.join(folder)).into_iter().flatten() {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
-                found.insert(name, fs::read_to_string(entry.path())?);
+                let text = fs::read_to_string(entry.path())?;
+                // What is no YAML cannot be patched.
+                found.extend(yaml::value(&text).ok().map(|document| (name, document)));
             }
         }
     }

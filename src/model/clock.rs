@@ -19,6 +19,17 @@ pub struct Clocks {
     pub since_boot: i64,
     /// Since when the clock on the wall is not believed, by the other one; 0 while it is.
     pub doubted: i64,
+    /// How far off it is then.
+    pub off: i64,
+}
+
+/// What is to be told of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It was moved, and is not believed.
+    Moved,
+    /// It has stayed where it was moved to: from the next pass on it counts.
+    Believed,
 }
 
 /// The time of a pass, and the clocks that the next one is compared with.
@@ -27,8 +38,7 @@ pub struct Judged {
     pub now: Time,
     /// The clock on the wall was moved: nothing expires.
     pub jumped: bool,
-    /// That is seen for the first time, or is over.
-    pub news: bool,
+    pub news: Option<News>,
     pub clocks: Clocks,
 }
 
@@ -43,37 +53,44 @@ impl Clocks {
     }
 
     /// Judges what the clocks say now by what they said when passes last wrote, at `last`. Time
-    /// never goes back behind that. A clock that was moved within one boot is not believed before
-    /// it has stayed there for an hour; one of another kind, rehearsed or real, by the next pass
-    /// over everything, the one that lets nothing expire, if it is not far away.
+    /// never goes back behind that. A clock that was moved is not believed before it has stayed
+    /// there for an hour, of whatever boot; one of another kind, rehearsed or real, by the next
+    /// pass over everything, the one that lets nothing expire, if it is not far away.
     pub fn judge(&self, last: Time, now: Self, whole: bool) -> Judged {
         let same = now.boot == self.boot;
         let other_kind = now.rehearsed() != self.rehearsed();
-        let known = self.wall > Time::default() && (same || other_kind);
+        // After a boot there is nothing to compare with, unless the clock was in doubt already.
+        let known = self.wall > Time::default() && (same || other_kind || self.doubted != 0);
         let ticked = if same && !now.rehearsed() { now.since_boot - self.since_boot } else { 0 };
         let elapsed = Span(ticked.max(0));
-        let off = (now.wall.0 - self.wall.0 - ticked).abs();
+        let off = now.wall.0 - self.wall.0 - ticked;
         let limit = if same && now.rehearsed() { LEAP } else { JUMP };
         let steady = last.plus(elapsed);
-        if !known || off <= limit.0 {
+        if !known || off.abs() <= limit.0 {
             let behind = now.wall.plus(JUMP) < last;
             let time = if behind { steady } else { now.wall.max(last) };
-            return Judged { now: time, jumped: false, news: false, clocks: now };
+            return Judged { now: time, jumped: false, news: None, clocks: now };
         }
-        let doubted = if same && self.doubted != 0 { self.doubted } else { now.beat().max(1) };
-        let stayed = Span(now.beat().saturating_sub(doubted));
-        let likely = if now.rehearsed() { off <= LEAP.0 } else { other_kind };
-        let believed = whole && (stayed >= TRUST || (other_kind && likely));
+        // Doubt begins anew when the clock is moved again, and at a boot.
+        let moved_again = (off - self.off).abs() > limit.0;
+        let since =
+            if same && self.doubted != 0 && !moved_again { self.doubted } else { now.beat() };
+        let stayed = Span(now.beat().saturating_sub(since));
+        let near = !now.rehearsed() || off.abs() <= LEAP.0;
+        let believed = whole && if other_kind { near } else { stayed >= TRUST };
+        let news = match (believed, other_kind) {
+            (true, _) => Some(News::Believed),
+            // A rehearsed clock that is far away is told of each time.
+            (false, true) => whole.then_some(News::Moved),
+            (false, false) => (self.doubted == 0).then_some(News::Moved),
+        };
         let clocks = if believed {
             now
-        } else if same {
-            let (wall, since_boot) = (self.wall.plus(elapsed), now.since_boot);
-            Self { wall, since_boot, doubted, ..now }
-        } else {
+        } else if other_kind {
             self.clone()
+        } else {
+            Self { wall: self.wall.plus(elapsed), doubted: since.max(1), off, ..now }
         };
-        // A rehearsed clock that is never believed is told of each time.
-        let news = believed || if same { self.doubted == 0 } else { whole };
         Judged { now: steady, jumped: true, news, clocks }
     }
 }
@@ -87,7 +104,7 @@ mod tests {
 
     fn clocks(wall: i64, since_boot: i64) -> Clocks {
         let (wall, since_boot) = (Time(wall * HOUR), since_boot * HOUR);
-        Clocks { wall, boot: "this".into(), since_boot, doubted: 0 }
+        Clocks { wall, boot: "this".into(), since_boot, ..Clocks::default() }
     }
 
     fn rehearsed(wall: i64) -> Clocks {
@@ -122,6 +139,17 @@ mod tests {
     }
 
     #[test]
+    fn doubt_outlives_a_boot_and_begins_anew_when_the_clock_is_moved_again() {
+        let doubted = clocks(100, 5).judge(Time(100 * HOUR), clocks(100 + YEAR, 5), true).clocks;
+        let rebooted = Clocks { boot: "other".into(), ..clocks(101 + YEAR, 0) };
+        let judged = doubted.judge(Time(100 * HOUR), rebooted, true);
+        assert!(judged.jumped && judged.clocks.doubted > 0, "{judged:?}");
+        // Moved again after an hour: it has not stayed anywhere.
+        let moved = doubted.judge(Time(101 * HOUR), clocks(101 + 2 * YEAR, 6), true);
+        assert!(moved.jumped && moved.news.is_none() && moved.clocks.doubted > 0, "{moved:?}");
+    }
+
+    #[test]
     fn it_stays_doubted_for_an_hour_and_comes_back_as_if_nothing_had_been() {
         let minute = Span::minutes(1).0;
         let (mut then, mut last, mut news) = (clocks(100, 5), Time(100 * HOUR), 0);
@@ -131,7 +159,7 @@ mod tests {
             now.since_boot += at * minute;
             let judged = then.judge(last, now, true);
             assert!(judged.jumped && judged.now.0 == 100 * HOUR + at * minute, "{at}");
-            news += i32::from(judged.news);
+            news += i32::from(judged.news.is_some());
             (then, last) = (judged.clocks, judged.now);
         }
         assert_eq!(news, 1, "told once");
@@ -141,7 +169,7 @@ mod tests {
         now.wall.0 += minute;
         now.since_boot += minute;
         let believed = then.judge(last, now, true);
-        assert!(believed.jumped && believed.news, "{believed:?}");
+        assert_eq!((believed.jumped, believed.news), (true, Some(News::Believed)));
         let after = believed.clocks.judge(believed.now, clocks(102 + YEAR, 7), true);
         assert_eq!((after.jumped, after.now.0 / HOUR), (false, 102 + YEAR));
     }

@@ -113,6 +113,9 @@ pub struct CustomizationStatus {
     /// The cluster's object is gone, but it was left running and keeps the customization.
     #[serde(skip_serializing_if = "is_zero")]
     pub preserved: bool,
+    /// The name in DNS that such a cluster keeps.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub preserved_name: String,
     /// The patches as they were last applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_applied_configuration: Option<String>,

@@ -124,6 +124,11 @@ pub trait HasMeta {
     fn meta_mut(&mut self) -> &mut Meta;
 }
 
+/// Whether Go's `ParseBool` takes it.
+pub fn is_bool(text: &str) -> bool {
+    is_true(text) || matches!(text, "0" | "f" | "F" | "false" | "FALSE" | "False")
+}
+
 /// Go's `ParseBool`.
 pub fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")

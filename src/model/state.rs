@@ -159,7 +159,12 @@ impl State {
     pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
         let there = |found: &String| !self.clusters.was_removed(&Key::new("", &**found));
         let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
-        made.filter(there).or_else(|| names.holder(name, domain).filter(there))
+        let full = format!("{name}.{domain}");
+        // What was left running keeps its name; what was given back in this pass does not.
+        let kept = self.customizations.rows().find(|one| one.status.preserved_name == full);
+        let kept = kept.and_then(|one| Some(one.holder.as_ref()?.cluster.clone()));
+        let book = || names.holder(name, domain).filter(there);
+        made.filter(there).or(kept).or_else(book)
     }
 
     /// The object as the state has it.

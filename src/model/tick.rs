@@ -13,8 +13,6 @@ pub struct Tick {
     pub actor: String,
     /// The clock moved by itself: nothing expires in this pass.
     pub jumped: bool,
-    /// That is seen for the first time, or is over.
-    pub news: bool,
 }
 
 impl Tick {

@@ -119,6 +119,9 @@ pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
     status.cluster_deployment_ref = holder.as_ref().map(|holder| LocalRef::to(&*holder.cluster));
     status.cluster_pool_ref = holder.as_ref().and_then(pool_ref);
     status.preserved = holder.as_ref().is_some_and(|holder| holder.preserved);
+    if !status.preserved {
+        status.preserved_name.clear();
+    }
     if status != one.status {
         state.customizations.update(at, |one| one.status = status);
     }
@@ -131,7 +134,7 @@ fn is_current(state: &State, one: &Customization) -> bool {
     };
     let named = one.status.cluster_deployment_ref.as_ref().map(|one| one.name.as_str());
     let Some(holder) = &one.holder else {
-        return named.is_none() && is("Available", "True", "Available");
+        return named.is_none() && is("Available", "True", "Available") && !one.status.preserved;
     };
     let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
     let applied = cluster.and_then(how_it_went);

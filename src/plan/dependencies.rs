@@ -44,7 +44,10 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
     {
         found.push(format!("pool-wide customizationRef {name} not found"));
     }
-    if let Err(why) = recipe(state, pool) {
+    let template = spec.install_config_secret_template_ref.as_ref();
+    let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
+    let there = template.is_none_or(|key| state.templates.contains_key(&key));
+    if let Some(why) = recipe(state, pool).err().filter(|_| there) {
         found.push(format!("install config template secret: {why}"));
     }
     if pool.driver() == Driver::Missing {

@@ -9,6 +9,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+use super::recipe::trial;
 use super::size::as_count;
 
 /// How the message begins when an entry is unavailable because of its name in DNS.
@@ -21,13 +22,11 @@ pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
     entries.into_iter().map(|(name, _)| name)
 }
 
-/// Entries that could not be used when last tried: their patches did not apply, or another
-/// cluster had the name in DNS. Tried anew when nothing better is free; they work as soon as they
-/// or what was in their way is mended.
+/// Entries whose name in DNS another cluster had when they were last tried: tried anew when
+/// nothing better is free.
 pub fn worth_another_look(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let taken = with(pool, EntryStatus::Unavailable)
-        .filter(|(_, known)| known.message.starts_with(NAME_TAKEN));
-    with(pool, EntryStatus::BrokenByConfiguration).chain(taken).map(|(name, _)| name)
+    let taken = |(_, known): &(&str, &InventoryStatus)| known.message.starts_with(NAME_TAKEN);
+    with(pool, EntryStatus::Unavailable).filter(taken).map(|(name, _)| name)
 }
 
 /// Listed entries of a status, in the order of the list.
@@ -62,7 +61,7 @@ pub fn seen(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStat
         let known = pool.status.inventory.get(&entry.name);
         let status = match find(&entry.name) {
             None => absent(known),
-            Some(one) => present(&key, one, known),
+            Some(one) => present(state, pool, one, known),
         };
         all.insert(entry.name.clone(), status);
     }
@@ -93,8 +92,15 @@ fn held(one: &Customization, holder: &Holder, known: Option<&InventoryStatus>) -
     InventoryStatus { version, status, attempts, cluster_deployment: cluster.clone(), message }
 }
 
-fn present(pool: &Key, one: &Customization, known: Option<&InventoryStatus>) -> InventoryStatus {
-    if let Some(holder) = one.holder.as_ref().filter(|by| by.pool.as_ref() == Some(pool)) {
+fn present(
+    state: &State,
+    pool: &ClusterPool,
+    one: &Customization,
+    known: Option<&InventoryStatus>,
+) -> InventoryStatus {
+    let key = Some(pool.key());
+    let holder = one.holder.as_ref().filter(|by| by.pool == key && !by.preserved);
+    if let Some(holder) = holder {
         return held(one, holder, known);
     }
     let version = one.metadata.generation;
@@ -108,26 +114,33 @@ fn present(pool: &Key, one: &Customization, known: Option<&InventoryStatus>) -> 
         message,
         ..InventoryStatus::default()
     };
+    // This pool's own verdict stands, whoever has it meanwhile.
+    if attempts == 0 {
+        let message = format!("{ATTEMPTS} clusters with it were given up");
+        return entry(EntryStatus::BrokenByCloud, message);
+    }
+    let broken = known.filter(|known| known.status == EntryStatus::BrokenByConfiguration);
+    if broken.is_some()
+        && let Err(why) = trial(state, pool, Some(&one.spec))
+    {
+        return entry(EntryStatus::BrokenByConfiguration, why);
+    }
     if let Some(holder) = &one.holder {
         let of = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
-        let message = format!("In use by cluster {}{}", holder.cluster, of.unwrap_or_default());
+        let of = of.unwrap_or_default();
+        let message = if holder.preserved {
+            format!("Kept by cluster {}{of}, which was left running", holder.cluster)
+        } else {
+            format!("In use by cluster {}{of}", holder.cluster)
+        };
         return entry(EntryStatus::Unavailable, message);
     }
     if one.metadata.deletion_timestamp.is_some() {
         return entry(EntryStatus::Missing, "Being deleted".into());
     }
-    if attempts == 0 {
-        let message = format!("{ATTEMPTS} clusters with it were given up");
-        return entry(EntryStatus::BrokenByCloud, message);
-    }
-    match known {
-        Some(known)
-            if known.status == EntryStatus::BrokenByConfiguration
-                || known.message.starts_with(NAME_TAKEN) =>
-        {
-            known.clone()
-        }
-        _ => entry(EntryStatus::Available, String::new()),
+    match known.filter(|known| known.message.starts_with(NAME_TAKEN)) {
+        Some(known) => known.clone(),
+        None => entry(EntryStatus::Available, String::new()),
     }
 }
 
@@ -166,7 +179,12 @@ pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
         return Some(Condition::new(KIND, "False", "TooFewCustomizations", message));
     }
     pool.condition(KIND)?;
-    Some(Condition::new(KIND, "True", "Sufficient", "The inventory suffices for the size"))
+    let message = if pool.spec.inventory.is_some() {
+        "The inventory suffices for the size"
+    } else {
+        "The pool has no inventory"
+    };
+    Some(Condition::new(KIND, "True", "Sufficient", message))
 }
 
 /// Entries that clusters of the pool have, or may get.
@@ -183,8 +201,7 @@ pub fn summary(pool: &ClusterPool) -> Option<String> {
         let terse = matches!(status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
         let all = pool.status.inventory.iter().filter(|(_, known)| known.status == status);
         let names = all.map(|(name, known)| match &*known.message {
-            "" => name.clone(),
-            _ if terse => name.clone(),
+            message if terse || message.is_empty() => name.clone(),
             message => format!("{name}: {message}"),
         });
         let names: Vec<String> = names.collect();

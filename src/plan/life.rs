@@ -39,7 +39,9 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 /// When the next installation of a cluster whose last one failed begins: 1, 2, 4 ... minutes
 /// after the failure, at most a day.
 pub fn retry_at(cluster: &Cluster) -> Option<Time> {
-    let failed = cluster.failed_at.filter(|_| cluster.phase() == Phase::Retrying)?;
+    // One that goes, or waits for something else, is not tried again by the clock.
+    let tried = cluster.phase() == Phase::Retrying && !cluster.marked && cluster.unmet.is_none();
+    let failed = cluster.failed_at.filter(|_| tried)?;
     let doublings = cluster.restarts.saturating_sub(1).min(20);
     Some(failed.plus(Span::minutes(1 << doublings).min(LONGEST_WAIT)))
 }
@@ -168,6 +170,7 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
         return;
     }
     let (key, name) = (cluster.key(), cluster.name.clone());
+    let dns = format!("{}.{}", cluster.cluster_name, cluster.base_domain);
     let preserved = !destroyed && cluster.preserve && cluster.started_at.is_some();
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
@@ -189,6 +192,7 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
         state.customizations.update(lease, |one| {
             one.holder = holder;
             one.status.preserved = true;
+            one.status.preserved_name = dns;
         });
         return warn(
             state,

@@ -33,7 +33,7 @@ pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
 pub use size::{BROKEN, STALE};
 pub use version::pool_version;
-pub use whole::mend;
+pub use whole::{free, mend};
 
 use crate::model::cluster::{Cluster, Driver};
 use crate::model::event::Event;
@@ -140,7 +140,8 @@ pub fn due(state: &State) -> Option<Time> {
         let settled = power::settled_at(one, SETTLE);
         [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()
     });
-    let timeouts = state.pools.rows().flat_map(|pool| buckets::timeouts(state, pool));
+    let active = state.pools.rows().filter(|pool| acts(pool));
+    let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
     expiries.chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
 }
 

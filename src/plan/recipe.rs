@@ -13,8 +13,17 @@ use crate::rules;
 pub fn recipe(state: &State, pool: &ClusterPool) -> Result<Value, String> {
     let template = pool.spec.install_config_secret_template_ref.as_ref();
     let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
-    let template = template.and_then(|key| state.templates.get(&key));
+    let template = match template {
+        Some(key) => Some(state.templates.get(&key).ok_or_else(|| absent(&key.name))?),
+        None => None,
+    };
     install_config::base(&pool.spec, template)
+}
+
+fn absent(template: &str) -> String {
+    format!(
+        "install config template secret: secrets \"{template}\" not found, or without install-config.yaml"
+    )
 }
 
 /// The install-config, with a name that can be one in DNS.
@@ -25,8 +34,15 @@ pub fn render(
     pool: &ClusterPool,
 ) -> Result<Rendered, String> {
     let rendered = install_config::render(base, name, patches, pool)?;
-    let usable = rules::label("the name of a cluster", &rendered.cluster_name);
-    usable.map_err(|refusal| format!("{}: {}", refusal.what, refusal.causes.join(", ")))?;
+    // What does not look like a name may be a secret that went astray: it is not repeated.
+    let is_label = |text: &str| rules::label("a name", text).is_ok();
+    if !is_label(&rendered.cluster_name) {
+        let why = "a-z, 0-9 and dashes, at most 63, beginning and ending with a letter or digit";
+        return Err(format!("/metadata/name of the patched install-config is no name: {why}"));
+    }
+    if !rendered.base_domain.split('.').all(is_label) {
+        return Err("/baseDomain of the patched install-config is not a domain".into());
+    }
     Ok(rendered)
 }
 

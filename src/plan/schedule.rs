@@ -31,15 +31,16 @@ pub fn act(state: &mut State, at: usize, tick: &Tick) {
         return;
     };
     let lines = pool.metadata.annotation(SCHEDULE).unwrap_or_default().to_owned();
-    let known = pool.status.schedule.as_ref().filter(|known| known.lines == lines);
+    // What was acted on after now was seen by a clock that went back.
+    let known = pool.status.schedule.as_ref();
+    let known = known.filter(|known| known.lines == lines && known.last <= tick.now);
     let Some(known) = known else {
         // A schedule acts from its first tick on, not for those that were before it.
         let new = ScheduleStatus { lines, last: tick.now };
         state.pools.update(at, |pool| pool.status.schedule = Some(new));
         return;
     };
-    // A clock that went back does not stop it.
-    let since = schedule.since(known.last.min(tick.now), tick.now).filter(|_| !tick.jumped);
+    let since = schedule.since(known.last, tick.now).filter(|_| !tick.jumped);
     let Some((time, size, running)) = since else {
         return;
     };

@@ -31,17 +31,31 @@ fn drop_reservations(state: &mut State, tick: &Tick) {
         .filter_map(|(at, one)| Some((at, unfounded(state, one)?)))
         .collect();
     for (at, why) in wrong {
-        let free = Condition::new("Available", "True", "Available", "available");
-        state.customizations.update(at, |one| {
-            one.holder = None;
-            (one.status.cluster_deployment_ref, one.status.cluster_pool_ref) = (None, None);
-            one.status.set(free, tick.now);
-        });
+        free(state, at, tick);
         if let Some(key) = state.customizations.get(at).map(Customization::key) {
             let message = format!("Reservation dropped: {why}");
             warn(state, tick, "ReservationDropped", (CUSTOMIZATION, key), message);
         }
     }
+}
+
+/// Ends a lease, whoever has it; a customization that is being deleted goes.
+pub fn free(state: &mut State, at: usize, tick: &Tick) {
+    let goes = |one: &Customization| {
+        one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty()
+    };
+    if state.customizations.get(at).is_some_and(goes) {
+        return state.customizations.remove(at);
+    }
+    let free = Condition::new("Available", "True", "Available", "available");
+    state.customizations.update(at, |one| {
+        one.holder = None;
+        let status = &mut one.status;
+        (status.cluster_deployment_ref, status.cluster_pool_ref) = (None, None);
+        status.preserved = false;
+        status.preserved_name.clear();
+        status.set(free, tick.now);
+    });
 }
 
 fn unfounded(state: &State, one: &Customization) -> Option<String> {

@@ -3,39 +3,34 @@
 use std::collections::BTreeMap;
 
 use glob::{MatchOptions, Pattern};
+use serde_json::Value;
 
 use crate::model::customization::ManifestPatch;
-use crate::yaml;
 
 use super::patch::{self, Rules};
 
-/// As Go's `filepath.Glob`.
+/// As Go's `filepath.Glob` has it, but for `[^...]` and backslashes, which are refused.
 const LIKE_GO: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
 
-/// Manifests by their paths below the installer's directory. The pool-wide customization comes
-/// first, so that what the inventory's says holds. All are patched, or none and it says why.
+/// Manifests by their paths below the installer's directory, patched in this order: all of them,
+/// or none and it says why.
 pub fn patched(
-    files: &BTreeMap<String, String>,
+    files: &BTreeMap<String, Value>,
     patches: &[ManifestPatch],
     rules: Rules<'_>,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, Value>, String> {
     let mut result = files.clone();
     for one in patches {
         let glob = &one.manifest_selector.glob;
         let pattern = Pattern::new(glob).map_err(|why| format!("glob `{glob}`: {why}"))?;
+        let chosen = result.iter_mut().filter(|(path, _)| pattern.matches_with(path, LIKE_GO));
         let mut many = 0;
-        for (path, text) in &mut result {
-            if !pattern.matches_with(path, LIKE_GO) {
-                continue;
-            }
-            let about = |why: String| format!("{path}: {why}");
-            let mut document = yaml::value(text).map_err(|why| about(why.to_string()))?;
-            patch::apply(&mut document, &one.patches, rules).map_err(about)?;
-            *text = yaml::text(&document).map_err(|why| about(why.to_string()))?;
+        for (path, document) in chosen {
+            patch::apply(document, &one.patches, rules).map_err(|why| format!("{path}: {why}"))?;
             many += 1;
         }
         if many == 0 {

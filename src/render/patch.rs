@@ -8,6 +8,11 @@ use serde_json::{Value, json};
 use crate::model::customization::{Op, Patch};
 use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, pointers};
 
+use super::redact::secret;
+
+/// A document that is patched is smaller than this.
+const MOST: usize = 1 << 20;
+
 /// What a pool demands of patches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules<'a> {
@@ -68,8 +73,14 @@ fn step(document: &mut Value, one: &Patch, rules: Rules<'_>) -> Result<Option<St
     let strict = rules.strict;
     let path = pointer(&one.path, strict)?;
     let from = one.from.as_deref().map(|from| pointer(from, strict)).transpose()?;
-    for changed in [Some(&path), from.as_ref()].into_iter().flatten() {
-        rules.allow(changed)?;
+    for (word, changed) in [("", Some(&path)), ("from: ", from.as_ref())] {
+        changed.map_or(Ok(()), |at| rules.allow(at)).map_err(|why| format!("{word}{why}"))?;
+    }
+    if let Some(from) = &from
+        && ends_secretly(from)
+        && !ends_secretly(&path)
+    {
+        return Err("from: a secret is not copied to where it would be shown".into());
     }
     let value = value(one, strict)?;
     let mut op = one.op;
@@ -82,9 +93,13 @@ fn step(document: &mut Value, one: &Patch, rules: Rules<'_>) -> Result<Option<St
     let operation = json!({"op": name(op), "path": path, "from": from, "value": value});
     let operation: json_patch::PatchOperation =
         serde_json::from_value(operation).map_err(|error| error.to_string())?;
-    let Err(error) = json_patch::patch(document, std::slice::from_ref(&operation)) else {
-        return Ok(note);
-    };
+    if json_patch::patch(document, std::slice::from_ref(&operation)).is_ok() {
+        return if room(document, MOST).is_some() {
+            Ok(note)
+        } else {
+            Err(format!("the result is larger than {MOST} bytes"))
+        };
+    }
     if let Some(explained) = from.and_then(|from| missing(document, &from, true)) {
         return Err(format!("from: {explained}"));
     }
@@ -92,14 +107,35 @@ fn step(document: &mut Value, one: &Patch, rules: Rules<'_>) -> Result<Option<St
     match missing(document, &path, needs_leaf) {
         Some(explained) => Err(explained),
         None if op == Op::Test => Err("the value there is another one".into()),
-        None => Err(error.to_string()),
+        None => Err(match op {
+            Op::Remove if path.is_empty() => "the whole document cannot be removed".into(),
+            Op::Move => "nothing can be moved into itself".into(),
+            _ => "there is no such place".into(),
+        }),
     }
+}
+
+/// What of this size is left after a document.
+fn room(document: &Value, most: usize) -> Option<usize> {
+    let left = most.checked_sub(8)?;
+    match document {
+        Value::Object(map) => map
+            .iter()
+            .try_fold(left, |left, (name, value)| room(value, left.checked_sub(name.len())?)),
+        Value::Array(list) => list.iter().try_fold(left, |left, value| room(value, left)),
+        Value::String(text) => left.checked_sub(text.len()),
+        _ => Some(left),
+    }
+}
+
+fn ends_secretly(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(secret)
 }
 
 fn pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
     let rooted = rooted(path);
     if strict && *rooted != *path {
-        return Err(format!("it begins with a slash: `{rooted}` ({STRICT_PATCHES})"));
+        return Err(format!("`{path}` begins with no slash; write `{rooted}` ({STRICT_PATCHES})"));
     }
     Ok(rooted)
 }

@@ -11,30 +11,48 @@ const HIDDEN: &str = "(hidden)";
 pub fn redact(document: &mut Value) {
     match document {
         Value::Object(map) => {
+            let holds_secrets = map.get("kind").is_some_and(|kind| kind == "Secret");
             for (name, value) in map {
-                if secret(name) && !value.is_null() && *value != "" {
+                let data = holds_secrets && matches!(name.as_str(), "data" | "stringData");
+                if data || (secret(name) && !value.is_null() && *value != "") {
                     *value = HIDDEN.into();
-                } else if let Value::String(text) = value {
-                    *text = without_login(text);
                 } else {
                     redact(value);
                 }
             }
         }
         Value::Array(list) => list.iter_mut().for_each(redact),
-        Value::String(text) => *text = without_login(text),
+        Value::String(text) => *text = shown(text),
         _ => {}
     }
 }
 
-/// `scheme://user:password@host` without what is before the `@`.
+/// A text without what is secret in it: keys, documents, logins of URLs.
+fn shown(text: &str) -> String {
+    if text.contains("PRIVATE KEY-----") {
+        return HIDDEN.into();
+    }
+    if text.starts_with('{')
+        && let Ok(mut document @ Value::Object(_)) = serde_json::from_str(text)
+    {
+        let before = document.clone();
+        redact(&mut document);
+        return if document == before { text.to_owned() } else { document.to_string() };
+    }
+    let words = text.split_inclusive([' ', ',', '\n']);
+    words.map(without_login).collect()
+}
+
+/// `scheme://user:password@host`, also without its scheme, without what is before the `@`.
 fn without_login(text: &str) -> String {
-    let parts = text.split_once("://").and_then(|(scheme, rest)| {
-        let end = rest.find('/').unwrap_or(rest.len());
-        let at = rest[..end].rfind('@')?;
-        Some(format!("{scheme}://{HIDDEN}{}", &rest[at..]))
-    });
-    parts.unwrap_or_else(|| text.to_owned())
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let at = rest[..end].rfind('@').filter(|at| !scheme.is_empty() || rest[..*at].contains(':'));
+    match at {
+        Some(at) if scheme.is_empty() => format!("{HIDDEN}{}", &rest[at..]),
+        Some(at) => format!("{scheme}://{HIDDEN}{}", &rest[at..]),
+        None => text.to_owned(),
+    }
 }
 
 /// The patches of a customization as JSON, for its `status.lastAppliedConfiguration`.
@@ -89,10 +107,21 @@ fn hide(patch: &mut Patch, hidden: impl Fn(&str) -> bool) {
     });
 }
 
-fn secret(name: &str) -> bool {
-    let name = name.to_lowercase();
-    name == "pullsecret"
-        || ["password", "token", "privatekey", "credential", "secret", "accesskey"]
-            .iter()
-            .any(|word| name.contains(word))
+/// Whether what stands under a name looks like a secret.
+pub fn secret(name: &str) -> bool {
+    const WORDS: [&str; 10] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "token",
+        "privatekey",
+        "credential",
+        "secret",
+        "accesskey",
+        "apikey",
+        "bearer",
+    ];
+    let plain = name.to_lowercase().replace(['_', '-'], "");
+    ["pullsecret", "auth", "auths"].contains(&plain.as_str())
+        || WORDS.iter().any(|word| plain.contains(word))
 }

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use crate::model::kind::Kind;
+use crate::model::meta::is_bool;
 use crate::model::object::Object;
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, pointers};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, pointers};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
@@ -100,11 +101,23 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
     }
     let allowed = pool.metadata.annotation(ALLOWED_PATHS).into_iter().flat_map(pointers);
-    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/')) {
-        return wrong(&format!("annotation {ALLOWED_PATHS}: `{other}` begins with no slash"));
+    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/') || *one == "/") {
+        return wrong(&format!(
+            "annotation {ALLOWED_PATHS}: `{other}` is no path like /metadata/name"
+        ));
+    }
+    if let Some(other) = pool.metadata.annotation(STRICT_PATCHES).filter(|one| !is_bool(one)) {
+        return wrong(&format!("annotation {STRICT_PATCHES} is `{other}`, not true or false"));
+    }
+    if let Some(text) = pool.metadata.annotation(ALLOWED_PATHS)
+        && pointers(text).next().is_none()
+    {
+        return wrong(&format!(
+            "annotation {ALLOWED_PATHS} names no path; leave it out to allow all"
+        ));
     }
     if let Some(text) = pool.metadata.annotation(SCHEDULE)
-        && let Err(why) = text.parse::<Schedule>()
+        && let Err(why) = text.parse::<Schedule>().and_then(|schedule| schedule.check())
     {
         return wrong(&format!("annotation {SCHEDULE}: {why}"));
     }

@@ -47,30 +47,36 @@ fn check_glob(glob: &str) -> Result<(), &'static str> {
     if glob.contains("**") {
         return Err("** is not known; * matches within one directory");
     }
-    Ok(())
+    if glob.contains("[^") || glob.contains('\\') {
+        return Err("[^...] and backslashes are not known; [!...] leaves letters out");
+    }
+    glob::Pattern::new(glob).map(drop).map_err(|error| error.msg)
 }
 
 pub fn warnings(one: &Customization) -> Vec<String> {
     let patches = one.spec.install_config_patches.iter();
-    let words = patches.flat_map(|patch| [rootless(patch), too_far(patch)]).flatten();
+    let words = patches.flat_map(|one| {
+        let taken = one.from.as_deref().filter(|_| one.op == Op::Move);
+        let paths = std::iter::once(one.path.as_str()).chain(one.from.as_deref());
+        let far = std::iter::once(one.path.as_str()).chain(taken);
+        let far = far.filter(|_| one.op != Op::Test).filter_map(too_far);
+        paths.filter_map(rootless).chain(far)
+    });
     words.map(|text| format!("customization `{}`: {text}", one.metadata.name)).collect()
 }
 
-fn rootless(one: &Patch) -> Option<String> {
-    let path = &one.path;
+fn rootless(path: &str) -> Option<String> {
     let wrong = !path.is_empty() && !path.starts_with('/');
     wrong.then(|| format!("path `{path}` is read as `/{path}`"))
 }
 
 /// A patch that changes more than one cluster should differ in.
-fn too_far(one: &Patch) -> Option<String> {
-    let path = one.path.trim_start_matches('/');
+fn too_far(path: &str) -> Option<String> {
+    let path = path.trim_start_matches('/');
     let mut segments = path.split('/');
     let first = segments.next().unwrap_or_default();
     let kind = path.is_empty() || (first == "platform" && segments.count() < 2);
-    if one.op == Op::Test {
-        None
-    } else if kind {
+    if kind {
         let what = "changes what platform a cluster is made on";
         Some(format!("`/{path}` {what}; the pool's driver and credentials stay as they are"))
     } else if POOLWIDE.contains(&first) {

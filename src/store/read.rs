@@ -66,11 +66,12 @@ impl Store {
 
     /// The number of commits so far, and when the last one was.
     pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
-        let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted FROM state";
+        let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
         let mark = self.conn.prepare_cached(sql)?.query_row([], |row| {
             let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
-            let (boot, since_boot, doubted) = (row.get(3)?, row.get(4)?, row.get(5)?);
-            let clocks = Clocks { wall, boot, since_boot, doubted };
+            let (boot, since_boot) = (row.get(3)?, row.get(4)?);
+            let (doubted, off) = (row.get(5)?, row.get(6)?);
+            let clocks = Clocks { wall, boot, since_boot, doubted, off };
             Ok((row.get(0)?, Mark { now, clocks }))
         })?;
         Ok(mark)
@@ -340,7 +341,9 @@ impl NameBook for Names<'_> {
     }
 
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String> {
-        let sql = "SELECT name FROM cluster WHERE cluster_name = ?1 AND base_domain = ?2";
+        let sql = "SELECT name FROM cluster WHERE cluster_name = ?1 AND base_domain = ?2 UNION ALL \
+             SELECT l.holder FROM customization c JOIN lease l ON l.customization = c.id \
+             WHERE c.body ->> '$.status.preservedName' = ?1 || '.' || ?2";
         self.look(sql, [cluster_name, base_domain])
     }
 }

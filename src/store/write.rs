@@ -69,9 +69,9 @@ pub fn write(
         }
     }
     let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
-               wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5";
-    let Clocks { wall, boot, since_boot, doubted } = &mark.clocks;
-    let clocks = params![mark.now.0, wall.0, boot, since_boot, doubted];
+               wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
+    let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
+    let clocks = params![mark.now.0, wall.0, boot, since_boot, doubted, off];
     conn.prepare_cached(sql)?.execute(clocks)?;
     Ok(refused)
 }

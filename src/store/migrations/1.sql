@@ -8,9 +8,10 @@ CREATE TABLE state (
   boot TEXT NOT NULL,
   since_boot INTEGER NOT NULL,
   doubted INTEGER NOT NULL,
+  off INTEGER NOT NULL,
   pruned INTEGER NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (1, 0, 0, 0, '', 0, 0, 0);
+INSERT INTO state VALUES (1, 0, 0, 0, '', 0, 0, 0, 0);
 
 CREATE TABLE pool (
   id INTEGER PRIMARY KEY,
@@ -27,6 +28,8 @@ CREATE TABLE customization (
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX customization_name ON customization (namespace, name);
+CREATE INDEX customization_kept ON customization (body ->> '$.status.preservedName')
+  WHERE body ->> '$.status.preservedName' IS NOT NULL;
 
 CREATE TABLE image_set (
   id INTEGER PRIMARY KEY,
