@@ -10,6 +10,7 @@ mod claims;
 mod completions;
 mod concurrency;
 mod constraints;
+mod drivers;
 mod durability;
 mod everywhere;
 mod explain;

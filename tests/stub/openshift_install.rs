@@ -1,0 +1,224 @@
+//! Behaves like openshift-install for create, wait-for and destroy: reads and consumes files,
+//! refuses unknown keys, writes metadata.json, kubeconfig and logs, and ends with its exit codes.
+//! Beside it lie `behave` (what is to go wrong, one `step: action` a line) and `ledger`, where it
+//! writes down what it began, made and destroyed.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it is a program of the tests")]
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+const KNOWN: [&str; 16] = [
+    "apiVersion",
+    "additionalTrustBundle",
+    "baseDomain",
+    "compute",
+    "controlPlane",
+    "fips",
+    "imageContentSources",
+    "imageDigestSources",
+    "metadata",
+    "networking",
+    "platform",
+    "proxy",
+    "publish",
+    "pullSecret",
+    "sshKey",
+    "credentialsMode",
+];
+
+struct Stub {
+    /// Where it was started from.
+    home: PathBuf,
+    folder: PathBuf,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let home = Path::new(&arguments[0]).parent().unwrap().to_owned();
+    let words: Vec<&str> = arguments[1..]
+        .iter()
+        .map(String::as_str)
+        .take_while(|word| !word.starts_with('-'))
+        .collect();
+    let folder = arguments.iter().position(|word| word == "--dir").map(|at| &arguments[at + 1]);
+    let folder = std::env::current_dir().unwrap().join(folder.map_or(".", String::as_str));
+    let stub = Stub { home, folder };
+    std::process::exit(match words[..] {
+        ["version"] => version(&stub),
+        ["create", "manifests"] => stub.step("create-manifests", Stub::manifests),
+        ["create", "ignition-configs"] => stub.step("create-ignition-configs", Stub::ignition),
+        ["create", "cluster"] => stub.step("create-cluster", Stub::cluster),
+        ["wait-for", "install-complete"] => stub.step("wait-for", Stub::wait_for),
+        ["destroy", "cluster"] => stub.step("destroy", Stub::destroy),
+        _ => 1,
+    });
+}
+
+fn version(stub: &Stub) -> i32 {
+    let number = fs::read_to_string(stub.home.join("version")).unwrap_or_else(|_| "4.18.3".into());
+    println!(
+        "openshift-install {}\nbuilt from commit 0\nrelease image example.com/ocp@sha256:0",
+        number.trim()
+    );
+    0
+}
+
+impl Stub {
+    fn step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, String>) -> i32 {
+        self.note(&format!("begin {name} {}", self.folder.display()));
+        if let Some(code) = self.act(name) {
+            return code;
+        }
+        match work(self) {
+            Ok(0) => self.act(&format!("after-{name}")).unwrap_or(0),
+            Ok(code) => code,
+            Err(why) => {
+                self.log("fatal", &why);
+                if name.starts_with("create-m") { 3 } else { 1 }
+            }
+        }
+    }
+
+    /// What was asked to go wrong.
+    fn act(&self, step: &str) -> Option<i32> {
+        let text = fs::read_to_string(self.home.join("behave")).unwrap_or_default();
+        let action =
+            text.lines().find_map(|line| line.strip_prefix(&format!("{step}: ")))?.to_owned();
+        match action.split(' ').collect::<Vec<_>>()[..] {
+            ["exit", code] => {
+                self.log("error", &format!("asked to fail at {step}"));
+                return code.parse().ok();
+            }
+            ["sleep", millis] => std::thread::sleep(Duration::from_millis(millis.parse().unwrap())),
+            ["hang"] => std::thread::sleep(Duration::from_secs(60)),
+            ["deaf"] => {
+                let never = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+                signal_hook::flag::register(signal_hook::consts::SIGTERM, never).unwrap();
+                let begun = std::time::Instant::now();
+                while begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+            ["die"] => {
+                let _ = rustix::process::kill_process(
+                    rustix::process::getpid(),
+                    rustix::process::Signal::KILL,
+                );
+            }
+            ["leak", seconds] => {
+                // Holds what we hold, and outlives us.
+                let _ = std::process::Command::new("/bin/sleep").arg(seconds).spawn();
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn note(&self, what: &str) {
+        let mut ledger =
+            File::options().create(true).append(true).open(self.home.join("ledger")).unwrap();
+        ledger.write_all(format!("{what}\n").as_bytes()).unwrap();
+    }
+
+    fn log(&self, level: &str, message: &str) {
+        eprintln!("level={level} msg=\"{message}\"");
+    }
+
+    fn read(&self, name: &str) -> Result<String, String> {
+        fs::read_to_string(self.folder.join(name)).map_err(|error| format!("{name}: {error}"))
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn state(&self) -> Result<Value, String> {
+        Ok(serde_json::from_str(&self.read(".openshift_install_state.json")?).unwrap())
+    }
+
+    /// Consumes install-config.yaml.
+    fn manifests(&self) -> Result<i32, String> {
+        let text = self.read("install-config.yaml")?;
+        let config = poolctl::yaml::value(&text).map_err(|error| error.to_string())?;
+        let unknown = config.as_object().unwrap().keys().find(|key| !KNOWN.contains(&key.as_str()));
+        if let Some(key) = unknown {
+            return Err(format!(
+                "failed to load asset \\\"Install Config\\\": json: unknown field {key}"
+            ));
+        }
+        // Secrets are printed by careless programs.
+        self.log(
+            "info",
+            &format!(
+                "pull secret {}",
+                config["pullSecret"].as_str().unwrap_or_default().replace('"', "\\\"")
+            ),
+        );
+        let vsphere = &config["platform"]["vsphere"];
+        self.log(
+            "debug",
+            &format!("password: {}", vsphere["password"].as_str().unwrap_or_default()),
+        );
+        for (name, value) in std::env::vars() {
+            if name.starts_with("OS_CLIENT") {
+                self.log(
+                    "debug",
+                    &fs::read_to_string(value).unwrap_or_default().replace('\n', " / "),
+                );
+            }
+        }
+        let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        fs::write(self.home.join(format!("seen-{name}.yaml")), &text).unwrap();
+        fs::remove_file(self.folder.join("install-config.yaml")).unwrap();
+        let state = json!({"name": name, "domain": config["baseDomain"]});
+        self.write(".openshift_install_state.json", &state.to_string());
+        self.write(
+            "manifests/cluster-scheduler-02-config.yml",
+            "kind: Scheduler\nspec: {mastersSchedulable: true}\n",
+        );
+        self.write("openshift/99_any.yaml", "kind: Any\nspec: {count: 1}\n");
+        Ok(0)
+    }
+
+    fn ignition(&self) -> Result<i32, String> {
+        let state = self.state()?;
+        let name = state["name"].as_str().unwrap_or_default();
+        let scheduler = self.read("manifests/cluster-scheduler-02-config.yml")?;
+        fs::write(self.home.join(format!("scheduler-{name}.yaml")), scheduler).unwrap();
+        let infra = format!("{name}-{:05x}", std::process::id());
+        let metadata = json!({"clusterName": name, "clusterID": format!("id-{infra}"), "infraID": infra, "vsphere": {}});
+        self.write("metadata.json", &metadata.to_string());
+        self.write(
+            "auth/kubeconfig",
+            "apiVersion: v1\nkind: Config\nusers: [{name: admin, user: {token: CANARY-token}}]\n",
+        );
+        self.write("auth/kubeadmin-password", &format!("CANARY-kubeadmin-{infra}"));
+        Ok(0)
+    }
+
+    fn cluster(&self) -> Result<i32, String> {
+        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
+        self.note(&format!("made {}", metadata["infraID"].as_str().unwrap_or_default()));
+        self.log("info", "Waiting up to 20m0s for the Kubernetes API");
+        self.log("info", &format!("password: {}", self.read("auth/kubeadmin-password")?));
+        self.write(".openshift_install.log", "done");
+        Ok(0)
+    }
+
+    fn wait_for(&self) -> Result<i32, String> {
+        Ok(if self.read(".openshift_install.log").is_ok() { 0 } else { 6 })
+    }
+
+    fn destroy(&self) -> Result<i32, String> {
+        let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
+        self.note(&format!("destroyed {}", metadata["infraID"].as_str().unwrap_or_default()));
+        Ok(0)
+    }
+}
