@@ -201,6 +201,8 @@ fn silent(lab: &Lab) {
     assert!(shown.len() > 2000 && !shown.contains(CANARY), "{shown}");
     // Logs are there, and scrubbed.
     assert!(shown.contains("password: (hidden)"), "{shown}");
+    assert!(lab.ledger().iter().any(|line| line.starts_with("typed ")));
+    assert!(!lab.ledger().iter().any(|line| line.contains(CANARY)), "{:?}", lab.ledger());
     let left = lab.sandbox.shell("grep -rl CANARY $HOME/jobs; true").out;
     assert!(left.lines().all(|path| path.contains("/saved/")), "{left}");
 }
@@ -373,5 +375,87 @@ fn programs_are_looked_at_as_cron_will_see_them() {
     assert!(check.out.contains("bin/openshift-install"), "{}{}", check.out, check.err);
     assert!(lab.sandbox.ok(&["driver", "list"]).contains("default/lab"));
     lab.installed();
+    lab.gone();
+}
+
+#[test]
+fn the_example_driver_keeps_clusters_in_a_folder() {
+    let lab = Lab::new();
+    let driver = lab.bin("poolctl-driver-directory");
+    fs::copy("examples/driver/poolctl-driver-directory", &driver).unwrap();
+    let exec = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
+    apply(
+        &lab.sandbox,
+        &pool("lab", "{none: {}}", exec).replace("runningCount: 1", "runningCount: 0"),
+    );
+    lab.installed();
+    let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
+    let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
+    assert!(file("").unwrap().contains(&format!("name: {cluster}")));
+    lab.until("asleep", |lab| lab.sandbox.ok(&["get", "cluster"]).contains("Hibernating"));
+    assert_eq!(file(".power").unwrap(), "stopped\n");
+    lab.sandbox.ok(&["claim", "lab", "k", "-q"]);
+    lab.until("awake", |lab| lab.sandbox.ok(&["get", "claim"]).contains("Running"));
+    let cluster = jsonpath(&lab.sandbox, "claim", "{.items[0].spec.namespace}");
+    let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
+    assert_eq!(file(".power").unwrap(), "running\n");
+    lab.sandbox.ok(&["release", "k", "-y", "-q"]);
+    lab.gone();
+    assert!(file("").is_err());
+}
+
+#[test]
+fn a_driver_that_others_can_change_is_not_started() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = Lab::new();
+    let driver = lab.bin("poolctl-driver-directory");
+    fs::copy("examples/driver/poolctl-driver-directory", &driver).unwrap();
+    let mode = |mode| fs::set_permissions(&driver, fs::Permissions::from_mode(mode)).unwrap();
+    let exec = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
+    mode(0o777);
+    let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", exec));
+    let ran = lab.sandbox.run(&["apply", "-f", &path]);
+    assert!(ran.err.contains("can be written by others"), "{}", ran.err);
+    let check = lab.sandbox.run(&["driver", "check"]);
+    assert!(check.code == 1 && check.out.contains("missing"), "{}", check.out);
+    mode(0o755);
+    lab.sandbox.ok(&["driver", "check"]);
+    lab.installed();
+    lab.gone();
+    for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
+        let note = format!("poolctl.dev/driver=exec:{name}");
+        let change = format!(
+            "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
+        );
+        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &change]).code, 0, "{note}");
+    }
+}
+
+#[test]
+fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
+    let lab = Lab::new();
+    lab.behave("create-cluster: sleep 700");
+    let settings = lab.sandbox.ok(&["get", "settings", "default", "-o", "yaml"]);
+    apply(&lab.sandbox, &settings.replace("spec:\n", "spec:\n  maxJobs: 2\n"));
+    let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
+    apply(&lab.sandbox, &pool("lab", openstack, "").replace("size: 1", "size: 4"));
+    apply(&lab.sandbox, &pool("other", openstack, ""));
+    let running = |lab: &Lab| {
+        let jobs = fs::read_dir(lab.sandbox.path().join("jobs")).unwrap().flatten();
+        let live = jobs.filter(|job| {
+            job.path().join("started").exists() && !job.path().join("outcome").exists()
+        });
+        live.count()
+    };
+    lab.until("all", |lab| {
+        assert!(running(lab) <= 2);
+        lab.sandbox.ok(&["get", "cluster", "--no-headers"]).matches("Installed").count() == 5
+    });
+    // The other pool did not wait for all four of the first.
+    let seen: Vec<String> =
+        lab.ledger().into_iter().filter(|line| line.starts_with("made ")).collect();
+    let place = seen.iter().position(|line| line.starts_with("made other-"));
+    assert!(place.is_some_and(|at| at <= 3), "{seen:?}");
+    lab.sandbox.ok(&["pool", "scale", "other", "--size", "0", "-q"]);
     lab.gone();
 }

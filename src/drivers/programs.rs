@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::model::cluster::is_driver_name;
 use crate::model::documents::SettingsSpec;
 
 /// Where programs are looked for that the settings do not name; cron's PATH is shorter.
@@ -36,11 +37,6 @@ pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, Strin
         private(place)?;
     }
     Ok(path)
-}
-
-pub fn is_driver_name(name: &str) -> bool {
-    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    (1..=32).contains(&name.len()) && name.bytes().all(letter)
 }
 
 fn executable(path: &Path) -> Result<(), String> {

@@ -123,6 +123,12 @@ pub enum Driver {
     Exec,
 }
 
+/// Whether a driver may be called so.
+pub fn is_driver_name(name: &str) -> bool {
+    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+    (1..=32).contains(&name.len()) && name.bytes().all(letter)
+}
+
 /// Platforms that are installed by way of Agents.
 const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::{FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT};
+use crate::model::cluster::{
+    DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER, is_driver_name,
+};
 use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
@@ -13,7 +15,9 @@ const OURS: &str = "poolctl.dev/";
 /// On a pool.
 const POOL: [&str; 4] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS];
 /// On a cluster, and among a pool's spec.annotations, which its clusters get.
-const CLUSTER: [&str; 7] = [
+const CLUSTER: [&str; 9] = [
+    DRIVER,
+    POWER,
     INSTALL_TIMEOUT,
     FAKE_HEALTH,
     "poolctl.dev/fake-install-duration",
@@ -31,6 +35,15 @@ pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
             let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
             if limit.0 == 0 {
                 return Err(format!("annotation {name}: no installation is over in {value}"));
+            }
+        }
+        if name == DRIVER || name == POWER {
+            let own = value.strip_prefix(EXEC).is_some_and(is_driver_name);
+            let known: &[&str] =
+                if name == DRIVER { &["fake", "openshift-install"] } else { &["none"] };
+            if !own && !known.contains(&&**value) {
+                let known = known.join(", ");
+                return Err(format!("annotation {name} is `{value}`, not {known} or exec:NAME"));
             }
         }
         if name == FAKE_HEALTH && !FAKE_HEALTHS.contains(&&**value) {

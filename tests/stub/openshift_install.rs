@@ -59,6 +59,10 @@ fn main() {
     });
 }
 
+fn log(level: &str, message: &str) {
+    eprintln!("level={level} msg=\"{message}\"");
+}
+
 fn version(stub: &Stub) -> i32 {
     let number = fs::read_to_string(stub.home.join("version")).unwrap_or_else(|_| "4.18.3".into());
     println!(
@@ -71,6 +75,8 @@ fn version(stub: &Stub) -> i32 {
 impl Stub {
     fn step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, String>) -> i32 {
         self.note(&format!("begin {name} {}", self.folder.display()));
+        let words: Vec<String> = std::env::args().collect();
+        self.note(&format!("typed {}", words.join(" ")));
         if let Some(code) = self.act(name) {
             return code;
         }
@@ -78,7 +84,7 @@ impl Stub {
             Ok(0) => self.act(&format!("after-{name}")).unwrap_or(0),
             Ok(code) => code,
             Err(why) => {
-                self.log("fatal", &why);
+                log("fatal", &why);
                 if name.starts_with("create-m") { 3 } else { 1 }
             }
         }
@@ -91,7 +97,7 @@ impl Stub {
             text.lines().find_map(|line| line.strip_prefix(&format!("{step}: ")))?.to_owned();
         match action.split(' ').collect::<Vec<_>>()[..] {
             ["exit", code] => {
-                self.log("error", &format!("asked to fail at {step}"));
+                log("error", &format!("asked to fail at {step}"));
                 return code.parse().ok();
             }
             ["sleep", millis] => std::thread::sleep(Duration::from_millis(millis.parse().unwrap())),
@@ -125,10 +131,6 @@ impl Stub {
         ledger.write_all(format!("{what}\n").as_bytes()).unwrap();
     }
 
-    fn log(&self, level: &str, message: &str) {
-        eprintln!("level={level} msg=\"{message}\"");
-    }
-
     fn read(&self, name: &str) -> Result<String, String> {
         fs::read_to_string(self.folder.join(name)).map_err(|error| format!("{name}: {error}"))
     }
@@ -154,7 +156,7 @@ impl Stub {
             ));
         }
         // Secrets are printed by careless programs.
-        self.log(
+        log(
             "info",
             &format!(
                 "pull secret {}",
@@ -162,16 +164,10 @@ impl Stub {
             ),
         );
         let vsphere = &config["platform"]["vsphere"];
-        self.log(
-            "debug",
-            &format!("password: {}", vsphere["password"].as_str().unwrap_or_default()),
-        );
+        log("debug", &format!("password: {}", vsphere["password"].as_str().unwrap_or_default()));
         for (name, value) in std::env::vars() {
             if name.starts_with("OS_CLIENT") {
-                self.log(
-                    "debug",
-                    &fs::read_to_string(value).unwrap_or_default().replace('\n', " / "),
-                );
+                log("debug", &fs::read_to_string(value).unwrap_or_default().replace('\n', " / "));
             }
         }
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -206,13 +202,14 @@ impl Stub {
     fn cluster(&self) -> Result<i32, String> {
         let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
         self.note(&format!("made {}", metadata["infraID"].as_str().unwrap_or_default()));
-        self.log("info", "Waiting up to 20m0s for the Kubernetes API");
-        self.log("info", &format!("password: {}", self.read("auth/kubeadmin-password")?));
+        log("info", "Waiting up to 20m0s for the Kubernetes API");
+        log("info", &format!("password: {}", self.read("auth/kubeadmin-password")?));
         self.write(".openshift_install.log", "done");
         Ok(0)
     }
 
     fn wait_for(&self) -> Result<i32, String> {
+        self.state()?;
         Ok(if self.read(".openshift_install.log").is_ok() { 0 } else { 6 })
     }
 
