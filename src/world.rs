@@ -27,11 +27,13 @@ use crate::model::time::{Span, Time};
 const BLINK: Span = Span(100_000);
 
 /// Variables that poolctl reads; no other reaches it.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 15] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
     "POOLCTL_SEED",
+    "POOLCTL_KILL_MODE",
+    "INVOCATION_ID",
     "XDG_STATE_HOME",
     "HOME",
     "SUDO_UID",
@@ -151,6 +153,15 @@ impl World {
             // A kernel without random numbers still has a clock and processes.
             _ => u128::from(std::process::id()) ^ (u128::from(self.now().0.unsigned_abs()) << 32),
         }
+    }
+
+    /// Whether systemd ends everything that we start when we end: in a service, unless that says
+    /// that its KillMode is another.
+    pub fn dies_with_us(&self) -> bool {
+        let service = self.variable("INVOCATION_ID").is_some()
+            && std::fs::read_to_string("/proc/self/cgroup")
+                .is_ok_and(|text| text.lines().any(|line| line.ends_with(".service")));
+        service && self.variable("POOLCTL_KILL_MODE") != Some("process")
     }
 
     /// The user behind sudo, unless that is root or the account itself.

@@ -34,6 +34,10 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         ("POOLCTL_CLUSTER_NAME".to_owned(), task.order.cluster_name.clone()),
         ("POOLCTL_BASE_DOMAIN".to_owned(), task.order.base_domain.clone()),
         ("POOLCTL_ATTEMPT".to_owned(), task.order.attempt.to_string()),
+        (
+            "POOLCTL_WANTED".to_owned(),
+            if task.order.stopping { "stopped" } else { "running" }.into(),
+        ),
     ]);
     let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
     let code = task.run(&program, &[verb], &folder, &environment)?;

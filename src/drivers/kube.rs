@@ -30,12 +30,17 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
         task.ask(&client, &arguments, &BTreeMap::new())
             .map(|(code, text)| serde_json::from_str::<Value>(&text).ok().filter(|_| code == 0))
     };
-    // A cluster that does not answer has no machines that run.
-    let Some(nodes) = get(task, "nodes")? else {
-        let machines = vec!["the API".to_owned()];
+    let nodes = get(task, "nodes")?;
+    if task.order.stopping {
+        // As long as it answers, machines run: those whose nodes are ready.
+        let machines = nodes.iter().flat_map(items).filter(|one| ready(one)).map(name).collect();
+        return Ok(report(HealthReport { machines, ..HealthReport::default() }));
+    }
+    let Some(nodes) = nodes else {
+        let machines = vec!["the API does not answer".to_owned()];
         return Ok(report(HealthReport { machines, ..HealthReport::default() }));
     };
-    let nodes_ready = items(&nodes).all(|one| condition(one, "Ready") == Some("True"));
+    let nodes_ready = items(&nodes).next().is_some() && items(&nodes).all(ready);
     let operators = get(task, "clusteroperators")?.unwrap_or_default();
     let settled = |one: &Value| {
         condition(one, "Disabled") == Some("True")
@@ -59,6 +64,14 @@ fn refused(kubeconfig: &str) -> Option<String> {
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list["items"].as_array().into_iter().flatten()
+}
+
+fn ready(node: &Value) -> bool {
+    condition(node, "Ready") == Some("True")
+}
+
+fn name(one: &Value) -> String {
+    one["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 fn condition<'a>(one: &'a Value, kind: &str) -> Option<&'a str> {

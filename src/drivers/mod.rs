@@ -70,9 +70,10 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     let provision = work.job.verb == Verb::Provision;
     let saved = provision.then(|| left(&place, &Ending::default()));
     let saved = saved.filter(|left| left.metadata.is_some()).map(Outcome::Saved);
+    let said = place.said().filter(|_| provision && over.is_none()).map(Outcome::Progress);
     let (job, object) = (work.job.id, &work.job.object);
     let report = |outcome| Report { job, object: object.clone(), outcome };
-    saved.into_iter().chain(over).map(report).collect()
+    saved.into_iter().chain(said).chain(over).map(report).collect()
 }
 
 fn over(place: &Place, verb: Verb, ending: Ending) -> Outcome {

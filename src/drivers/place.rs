@@ -1,7 +1,7 @@
 //! The folder of a job: what lies where, and what it says of the job.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::documents::SecretValue;
 use crate::model::order::{Ending, Order};
+
+/// As much of a log as its last words are looked for in.
+const LAST: u64 = 16 << 10;
 
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
@@ -151,9 +154,25 @@ impl Place {
         }
     }
 
-    /// Removes what is secret, once the state has taken it in. The log stays.
-    pub fn tidy(&self) {
-        for folder in ["input", "saved", "work"] {
+    /// What the programs said last that is worth telling.
+    pub fn said(&self) -> Option<String> {
+        let mut log = File::open(self.file("log")).ok()?;
+        let end = log.seek(SeekFrom::End(0)).ok()?;
+        log.seek(SeekFrom::Start(end.saturating_sub(LAST))).ok()?;
+        let mut text = Vec::new();
+        log.read_to_end(&mut text).ok()?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let told = |line: &&str| line.contains("level=info") || line.starts_with("$ ");
+        let line = text.lines().rev().find(told)?;
+        let said = line.split_once("msg=").map_or(line, |(_, said)| said);
+        Some(said.trim_matches(['"', '$', ' ']).chars().take(200).collect())
+    }
+
+    /// Removes what the programs were given, once they are over. The log stays, and what was saved
+    /// until the cluster is gone: an older backup of the state may not know it.
+    pub fn tidy(&self, cluster_is_gone: bool) {
+        for folder in ["input", "work", "saved"].into_iter().take(2 + usize::from(cluster_is_gone))
+        {
             // What cannot be removed is found again.
             drop(fs::remove_dir_all(self.file(folder)));
         }

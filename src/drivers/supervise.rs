@@ -14,6 +14,7 @@ use rustix::fs::Mode;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, setsid, umask};
 
+use crate::model::job::Verb;
 use crate::model::order::{Ending, Order};
 
 use super::place::{Place, Supervisor};
@@ -136,6 +137,12 @@ impl Task {
             while other.exists() && other.lock()?.is_none() {
                 cancel(&other, begun.elapsed() > GRACE);
                 self.pause()?;
+            }
+            // What it saved at last the state may not know yet.
+            for name in ["metadata.json", "kubeconfig"] {
+                if self.order.verb != Verb::Provision && other.saved(name).exists() {
+                    fs::copy(other.saved(name), self.place.input(name))?;
+                }
             }
         }
         Ok(())

@@ -80,6 +80,8 @@ pub struct Cluster {
     pub customization_ref: Option<String>,
     /// Since when that is not there.
     pub unmet: Option<Time>,
+    /// What its installer said last.
+    pub progress: Option<String>,
     /// Attempts to destroy what was made that failed, and when the last did.
     pub undo_failures: u32,
     pub undo_failed_at: Option<Time>,

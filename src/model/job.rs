@@ -71,6 +71,8 @@ pub enum Outcome {
     Installed(Installation),
     /// It goes on; this is there already, and must not be lost.
     Saved(Installation),
+    /// It goes on; this it said last.
+    Progress(String),
     /// Deprovisioned, started or stopped.
     Done,
     Healthy(Health),

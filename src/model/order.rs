@@ -33,6 +33,8 @@ pub struct Order {
     /// The pool's annotation.
     pub strict_patches: bool,
     pub annotations: BTreeMap<String, String>,
+    /// Its machines were told to stop; else to start.
+    pub stopping: bool,
     /// Seconds after which the job has failed.
     pub limit: u64,
     /// Earlier jobs on the cluster: their programs are ended first.

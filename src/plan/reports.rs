@@ -38,6 +38,15 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             }
             continue;
         }
+        if let Outcome::Progress(said) = report.outcome {
+            if let Some(cluster) = cluster {
+                state.clusters.update(cluster, |one| one.progress = Some(said));
+            }
+            continue;
+        }
+        if let Some(cluster) = cluster.filter(|_| verb == Verb::Provision) {
+            state.clusters.update(cluster, |one| one.progress = None);
+        }
         let failed = match &report.outcome {
             Outcome::Failed { message, .. } => Some(message.clone()),
             _ => None,
@@ -72,7 +81,7 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
         (Verb::Health, _)
-        | (_, Outcome::Saved(_) | Outcome::Healthy(_))
+        | (_, Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Healthy(_))
         | (Verb::Provision, Outcome::Done) => {}
         (Verb::Deprovision, _)
             if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>

@@ -39,6 +39,10 @@ impl Door<'_> {
         for change in state.clusters.difference().filter(|change| change.after.is_none()) {
             if let Some(gone) = change.before {
                 copies::forget(path, &gone.name);
+                let jobs = self.store.jobs(Some(&gone.name), false).unwrap_or_default();
+                for job in jobs.iter().filter(|job| job.driver.supervised()) {
+                    Place::of(&self.jobs(), &job.id.to_string()).tidy(true);
+                }
             }
         }
         if *scope == Scope::Whole && !state.is_unchanged() {
@@ -59,7 +63,7 @@ impl Door<'_> {
             if job.outcome.as_deref() == Some(CANCELLED) {
                 supervise::cancel(&place, false);
             } else if place.exists() {
-                place.tidy();
+                place.tidy(false);
             }
         }
         warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
@@ -115,6 +119,13 @@ impl Door<'_> {
                     job.object
                 )),
             }
+        }
+        if many > running.len() && self.world.dies_with_us() {
+            warnings.push(
+                "systemd ends jobs when this service ends: KillMode=process and \
+                 Environment=POOLCTL_KILL_MODE=process let them live (examples/systemd)"
+                    .into(),
+            );
         }
         Ok(warnings)
     }
@@ -174,6 +185,7 @@ impl Door<'_> {
             environment: environment(&wire),
             manifest_patches: self.manifest_patches(&cluster)?,
             strict_patches: self.is_strict(cluster.pool.as_deref())?,
+            stopping: cluster.power.stopping(),
             annotations,
             limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
             before: earlier.filter(|id| *id != job.id).map(|id| id.to_string()).collect(),

@@ -18,14 +18,20 @@ impl Door<'_> {
         for job in jobs {
             let found = self.with_work(state, &job, |work| {
                 let mut said = drivers::collect(work, tick.now);
-                if said.iter().all(|one| matches!(one.outcome, Outcome::Saved(_)))
+                if said
+                    .iter()
+                    .all(|one| matches!(one.outcome, Outcome::Saved(_) | Outcome::Progress(_)))
                     && drivers::begun(work)
                 {
                     said.extend(plan::overdue(&job, &work.annotations, tick));
                 }
                 said
             })?;
-            for report in found.unwrap_or_default() {
+            for mut report in found.unwrap_or_default() {
+                if let Outcome::Healthy(health) = report.outcome {
+                    let steering = self.store.steering(&job.object)?;
+                    report.outcome = Outcome::Healthy(drivers::skipping(health, &steering));
+                }
                 if self.is_news(state, &job, &report)? {
                     self.store.load_cluster_body(state, &job.object)?;
                     reports.push(report);
@@ -64,8 +70,13 @@ impl Door<'_> {
 
     /// What a running job has saved is told once; it goes where what is there already was loaded.
     fn is_news(&self, state: &mut State, job: &Job, report: &Report) -> Result<bool, Refusal> {
-        let (Outcome::Saved(made) | Outcome::Installed(made)) = &report.outcome else {
-            return Ok(true);
+        let made = match &report.outcome {
+            Outcome::Saved(made) | Outcome::Installed(made) => made,
+            Outcome::Progress(said) => {
+                let cluster = state.cluster(&job.object).and_then(|at| state.clusters.get(at));
+                return Ok(cluster.is_some_and(|one| one.progress.as_ref() != Some(said)));
+            }
+            _ => return Ok(true),
         };
         if !job.driver.supervised() {
             return Ok(true);

@@ -56,6 +56,10 @@ impl Cluster {
     }
 
     fn provisioned(&self) -> Condition {
+        if let Some(said) = self.progress.as_ref().filter(|_| self.phase() == Phase::Installing) {
+            let message = format!("Cluster is being provisioned: {said}");
+            return Condition::new("Provisioned", "False", "Provisioning", message);
+        }
         let (status, reason, message) = match self.phase() {
             Phase::Deprovisioning if self.protected => {
                 let by = "Annotation hive.openshift.io/protected-delete holds the cluster";

@@ -120,7 +120,8 @@ CREATE TABLE cluster (
   customization_ref TEXT,
   unmet INTEGER,
   undo_failures INTEGER NOT NULL,
-  undo_failed_at INTEGER
+  undo_failed_at INTEGER,
+  progress TEXT
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;

@@ -1,0 +1,222 @@
+//! Jobs through failures at every step. The stand-in keeps a ledger: nothing is begun twice, what
+//! was made is destroyed.
+
+use crate::lab::{Lab, TEMPLATED, VSPHERE, pid, pool};
+use crate::sandbox::{apply, has, is_root, met};
+
+#[test]
+fn exit_codes_are_reasons_and_failures_are_cleaned_up() {
+    for (behave, says) in [
+        ("create-cluster: exit 4\nwait-for: exit 5", "the infrastructure could not be made"),
+        ("after-create-cluster: exit 6\nwait-for: exit 6", "operators did not come up"),
+        ("create-ignition-configs: exit 42", "it failed (exit code 42): asked to fail"),
+        ("create-manifests: exit 3", "the install-config is not valid"),
+        ("create-manifests: die", "exit code 137"),
+    ] {
+        let lab = Lab::new();
+        lab.behave(behave);
+        apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+        lab.until(says, |lab| lab.sandbox.ok(&["events"]).contains(says));
+        lab.behave("");
+        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
+        lab.installed();
+        lab.gone();
+    }
+}
+
+#[test]
+fn what_took_too_long_may_be_over_after_all() {
+    let lab = Lab::new();
+    lab.behave("after-create-cluster: exit 6");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab.installed();
+    assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("begin wait-for")).count(), 1);
+    lab.gone();
+}
+
+#[test]
+fn whoever_is_killed_the_next_pass_repairs() {
+    for (whom, at) in [
+        ("__supervise", "create-cluster"),
+        ("openshift-install", "create-cluster"),
+        ("openshift-install", "create-ignition-configs"),
+        ("__supervise", "create-manifests"),
+    ] {
+        let lab = Lab::new();
+        lab.behave(&format!("{at}: hang\nafter-{at}: hang"));
+        apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+        let step = format!("begin {at} ");
+        lab.until(&step, |lab| lab.ledger().iter().any(|line| line.starts_with(&step)));
+        let victim = pid(&lab, whom).unwrap_or_else(|| panic!("no {whom} to kill at {at}"));
+        lab.behave("");
+        lab.sandbox.shell(&format!("kill -9 {victim}"));
+        if whom == "__supervise" {
+            // Its program goes on and holds the lock: the job counts as running.
+            lab.sandbox.ok(&["reconcile", "-q"]);
+            assert_eq!(lab.phase(), "Installing", "{at}");
+            let installer = pid(&lab, "openshift-install").unwrap();
+            lab.sandbox.shell(&format!("kill -9 {installer}"));
+        }
+        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
+        lab.installed();
+        lab.gone();
+    }
+}
+
+#[test]
+fn a_cluster_that_is_deleted_while_it_installs_takes_its_programs_along() {
+    for at in ["create-cluster: deaf", "after-create-cluster: hang", "create-cluster: leak 30"] {
+        let lab = Lab::new();
+        lab.behave(at);
+        apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+        lab.until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
+        lab.behave("");
+        lab.gone();
+        assert_eq!(pid(&lab, "create"), None, "{at}");
+    }
+}
+
+#[test]
+fn many_passes_at_once_begin_a_job_once() {
+    let lab = Lab::new();
+    lab.behave("create-manifests: sleep 300");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
+    let scale = ["pool", "scale", "lab", "--size", "1", "-q"].map(str::to_owned).to_vec();
+    let pass = || ["reconcile", "-q"].map(str::to_owned).to_vec();
+    let all: Vec<_> = std::iter::once(scale).chain((0..12).map(|_| pass())).collect();
+    lab.sandbox.together(&all);
+    lab.installed();
+    lab.gone();
+}
+
+#[test]
+fn a_deadline_ends_programs() {
+    let lab = Lab::new();
+    lab.behave("create-cluster: hang");
+    let quick = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
+    apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{quick}")));
+    lab.until("late", |lab| lab.sandbox.ok(&["events"]).contains("not over after"));
+    lab.behave("");
+    lab.until("ended", |lab| pid(lab, "create").is_none());
+    lab.gone();
+}
+
+#[test]
+fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for (call, at) in [
+        ("mkdir", 2),
+        ("mkdir", 4),
+        ("rename", 1),
+        ("fsync", 3),
+        ("fsync", 6),
+        ("clone3", 1),
+        ("vfork", 1),
+        ("clone", 1),
+        ("unlink", 1),
+    ] {
+        let lab = Lab::new();
+        apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
+        let script = format!(
+            "strace -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={at} poolctl pool scale lab --size 1 -q"
+        );
+        fired += usize::from(lab.sandbox.shell(&script).code == 137);
+        lab.sandbox.ok(&["pool", "scale", "lab", "--size", "1", "-q"]);
+        lab.installed();
+        lab.gone();
+    }
+    assert!(fired >= 4, "{fired}");
+}
+
+#[test]
+fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for (call, at) in [
+        ("setsid", 1),
+        ("flock", 1),
+        ("fsync", 1),
+        ("fsync", 2),
+        ("fcntl", 1),
+        ("rename", 1),
+        ("rename", 2),
+        ("fsync", 5),
+    ] {
+        let lab = Lab::new();
+        apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
+        // The pass is killed when it would begin the supervisor: the folder is there, nobody works.
+        for start in ["clone3", "vfork", "clone"] {
+            let script = format!(
+                "strace -qq -o /dev/null -e trace={start} -e inject={start}:signal=KILL:when=1 poolctl pool scale lab --size 1 -q"
+            );
+            if lab.sandbox.shell(&script).code == 137 {
+                break;
+            }
+        }
+        let script = format!(
+            "for job in $HOME/jobs/*; do strace -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={at} \
+             poolctl __supervise $job; done"
+        );
+        fired += usize::from(lab.sandbox.shell(&script).code == 137);
+        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
+        lab.installed();
+        lab.gone();
+    }
+    assert!(fired >= 4, "{fired}");
+}
+
+#[test]
+fn an_older_backup_finds_what_became_of_its_job() {
+    let lab = Lab::new();
+    lab.behave("create-cluster: sleep 1500");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    let backup = lab.sandbox.path().join("backup.db").display().to_string();
+    lab.sandbox.ok(&["backup", &backup]);
+    lab.installed();
+    lab.sandbox.ok(&["restore", &backup, "-y"]);
+    lab.installed();
+    assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("made ")).count(), 1);
+    lab.gone();
+}
+
+#[test]
+fn a_full_disk_under_the_jobs_is_survived() {
+    if !met(is_root(), "only root can mount a small disk") || !has("unshare") {
+        return;
+    }
+    let lab = Lab::new();
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
+    let script = "exec unshare -m sh -ec '
+        mkdir -p $HOME/jobs; mount -t tmpfs -o size=48k none $HOME/jobs
+        poolctl pool scale lab --size 1 -q || true
+        for pass in 1 2 3 4 5 6; do poolctl reconcile -q || true; sleep 0.3; done
+        poolctl events
+        mount -o remount,size=64m $HOME/jobs
+        poolctl customization reset foo -q
+        for pass in $(seq 100); do
+            poolctl reconcile -q; sleep 0.2
+            ! poolctl get cluster --no-headers | grep -q Installed || break
+        done
+        poolctl get cluster; poolctl pool scale lab --size 0 -q
+        for pass in $(seq 100); do
+            poolctl reconcile -q; sleep 0.1
+            [ -n \"$(poolctl get cluster -o name)\" ] || break
+        done
+        poolctl get cluster -o name'";
+    let ran = lab.sandbox.shell(script);
+    assert!(ran.out.contains("Installed"), "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains("No space left")
+            || ran.err.contains("No space left")
+            || ran.out.contains("failed"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    lab.balanced();
+}
