@@ -243,3 +243,75 @@ fn a_real_cluster_wakes_in_hives_steps() {
     lab.sandbox.ok(&["release", "k", "-y", "-q"]);
     lab.gone();
 }
+
+#[test]
+fn under_crons_environment_it_works_and_what_looks_like_a_command_is_text() {
+    let lab = Lab::new();
+    let text = "$(touch /tmp/poolctl-was-here);id";
+    let variables = format!(
+        "  installerEnv: [{{name: OPENSHIFT_INSTALL_X, value: '{text}'}}, {{name: LD_PRELOAD, value: /tmp/x.so}}]\n"
+    );
+    let path =
+        lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
+    let applied = lab.sandbox.run(&["apply", "--no-reconcile", "-f", &path]);
+    assert!(applied.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", applied.err);
+    let poolctl = env!("CARGO_BIN_EXE_poolctl");
+    let pass = format!(
+        "env -i HOME=/nonexistent PATH=/usr/bin:/bin SHELL=/bin/sh POOLCTL_STATE=$POOLCTL_STATE {poolctl} reconcile"
+    );
+    for _ in 0..100 {
+        let ran = lab.sandbox.shell(&pass);
+        assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""), "cron mails every word");
+        if lab.phase() == "Installed" {
+            break;
+        }
+        lab.sandbox.shell("sleep 0.2");
+    }
+    assert_eq!(lab.phase(), "Installed");
+    assert!(
+        lab.ledger().contains(&format!("given OPENSHIFT_INSTALL_X={text}")),
+        "{:?}",
+        lab.ledger()
+    );
+    lab.gone();
+}
+
+#[test]
+fn the_installer_of_a_release_is_fetched_once() {
+    let lab = Lab::new();
+    fs::write(lab.bin("version"), "4.17.1").unwrap();
+    // An oc that has the right one: it writes down what it was asked for.
+    program(
+        &lab,
+        "oc",
+        "#!/bin/sh\nhere=$(dirname \"$0\"); echo \"$@\" >> \"$here/asked\"\n\
+         while [ \"$1\" != --to ]; do shift; done\n\
+         printf '#!/bin/sh\\nif [ \"$1\" = version ]; then echo openshift-install 4.18.3; else exec %s/openshift-install \"$@\"; fi\\n' \"$here\" > \"$2/openshift-install\"\n\
+         chmod 755 \"$2/openshift-install\"\n",
+    );
+    let settings = lab.sandbox.ok(&["get", "settings", "default", "-o", "yaml"]);
+    let oc = format!("  programs:\n    oc: {}\n", lab.bin("oc").display());
+    apply(&lab.sandbox, &settings.replace("  programs:\n", &oc));
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab.installed();
+    lab.gone();
+    let asked = fs::read_to_string(lab.bin("asked")).unwrap();
+    assert_eq!(asked.lines().count(), 1, "{asked}");
+    assert!(asked.contains("adm release extract --command openshift-install"), "{asked}");
+    assert!(!asked.contains(CANARY), "{asked}");
+}
+
+#[test]
+fn credentials_that_would_start_a_program_are_refused() {
+    let lab = Lab::new();
+    let aws = "{aws: {region: here, credentialsSecretRef: {name: aws}}}";
+    apply(
+        &lab.sandbox,
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: aws}\nstringData: {config: '[default]\n  Credential_Process = /bin/id'}\n",
+    );
+    apply(&lab.sandbox, &pool("lab", aws, ""));
+    let says = "it would start a program";
+    lab.until(says, |lab| lab.sandbox.ok(&["events"]).contains(says));
+    assert!(lab.ledger().is_empty());
+    lab.gone();
+}

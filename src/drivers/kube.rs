@@ -78,3 +78,21 @@ fn condition<'a>(one: &'a Value, kind: &str) -> Option<&'a str> {
     let all = one["status"]["conditions"].as_array()?;
     all.iter().find(|one| one["type"] == kind)?["status"].as_str()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::refused;
+
+    #[test]
+    fn a_kubeconfig_that_starts_programs_is_refused() {
+        for (user, why) in [
+            ("{token: x}", None),
+            ("{exec: {command: id}}", Some("exec would start a program")),
+            ("{auth-provider: {name: x}}", Some("auth-provider would start a program")),
+        ] {
+            let text =
+                format!("users: [{{name: a, user: {{token: y}}}}, {{name: b, user: {user}}}]");
+            assert_eq!(refused(&text).as_deref(), why, "{user}");
+        }
+    }
+}

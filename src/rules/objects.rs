@@ -9,7 +9,7 @@ use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, po
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
-use super::names::{label, label_key, label_value, name_of};
+use super::names::{installer_variable, label, label_key, label_value, name_of};
 use super::{annotations, patches};
 
 /// More than any lab has; what is beyond is a slip.
@@ -165,6 +165,15 @@ pub fn warnings(object: &Object) -> Vec<String> {
         }
         Object::Customization(one) => found.extend(patches::warnings(one)),
         _ => {}
+    }
+    if let Object::Pool(one) = object {
+        let all = one.spec.installer_env.iter().filter(|one| !installer_variable(&one.name));
+        let text = |name: &String| {
+            format!(
+                "installerEnv {name} is not passed on: not OPENSHIFT_*, *_PROXY, TF_VAR_* or a cloud's"
+            )
+        };
+        found.extend(all.map(|one| text(&one.name)));
     }
     found
 }

@@ -77,6 +77,9 @@ impl Stub {
         self.note(&format!("begin {name} {}", self.folder.display()));
         let words: Vec<String> = std::env::args().collect();
         self.note(&format!("typed {}", words.join(" ")));
+        for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("OPENSHIFT_")) {
+            self.note(&format!("given {name}={value}"));
+        }
         if let Some(code) = self.act(name) {
             return code;
         }
