@@ -57,7 +57,6 @@ fn whoever_is_killed_the_next_pass_repairs() {
             let installer = pid(&lab, "openshift-install").unwrap();
             lab.sandbox.shell(&format!("kill -9 {installer}"));
         }
-        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
         lab.installed();
         lab.gone();
     }
@@ -103,7 +102,7 @@ fn a_deadline_ends_programs() {
 
 #[test]
 fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
-    if !has("strace") {
+    if !met(has("strace"), "nobody can be killed at a system call") {
         return;
     }
     let mut fired = 0;
@@ -133,7 +132,7 @@ fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
 
 #[test]
 fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
-    if !has("strace") {
+    if !met(has("strace"), "nobody can be killed at a system call") {
         return;
     }
     let mut fired = 0;
@@ -163,7 +162,6 @@ fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
              poolctl __supervise $job; done"
         );
         fired += usize::from(lab.sandbox.shell(&script).code == 137);
-        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
         lab.installed();
         lab.gone();
     }

@@ -64,6 +64,7 @@ fn reports(state: &State, which: u8, fail: u8) -> Vec<Report> {
             kubeconfig: Some(secret()),
             password: Some(secret()),
             metadata: Some(secret()),
+            nodes: None,
         }),
         Verb::Start | Verb::Stop if fail & (1 << (at % 8)) != 0 && fail.is_multiple_of(5) => {
             Outcome::failed("no")

@@ -77,9 +77,18 @@ pub fn complete(task: &Task, document: &mut Value) {
     }
 }
 
-/// The same for what destroying reads.
+/// The same for what destroying reads; today's login counts, not the one of the installation.
 pub fn complete_metadata(task: &Task, metadata: &mut Value) {
     if let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) {
+        for name in ["username", "password"] {
+            vsphere.remove(name);
+        }
+        let lists = vsphere.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("vcenters"));
+        for one in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
+            let fields = one.as_object_mut().into_iter();
+            fields
+                .for_each(|one| one.retain(|name, _| !["username", "password"].contains(&&**name)));
+        }
         log_in(task, vsphere, "username");
     }
 }
@@ -97,12 +106,13 @@ fn log_in(task: &Task, vsphere: &mut Map<String, Value>, user: &str) {
             }
         }
     };
-    match vsphere.get_mut("vcenters") {
-        Some(Value::Array(all)) => {
+    let list = vsphere.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("vcenters"));
+    match list.and_then(|(_, list)| list.as_array_mut()) {
+        Some(all) => {
             for one in all.iter_mut().filter_map(Value::as_object_mut) {
                 fill(one, user);
             }
         }
-        _ => fill(vsphere, "username"),
+        None => fill(vsphere, "username"),
     }
 }

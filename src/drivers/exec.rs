@@ -26,7 +26,8 @@ struct Result_ {
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let Some(program) = task.program("driver") else {
-        return Ok(Ending::failed(format!("there is no program of driver {}", task.order.driver)));
+        let why = task.order.missing.get("driver").cloned();
+        return Ok(Ending::failed(why.unwrap_or_else(|| "there is no driver for this".into())));
     };
     let environment = BTreeMap::from([
         ("POOLCTL_VERB".to_owned(), task.order.verb.name().to_owned()),
@@ -50,9 +51,13 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     };
     let message = match (code, found.message.is_empty()) {
         (0, _) | (_, false) => found.message,
-        (code, true) => format!("{} ended with exit code {code}", task.order.driver),
+        (code, true) => {
+            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            format!("{name} ended with exit code {code}")
+        }
     };
     Ok(Ending {
+        broke_off: false,
         succeeded: code == 0,
         message,
         hopeless: found.hopeless,

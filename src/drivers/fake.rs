@@ -90,5 +90,6 @@ fn installation(work: &Work<'_>) -> Installation {
         kubeconfig: Some(SecretValue::new(format!("{kubeconfig:#}\n"))),
         password: Some(SecretValue::new(password)),
         metadata: Some(SecretValue::new(metadata.to_string())),
+        nodes: None,
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::model::job::Verb;
 use crate::model::order::Ending;
@@ -57,6 +57,9 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     }
     // From here on it can be destroyed, whatever happens.
     let metadata = save(task, &work)?;
+    if metadata["infraID"].as_str().is_none_or(str::is_empty) {
+        return Ok(Ending::failed("the installer wrote no metadata.json: nothing is made without"));
+    }
     let code = step(task, &["create", "cluster", "--dir", "."])?;
     if code != 0 {
         // What took too long may be over after all.
@@ -70,6 +73,10 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         }
     }
     save(task, &work)?;
+    if let Some(nodes) = kube::nodes(task)? {
+        let text = serde_json::to_vec(&nodes).map_err(std::io::Error::from)?;
+        task.place.write("saved/nodes.json", &text)?;
+    }
     let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
     Ok(Ending { infra_id: text("infraID"), cluster_id: text("clusterID"), ..Ending::done() })
 }
@@ -118,29 +125,32 @@ fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, Value>> {
 
 /// Keeps what destroying the cluster, and using it, needs. Returns its metadata.
 fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
-    let files = [("metadata.json".into(), work.join("metadata.json"))];
+    let files = [("metadata.json".to_owned(), work.join("metadata.json"))];
     let auth = AUTH.map(|name| (name.to_owned(), work.join("auth").join(name)));
-    let mut secrets = Vec::new();
-    let mut metadata = json!({});
+    let mut metadata = Value::Null;
     for (name, path) in files.into_iter().chain(auth) {
         let Ok(bytes) = fs::read(path) else { continue };
         task.place.write(&format!("saved/{name}"), &bytes)?;
         if name == "metadata.json" {
             metadata = serde_json::from_slice(&bytes).unwrap_or_default();
-        } else if name == AUTH[1] {
-            secrets.push(String::from_utf8_lossy(&bytes).trim().to_owned());
         }
     }
-    task.hide(&secrets);
     Ok(metadata)
 }
 
 /// From metadata.json alone; without it nothing was made.
 fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
     let work = task.place.file("work");
-    let Ok(text) = fs::read_to_string(task.place.input("metadata.json")) else {
-        task.say("no metadata.json was ever written: there is nothing to destroy")?;
-        return Ok(Ending::done());
+    let text = match fs::read_to_string(task.place.input("metadata.json")) {
+        Ok(text) => text,
+        Err(error) => {
+            let given = task.order.inputs.iter().any(|one| one == "metadata.json");
+            if given || error.kind() != io::ErrorKind::NotFound || !task.order.infra_id.is_empty() {
+                return Ok(Ending::failed(format!("metadata.json: {error}")));
+            }
+            task.say("no metadata.json was ever written: there is nothing to destroy")?;
+            return Ok(Ending::done());
+        }
     };
     let mut metadata: Value = match serde_json::from_str(&text) {
         Ok(found) => found,

@@ -2,35 +2,60 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::model::order::{Ending, HealthReport};
 use crate::yaml;
 
+use super::requests::{Host, approvable, hosts};
 use super::supervise::{Stopped, Task};
 
 /// What makes a program of a kubeconfig.
 const EXECUTING: [&str; 2] = ["exec", "auth-provider"];
 
+/// Speaks to a cluster through its kubeconfig.
+struct Client {
+    program: PathBuf,
+    is_oc: bool,
+    kubeconfig: String,
+}
+
+impl Client {
+    /// By oc or kubectl, with a kubeconfig that starts no programs.
+    fn new(task: &Task, kubeconfig: &Path) -> Result<Self, String> {
+        let is_oc = task.program("oc").is_some();
+        let program = task.program("oc").or_else(|| task.program("kubectl"));
+        let program = program.ok_or("neither oc nor kubectl is there to ask the cluster")?;
+        let text =
+            fs::read_to_string(kubeconfig).map_err(|error| format!("kubeconfig: {error}"))?;
+        match refused(&text) {
+            Some(why) => Err(format!("kubeconfig: {why}")),
+            None => Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() }),
+        }
+    }
+
+    fn ask(&self, task: &mut Task, words: &[&str]) -> Result<(i32, String), Stopped> {
+        let mut arguments = vec!["--kubeconfig", &self.kubeconfig, "--request-timeout=10s"];
+        arguments.extend(words);
+        task.ask(&self.program, &arguments, &BTreeMap::new())
+    }
+
+    /// None if it does not answer.
+    fn get(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
+        let (code, text) = self.ask(task, &["get", what, "-o", "json"])?;
+        Ok(serde_json::from_str(&text).ok().filter(|_| code == 0))
+    }
+}
+
 pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
     let report = |health: HealthReport| Ending { health: Some(health), ..Ending::done() };
-    let Some(client) = task.program("oc").or_else(|| task.program("kubectl")) else {
-        return Ok(Ending::failed("neither oc nor kubectl is there to ask the cluster"));
+    let client = match Client::new(task, &task.place.input("kubeconfig")) {
+        Ok(client) => client,
+        Err(why) => return Ok(Ending::failed(why)),
     };
-    let path = task.place.input("kubeconfig");
-    if let Some(why) =
-        fs::read_to_string(&path).map_or(Some("there is none".into()), |text| refused(&text))
-    {
-        return Ok(Ending::failed(format!("kubeconfig: {why}")));
-    }
-    let path = path.display().to_string();
-    let get = |task: &mut Task, what: &str| {
-        let arguments = ["--kubeconfig", &path, "--request-timeout=10s", "get", what, "-o", "json"];
-        task.ask(&client, &arguments, &BTreeMap::new())
-            .map(|(code, text)| serde_json::from_str::<Value>(&text).ok().filter(|_| code == 0))
-    };
-    let nodes = get(task, "nodes")?;
+    let nodes = client.get(task, "nodes")?;
     if task.order.stopping {
         // As long as it answers, machines run: those whose nodes are ready.
         let machines = nodes.iter().flat_map(items).filter(|one| ready(one)).map(name).collect();
@@ -41,7 +66,8 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
         return Ok(report(HealthReport { machines, ..HealthReport::default() }));
     };
     let nodes_ready = items(&nodes).next().is_some() && items(&nodes).all(ready);
-    let operators = get(task, "clusteroperators")?.unwrap_or_default();
+    approve(task, &client)?;
+    let operators = client.get(task, "clusteroperators")?.unwrap_or_default();
     let settled = |one: &Value| {
         condition(one, "Disabled") == Some("True")
             || (condition(one, "Available") != Some("False")
@@ -50,6 +76,29 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
     };
     let operators_ready = items(&operators).next().is_some() && items(&operators).all(settled);
     Ok(report(HealthReport { machines: Vec::new(), nodes_ready, operators_ready }))
+}
+
+/// Nodes whose certificates ran out while they were away ask for new ones.
+fn approve(task: &mut Task, client: &Client) -> Result<(), Stopped> {
+    let hosts: Vec<Host> = fs::read(task.place.input("nodes.json"))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    let asked = client.get(task, "certificatesigningrequests")?.unwrap_or_default();
+    for request in approvable(&asked, &hosts) {
+        let words = ["adm", "certificate", "approve", &request];
+        client.ask(task, &words[usize::from(!client.is_oc)..])?;
+    }
+    Ok(())
+}
+
+/// The nodes of a cluster that was just installed, if somebody is there to ask: hosts that may
+/// get new certificates later.
+pub fn nodes(task: &mut Task) -> Result<Option<Vec<Host>>, Stopped> {
+    match Client::new(task, &task.place.saved("kubeconfig")) {
+        Ok(client) => Ok(client.get(task, "nodes")?.map(|nodes| hosts(&nodes))),
+        Err(_) => Ok(None),
+    }
 }
 
 fn refused(kubeconfig: &str) -> Option<String> {

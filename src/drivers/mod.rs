@@ -14,6 +14,7 @@ pub mod place;
 pub mod process;
 pub mod programs;
 mod release;
+mod requests;
 mod scrub;
 pub mod supervise;
 
@@ -54,9 +55,9 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     }
 }
 
-/// Whether somebody works on the job, or did.
-pub fn begun(work: &Work<'_>) -> bool {
-    !work.job.driver.supervised() || work.place().standing() != Standing::NotStarted
+/// Whether nobody but the pass will end the job when it is late: a supervisor does it itself.
+pub fn is_unattended(work: &Work<'_>) -> bool {
+    !work.job.driver.supervised() || work.place().is_orphaned()
 }
 
 fn supervised(work: &Work<'_>) -> Vec<Report> {
@@ -64,7 +65,8 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     let over = match place.standing() {
         Standing::NotStarted => return Vec::new(),
         Standing::Running => None,
-        Standing::Interrupted => Some(Outcome::failed("it broke off: its supervisor is gone")),
+        Standing::Interrupted => Some(Outcome::BrokeOff("its supervisor is gone".into())),
+        Standing::Over(ending) if ending.broke_off => Some(Outcome::BrokeOff(ending.message)),
         Standing::Over(ending) => Some(over(&place, work.job.verb, ending)),
     };
     let provision = work.job.verb == Verb::Provision;
@@ -105,6 +107,7 @@ fn left(place: &Place, ending: &Ending) -> Installation {
         kubeconfig: value("kubeconfig"),
         password: value("kubeadmin-password"),
         metadata: value("metadata.json"),
+        nodes: value("nodes.json"),
     }
 }
 

@@ -83,7 +83,12 @@ impl Place {
             write_new(&path, value.reveal().as_bytes())?;
         }
         write_new(&place.file("order.json"), &serde_json::to_vec_pretty(order)?)?;
-        sync(made.path())?;
+        for folder in ["input/credentials", "input", "saved", "work", ""] {
+            let folder = made.path().join(folder);
+            if folder.is_dir() {
+                sync(&folder)?;
+            }
+        }
         match fs::rename(made.path(), &self.0) {
             Ok(()) => {
                 // It is no temporary folder any more.
@@ -116,11 +121,29 @@ impl Place {
             return Standing::NotStarted;
         }
         match self.lock() {
-            Ok(None) => Standing::Running,
-            // It may have ended between the two looks.
-            Ok(Some(_)) => self.read("outcome").map_or(Standing::Interrupted, Standing::Over),
-            Err(_) => Standing::Interrupted,
+            // It may have ended between the two looks. What is there and cannot be read is no
+            // verdict: it is looked at again.
+            Ok(Some(_)) => match self.read("outcome") {
+                Ok(ending) => Standing::Over(ending),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Standing::Interrupted,
+                Err(_) => Standing::Running,
+            },
+            Ok(None) | Err(_) => Standing::Running,
         }
+    }
+
+    /// Whether programs go on without their supervisor.
+    pub fn is_orphaned(&self) -> bool {
+        let lives = self.supervisor().is_some_and(|who| who.lives());
+        !lives && self.standing() == Standing::Running
+    }
+
+    /// Sees to it that the job is never begun, if it is not yet. Holds its lock meanwhile; false if
+    /// somebody else does.
+    pub fn close(&self, who: &Supervisor) -> io::Result<bool> {
+        fs::create_dir_all(&self.0)?;
+        let Some(_lock) = self.lock()? else { return Ok(false) };
+        self.begin(who).map(|_| true)
     }
 
     /// The lock, unless somebody holds it.
@@ -168,16 +191,36 @@ impl Place {
         Some(said.trim_matches(['"', '$', ' ']).chars().take(200).collect())
     }
 
-    /// Removes what the programs were given, once they are over. The log stays, and what was saved
-    /// until the cluster is gone: an older backup of the state may not know it.
+    /// Removes what the programs were given and left, once they are over. The log stays, and what
+    /// was saved until the cluster is gone: an older backup of the state may not know it.
     pub fn tidy(&self, cluster_is_gone: bool) {
-        for folder in ["input", "work", "saved"].into_iter().take(2 + usize::from(cluster_is_gone))
-        {
+        const STAYS: [&str; 6] = ["order.json", "started", "lock", "outcome", "log", "cancel"];
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let stays = STAYS.iter().any(|one| name == *one);
+            if stays || (name == "saved" && !cluster_is_gone) {
+                continue;
+            }
             // What cannot be removed is found again.
-            drop(fs::remove_dir_all(self.file(folder)));
+            drop(fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path())));
         }
-        drop(fs::remove_file(self.file("raw")));
     }
+}
+
+impl Supervisor {
+    /// Whether it is still that process.
+    pub fn lives(&self) -> bool {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        boot.trim() == self.boot && since(self.pid) == Some(self.since)
+    }
+}
+
+/// When a process started, in ticks since the machine did.
+pub fn since(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in brackets, may contain anything.
+    let (_, rest) = text.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// A new file, for its owner alone, on the disk.

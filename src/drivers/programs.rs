@@ -13,7 +13,10 @@ const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bi
 /// The absolute path of a program.
 pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = settings.programs.get(name) {
-        return executable(path).map(|()| path.clone());
+        executable(path)?;
+        private(path)?;
+        private(path.parent().unwrap_or(path))?;
+        return Ok(path.clone());
     }
     let all = PLACES.iter().map(|folder| Path::new(folder).join(name));
     let found = all.into_iter().find(|path| executable(path).is_ok());

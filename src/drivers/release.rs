@@ -11,7 +11,8 @@ const NAME: &str = "openshift-install";
 /// The installer of the order's release, or why there is none.
 pub fn installer(task: &mut Task) -> Result<Result<PathBuf, String>, Stopped> {
     let wanted = task.order.release_image.clone();
-    let mut why = format!("there is no {NAME}");
+    let missing = task.order.missing.get(NAME).cloned();
+    let mut why = missing.unwrap_or_else(|| format!("there is no {NAME}"));
     if let Some(given) = task.program(NAME) {
         match version(task, &given)? {
             Ok(found) if found.is_of(&wanted) => return Ok(Ok(given)),
@@ -58,7 +59,11 @@ fn version(task: &mut Task, program: &Path) -> Result<Result<Version, String>, S
 
 /// Taken out of the release image once, and kept beside the state under its name.
 fn extract(task: &mut Task, oc: &Path, wanted: &str) -> Result<Result<PathBuf, String>, Stopped> {
-    let safe = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    // Each release has a folder of its own: letters that others stand for are spelled out.
+    let safe = |letter: char| match letter {
+        'a'..='z' | '0'..='9' | '.' | '-' => letter.to_string(),
+        other => format!("_{:x}", u32::from(other)),
+    };
     let folder: String = wanted.chars().map(safe).collect();
     let state = task.place.path().parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let tools = state.join("tools");

@@ -32,6 +32,11 @@ impl Scrubber {
         Self { secrets, kept: Vec::new() }
     }
 
+    /// Other secrets from here on; what is held back stays.
+    pub fn know<'a>(&mut self, values: impl Iterator<Item = &'a str>) {
+        self.secrets = Self::new(values).secrets;
+    }
+
     /// What of the stream can be shown so far.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.kept.extend_from_slice(bytes);

@@ -16,14 +16,18 @@ use rustix::process::{Pid, Signal, setsid, umask};
 
 use crate::model::job::Verb;
 use crate::model::order::{Ending, Order};
+use crate::render::redact;
 
-use super::place::{Place, Supervisor};
+use super::place::{Place, Supervisor, since};
 use super::process::{self, Background, GRACE, Stopwatch};
 use super::scrub::Scrubber;
 use super::{exec, installer};
 
 /// Names the descriptor of the lock, which every program of the job holds.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
+/// As much of the output as is taken at a time, and as a log may have.
+const PIECE: u64 = 1 << 20;
+const LONGEST_LOG: u64 = 64 << 20;
 /// Where programs look for others; ours have absolute paths.
 const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
 
@@ -37,6 +41,8 @@ pub struct Task {
     scrubber: Scrubber,
     /// How much of the raw output is in the log.
     read: u64,
+    /// Files that were saved when secrets were last looked for.
+    saved: usize,
 }
 
 /// Why a program was ended.
@@ -60,8 +66,8 @@ pub fn run(folder: &Path) -> io::Result<()> {
     let _ = setsid();
     umask(Mode::from_raw_mode(0o077));
     let place = Place::at(folder);
-    let Some(lock) = place.lock()? else { return Ok(()) };
     let order = place.order()?;
+    let Some(lock) = place.lock()? else { return Ok(()) };
     if !place.begin(&myself()?)? {
         return Ok(());
     }
@@ -73,10 +79,11 @@ pub fn run(folder: &Path) -> io::Result<()> {
     {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let scrubber = Scrubber::new(secrets(&place).iter().map(String::as_str));
-    let mut task = Task { place, order, lock, watch: Stopwatch::start(), stop, scrubber, read: 0 };
+    let scrubber = Scrubber::new(secrets(&place, &order).iter().map(String::as_str));
+    let watch = Stopwatch::start();
+    let mut task = Task { place, order, lock, watch, stop, scrubber, read: 0, saved: 0 };
     let ending = task.work();
-    task.flow(true)?;
+    task.flow(true);
     let ending = Ending { message: task.scrubbed(&ending.message), ..ending };
     task.place.write("outcome", &serde_json::to_vec(&ending)?)
 }
@@ -88,18 +95,10 @@ fn myself() -> io::Result<Supervisor> {
     Ok(Supervisor { pid: pid.as_raw_nonzero().get(), since, boot })
 }
 
-/// When a process started, in ticks since the machine did.
-pub fn since(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in brackets, may contain anything.
-    let (_, rest) = text.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
-}
-
-/// All secrets that the job was given.
-fn secrets(place: &Place) -> Vec<String> {
+/// All secrets that the job was given, or has made.
+fn secrets(place: &Place, order: &Order) -> Vec<String> {
     let mut found = Vec::new();
-    let mut folders = vec![place.file("input")];
+    let mut folders = vec![place.file("input"), place.file("saved")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -107,9 +106,12 @@ fn secrets(place: &Place) -> Vec<String> {
                 folders.push(path);
             } else if let Ok(text) = fs::read_to_string(&path) {
                 let named = entry.file_name() != "install-config.yaml";
-                found.extend(crate::render::redact::secrets_in(&text, named));
+                found.extend(redact::secrets_in(&text, named));
             }
         }
+    }
+    for (name, value) in &order.environment {
+        found.extend(redact::secret_of_variable(name, value));
     }
     found
 }
@@ -119,7 +121,7 @@ impl Task {
         match self.after_others().and_then(|()| self.drive()) {
             Ok(ending) => ending,
             Err(Stopped::Late) => Ending::failed(format!("not over after {} s", self.order.limit)),
-            Err(Stopped::Cancelled) => Ending::failed("cancelled"),
+            Err(Stopped::Cancelled) => Ending { broke_off: true, ..Ending::failed("cancelled") },
             Err(Stopped::Failed(error)) => Ending::failed(error.to_string()),
         }
     }
@@ -128,13 +130,16 @@ impl Task {
         if self.order.driver.starts_with("exec:") { exec::run(self) } else { installer::run(self) }
     }
 
-    /// Two programs never work on one cluster: those of earlier jobs are ended first.
+    /// Two programs never work on one cluster: those of earlier jobs are ended first, and what of
+    /// them was not begun never will be.
     fn after_others(&mut self) -> Result<(), Stopped> {
+        self.pause()?;
         let jobs = self.place.path().parent().map(Path::to_owned).unwrap_or_default();
+        let who = myself()?;
         for job in self.order.before.clone() {
             let other = Place::of(&jobs, &job);
             let begun = Stopwatch::start();
-            while other.exists() && other.lock()?.is_none() {
+            while !other.close(&who)? {
                 cancel(&other, begun.elapsed() > GRACE);
                 self.pause()?;
             }
@@ -150,7 +155,7 @@ impl Task {
 
     /// Looks at the clock and at who wants the job to end.
     fn pause(&mut self) -> Result<(), Stopped> {
-        self.flow(false)?;
+        self.flow(false);
         if self.stop.load(Ordering::Relaxed) || self.place.file("cancel").exists() {
             return Err(Stopped::Cancelled);
         }
@@ -219,7 +224,7 @@ impl Task {
         let mut child = background.start(output)?;
         loop {
             if let Some(code) = process::ended(&mut child)? {
-                self.flow(false)?;
+                self.flow(false);
                 return Ok(code);
             }
             if let Err(stopped) = self.pause() {
@@ -233,35 +238,55 @@ impl Task {
     pub fn say(&mut self, line: &str) -> io::Result<()> {
         let mut raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
         writeln!(raw, "{line}")?;
-        self.flow(false)
+        self.flow(false);
+        Ok(())
     }
 
-    /// Takes what programs have printed into the log, without secrets.
-    fn flow(&mut self, end: bool) -> io::Result<()> {
+    /// Takes what programs have printed into the log, without secrets. What cannot be written now
+    /// is tried again: a log ends no job.
+    fn flow(&mut self, end: bool) {
+        self.learn();
+        loop {
+            let before = self.read;
+            let flowed = self.flowing(false);
+            if !end || flowed.is_err() || self.read == before {
+                break;
+            }
+        }
+        if end {
+            let _ = self.flowing(true);
+        }
+    }
+
+    fn flowing(&mut self, end: bool) -> io::Result<()> {
         let Ok(mut raw) = File::open(self.place.file("raw")) else { return Ok(()) };
+        let mut log = File::options().create(true).append(true).open(self.place.file("log"))?;
         raw.seek(SeekFrom::Start(self.read))?;
         let mut new = Vec::new();
-        self.read += raw.read_to_end(&mut new)? as u64;
+        raw.take(PIECE).read_to_end(&mut new)?;
         let mut shown = self.scrubber.pass(&new);
         if end {
             shown.extend(self.scrubber.finish());
         }
-        if shown.is_empty() {
-            return Ok(());
+        self.read += new.len() as u64;
+        if log.metadata()?.len() < LONGEST_LOG {
+            log.write_all(&shown)?;
         }
-        let mut log = File::options().create(true).append(true).open(self.place.file("log"))?;
-        log.write_all(&shown)
+        Ok(())
     }
 
-    /// From now on this is a secret, too.
-    pub fn hide(&mut self, values: &[String]) {
-        let mut known = secrets(&self.place);
-        known.extend_from_slice(values);
-        self.scrubber = Scrubber::new(known.iter().map(String::as_str));
+    /// What programs have saved meanwhile is a secret, too.
+    fn learn(&mut self) {
+        let saved = fs::read_dir(self.place.file("saved")).map_or(0, Iterator::count);
+        if saved != self.saved {
+            self.saved = saved;
+            let known = secrets(&self.place, &self.order);
+            self.scrubber.know(known.iter().map(String::as_str));
+        }
     }
 
     fn scrubbed(&self, text: &str) -> String {
-        let known = secrets(&self.place);
+        let known = secrets(&self.place, &self.order);
         let mut scrubber = Scrubber::new(known.iter().map(String::as_str));
         let mut shown = scrubber.pass(text.as_bytes());
         shown.extend(scrubber.finish());
@@ -274,31 +299,29 @@ impl Task {
     }
 }
 
-/// Ends another job: by asking its supervisor, or without one by ending everything of its session.
+/// Ends another job: by asking its supervisor; by force, or without one, by killing whoever holds
+/// its lock.
 pub fn cancel(place: &Place, by_force: bool) {
     let _ = fs::write(place.file("cancel"), b"");
-    let Some(who) = place.supervisor().filter(|_| by_force) else { return };
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    if boot.trim() != who.boot {
+    if !by_force && !place.is_orphaned() {
         return;
     }
-    let same = since(who.pid) == Some(who.since);
+    let lock = fs::canonicalize(place.file("lock")).unwrap_or_default();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-            continue;
-        };
-        // Its supervisor, if it is still that one, and whoever else holds the lock.
-        let its = (pid == who.pid && same) || (pid != who.pid && holds(pid, &place.file("lock")));
-        if let Some(pid) = Pid::from_raw(pid).filter(|_| its) {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        if let Some(pid) = pid.filter(|pid| holds(*pid, &lock)).and_then(Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// Whether a process has a file open.
-fn holds(pid: i32, file: &Path) -> bool {
-    let Ok(file) = fs::canonicalize(file) else { return false };
+/// Whether a process holds the lock of a file: not one that merely has it open.
+fn holds(pid: i32, lock: &Path) -> bool {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    pid != rustix::process::getpid().as_raw_nonzero().get()
-        && open.filter_map(|one| fs::read_link(one.path()).ok()).any(|path| path == file)
+    let mut its = open.filter(|one| fs::read_link(one.path()).is_ok_and(|path| path == lock));
+    let locked = |one: fs::DirEntry| {
+        let info = format!("/proc/{pid}/fdinfo/{}", one.file_name().to_string_lossy());
+        fs::read_to_string(info).is_ok_and(|text| text.contains("FLOCK"))
+    };
+    pid != rustix::process::getpid().as_raw_nonzero().get() && its.any(locked)
 }

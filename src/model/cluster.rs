@@ -82,6 +82,8 @@ pub struct Cluster {
     pub unmet: Option<Time>,
     /// What its installer said last.
     pub progress: Option<String>,
+    /// When its health was asked for last.
+    pub asked_at: Option<Time>,
     /// Attempts to destroy what was made that failed, and when the last did.
     pub undo_failures: u32,
     pub undo_failed_at: Option<Time>,

@@ -81,6 +81,8 @@ pub enum Outcome {
         /// Trying again is of no use.
         hopeless: bool,
     },
+    /// Nobody works on it any more, and nobody failed: what it left is cleaned up.
+    BrokeOff(String),
 }
 
 impl Outcome {
@@ -108,6 +110,8 @@ pub struct Installation {
     pub kubeconfig: Option<SecretValue>,
     pub password: Option<SecretValue>,
     pub metadata: Option<SecretValue>,
+    /// Its nodes with their addresses, as they were then.
+    pub nodes: Option<SecretValue>,
 }
 
 /// A job as the wire has it.

@@ -26,6 +26,13 @@ pub struct Order {
     pub release_image: String,
     /// Programs by name, with absolute paths.
     pub programs: BTreeMap<String, PathBuf>,
+    /// Programs that cannot be used, and why.
+    pub missing: BTreeMap<String, String>,
+    /// The files that it was given.
+    pub inputs: Vec<String>,
+    /// What the installer called the cluster, if it is known.
+    #[serde(rename = "infraID")]
+    pub infra_id: String,
     /// Environment of the installer.
     pub environment: BTreeMap<String, String>,
     /// Of the pool-wide customization first, then of the cluster's own.
@@ -43,9 +50,11 @@ pub struct Order {
 
 /// How a job ended. Written whole by the supervisor, never by the driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Ending {
     pub succeeded: bool,
+    /// Somebody ended it: nobody's failure.
+    pub broke_off: bool,
     /// What went wrong.
     pub message: String,
     /// Trying again is of no use.

@@ -138,7 +138,9 @@ pub fn due(state: &State) -> Option<Time> {
     let retries = clusters().flat_map(|one| [life::retry_at(one), life::undo_at(one)]).flatten();
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
-        [power::hibernates_at(one), power::retry_at(one), settled].into_iter().flatten()
+        [power::hibernates_at(one), power::retry_at(one), power::asks_at(one), settled]
+            .into_iter()
+            .flatten()
     });
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));

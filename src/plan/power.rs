@@ -14,6 +14,8 @@ use super::{CLUSTER, life, say, warn};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
+/// How long after a cluster was asked how it does it is asked again.
+const ASK: Span = Span::seconds(5);
 
 pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(pool) else {
@@ -87,7 +89,10 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     // works on it begins anew.
     let later = retry_at(cluster).is_some_and(|next| tick.now < next);
     if same_way && power.waits() && cluster.driver.supervised() {
-        return life::start(state, at, Verb::Health, tick);
+        if asks_at(cluster).is_none_or(|next| tick.now >= next) {
+            life::start(state, at, Verb::Health, tick);
+        }
+        return;
     }
     if same_way && (power.waits() || later) {
         return;
@@ -100,6 +105,12 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     };
     life::start(state, at, verb, tick);
     set_power(state, at, then, None, tick);
+}
+
+/// When a cluster that waits for its machines, nodes or operators is asked again.
+pub fn asks_at(cluster: &Cluster) -> Option<Time> {
+    let waits = cluster.power.waits() && cluster.driver.supervised();
+    Some(cluster.asked_at.filter(|_| waits)?.plus(ASK))
 }
 
 /// When a start or stop that failed is tried again.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::job::{FAILED, Health, Installation, Outcome, Report, SUCCEEDED, Verb};
+use crate::model::job::{
+    FAILED, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
+};
 use crate::model::meta::{LocalRef, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -44,16 +46,26 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             }
             continue;
         }
-        if let Some(cluster) = cluster.filter(|_| verb == Verb::Provision) {
-            state.clusters.update(cluster, |one| one.progress = None);
+        if let Some(cluster) = cluster {
+            state.clusters.update(cluster, |one| match verb {
+                Verb::Provision => one.progress = None,
+                Verb::Health => one.asked_at = Some(tick.now),
+                _ => {}
+            });
         }
         let failed = match &report.outcome {
-            Outcome::Failed { message, .. } => Some(message.clone()),
+            Outcome::Failed { message, .. } | Outcome::BrokeOff(message) => Some(message.clone()),
             _ => None,
         };
+        let broke_off = matches!(report.outcome, Outcome::BrokeOff(_));
         state.jobs.update(at, |job| {
             job.ended = Some(tick.now);
-            job.outcome = Some(if failed.is_some() { FAILED } else { SUCCEEDED }.into());
+            let outcome = match &failed {
+                Some(_) if broke_off => INTERRUPTED,
+                Some(_) => FAILED,
+                None => SUCCEEDED,
+            };
+            job.outcome = Some(outcome.into());
             job.message = failed;
         });
         if let Some(cluster) = cluster {
@@ -78,6 +90,14 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             if hopeless && verb == Verb::Provision {
                 life::give_up(state, at, tick);
             }
+        }
+        (_, Outcome::BrokeOff(message)) => {
+            let text = format!("{} broke off: {message}", verb.name());
+            warn(state, tick, "JobInterrupted", (CLUSTER, key), text);
+            match verb {
+                Verb::Provision => state.clusters.update(at, |one| one.interrupted = true),
+                Verb::Start | Verb::Stop | Verb::Deprovision | Verb::Health => false,
+            };
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
         (Verb::Health, _)
@@ -136,7 +156,8 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
         }
         Verb::Start => set_power(state, at, Power::FailedToStart, said, tick),
         Verb::Stop => set_power(state, at, Power::FailedToStop, said, tick),
-        Verb::Health => {}
+        // Why nobody knows how it does is said where it is said what is waited for.
+        Verb::Health => drop(state.clusters.update(at, |cluster| cluster.power_message = said)),
     }
 }
 
@@ -152,7 +173,10 @@ fn keep(state: &mut State, at: usize, made: &Installation, now: Time) {
     for (name, values) in [
         (kubeconfig, vec![("kubeconfig", made.kubeconfig.clone())]),
         (password, vec![("username", user), ("password", made.password.clone())]),
-        (metadata_json, vec![("metadata.json", made.metadata.clone())]),
+        (
+            metadata_json,
+            vec![("metadata.json", made.metadata.clone()), ("nodes.json", made.nodes.clone())],
+        ),
     ] {
         let values = values.into_iter().filter_map(|(key, value)| Some((key, value?)));
         let values: BTreeMap<String, Stored> =

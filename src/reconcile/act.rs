@@ -1,16 +1,18 @@
 //! After the commit: jobs that are due are begun, what is over is tidied up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::drivers::place::{Place, Standing};
 use crate::drivers::{process, programs, supervise};
-use crate::model::cluster::{DRIVER, Driver, EXEC, POWER};
+use crate::model::cluster::{Cluster, DRIVER, Driver, EXEC, POWER};
 use crate::model::customization::ManifestPatch;
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{SecretValue, SettingsSpec};
-use crate::model::job::{CANCELLED, Job, Verb};
+use crate::model::job::{Job, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -36,14 +38,10 @@ impl Door<'_> {
     /// gone go. What fails is said, and done by the next pass.
     pub(super) fn act(&self, state: &State, scope: &Scope) -> Vec<String> {
         let path = self.store.path();
-        for change in state.clusters.difference().filter(|change| change.after.is_none()) {
-            if let Some(gone) = change.before {
-                copies::forget(path, &gone.name);
-                let jobs = self.store.jobs(Some(&gone.name), false).unwrap_or_default();
-                for job in jobs.iter().filter(|job| job.driver.supervised()) {
-                    Place::of(&self.jobs(), &job.id.to_string()).tidy(true);
-                }
-            }
+        let removed = state.clusters.difference().filter(|change| change.after.is_none());
+        let removed: Vec<&Cluster> = removed.filter_map(|change| change.before).collect();
+        for gone in &removed {
+            copies::forget(path, &gone.name);
         }
         if *scope == Scope::Whole && !state.is_unchanged() {
             let names = self.store.names_in_use();
@@ -57,14 +55,20 @@ impl Door<'_> {
         let begun = state.jobs.rows().filter(begins);
         let failed = begun.filter_map(|job| self.hand_over(&job.object).err());
         let mut warnings: Vec<String> = failed.map(|why| why.to_string()).collect();
-        let over = state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised());
-        for job in over {
-            let place = Place::of(&self.jobs(), &job.id.to_string());
-            if job.outcome.as_deref() == Some(CANCELLED) {
-                supervise::cancel(&place, false);
-            } else if place.exists() {
-                place.tidy(false);
+        for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised()) {
+            self.settle(&job.id.to_string());
+        }
+        // What of a cluster that is left running was saved may be all that is known of it.
+        for gone in removed.iter().filter(|gone| !gone.preserve && gone.driver.supervised()) {
+            for job in self.store.jobs(Some(&gone.name), false).unwrap_or_default() {
+                let place = Place::of(&self.jobs(), &job.id.to_string());
+                if matches!(place.standing(), Standing::Over(_) | Standing::Interrupted) {
+                    place.tidy(true);
+                }
             }
+        }
+        if *scope == Scope::Whole {
+            self.settle_others();
         }
         warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
         warnings
@@ -80,6 +84,36 @@ impl Door<'_> {
             copies::write(path, cluster, file, &value)?;
         }
         Ok(())
+    }
+
+    /// A job that is over for the state: what still works on it is ended, what it needed goes.
+    fn settle(&self, id: &str) {
+        let place = Place::of(&self.jobs(), id);
+        match place.standing() {
+            Standing::Running => supervise::cancel(&place, false),
+            Standing::Over(_) | Standing::Interrupted => place.tidy(false),
+            Standing::NotStarted if place.exists() => supervise::cancel(&place, false),
+            Standing::NotStarted => {}
+        }
+    }
+
+    /// The same for jobs that ended in a pass which got no further: their folders still have what
+    /// they were given.
+    fn settle_others(&self) {
+        let folders = fs::read_dir(self.jobs()).into_iter().flatten().flatten();
+        let left = folders.filter(|one| one.path().join("input").exists());
+        let names: Vec<String> =
+            left.filter_map(|one| one.file_name().into_string().ok()).collect();
+        if names.is_empty() {
+            return;
+        }
+        // Those that the state does not know are the operator's.
+        let Ok(all) = self.store.jobs(None, false) else { return };
+        let ended = all.iter().filter(|job| job.ended.is_some()).map(|job| job.id.to_string());
+        let ended: HashSet<String> = ended.collect();
+        for name in names.iter().filter(|name| ended.contains(*name)) {
+            self.settle(name);
+        }
     }
 
     /// Where the folders of jobs are.
@@ -144,10 +178,14 @@ impl Door<'_> {
         }
         let place = Place::of(&self.jobs(), &job.id.to_string());
         let wrong = |error: std::io::Error| Refusal::unwritable(place.path(), &error);
+        let root = rustix::process::geteuid().is_root();
+        if root && fs::metadata(self.store.path()).is_ok_and(|file| file.uid() != 0) {
+            let what = "jobs are begun by the account that owns the state, not by root";
+            return Err(Refusal::new(Exit::Denied, what));
+        }
         if !place.exists() {
             let (order, inputs) = self.order(job, settings)?;
             place.prepare(&order, &inputs).map_err(wrong)?;
-            copies::belongs_with(self.store.path(), &[&self.jobs(), place.path()]);
         }
         process::detach(SUPERVISE, place.path()).map_err(wrong)
     }
@@ -165,8 +203,13 @@ impl Door<'_> {
         };
         let wire = cluster.to_wire();
         let annotations = wire.metadata.annotations.clone();
-        let earlier = self.store.jobs(Some(&job.object), false)?.into_iter().map(|one| one.id);
+        // Asking how a cluster does is in nobody's way.
+        let earlier = self.store.jobs(Some(&job.object), false)?.into_iter();
+        let earlier = earlier.filter(|one| one.verb != Verb::Health && one.driver.supervised());
+        let earlier = earlier.map(|one| one.id).filter(|_| job.verb != Verb::Health);
         let deadline = plan::deadline(job, &annotations).since(job.started);
+        let (programs, missing) = programs_of(job, &annotations, settings)?;
+        let (inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
         let order = Order {
             job: job.id.to_string(),
             verb: job.verb,
@@ -181,7 +224,10 @@ impl Door<'_> {
                 .cloned()
                 .unwrap_or_else(|| job.driver.name().to_owned()),
             release_image: self.release(&wire)?,
-            programs: programs_of(job, &annotations, settings)?,
+            infra_id: metadata.map(|one| one.infra_id.clone()).unwrap_or_default(),
+            inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
+            programs,
+            missing,
             environment: environment(&wire),
             manifest_patches: self.manifest_patches(&cluster)?,
             strict_patches: self.is_strict(cluster.pool.as_deref())?,
@@ -190,7 +236,7 @@ impl Door<'_> {
             limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
             before: earlier.filter(|id| *id != job.id).map(|id| id.to_string()).collect(),
         };
-        Ok((order, self.inputs(&wire)?))
+        Ok((order, inputs))
     }
 
     fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
@@ -204,10 +250,7 @@ impl Door<'_> {
         })
     }
 
-    fn manifest_patches(
-        &self,
-        cluster: &crate::model::cluster::Cluster,
-    ) -> Result<Vec<ManifestPatch>, Refusal> {
+    fn manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
         let own = cluster.pool.as_ref().zip(cluster.customization.as_deref());
         let own = own.map(|(pool, name)| Key::new(&*pool.namespace, name));
         let mut all = Vec::new();
@@ -234,11 +277,20 @@ impl Door<'_> {
         let (name, namespace) = (&wire.metadata.name, &wire.metadata.namespace);
         let mut found = Vec::new();
         let pull_secret = wire.spec.pull_secret_ref.as_ref().map(|one| one.name.clone());
+        // A cluster that was made elsewhere has its own names for them.
+        let known = wire.spec.cluster_metadata.as_ref();
+        let metadata =
+            known.and_then(|one| Some(one.metadata_json_secret_ref.as_ref()?.name.clone()));
+        let metadata = metadata.unwrap_or_else(|| format!("{name}-metadata-json"));
+        let kubeconfig = known.map(|one| one.admin_kubeconfig_secret_ref.name.clone());
+        let kubeconfig = kubeconfig.filter(|one| !one.is_empty());
+        let kubeconfig = kubeconfig.unwrap_or_else(|| format!("{name}-admin-kubeconfig"));
         for (file, secret, key) in [
             ("install-config.yaml", Some(format!("{name}-install-config")), "install-config.yaml"),
             ("pull-secret.json", pull_secret, ".dockerconfigjson"),
-            ("metadata.json", Some(format!("{name}-metadata-json")), "metadata.json"),
-            ("kubeconfig", Some(format!("{name}-admin-kubeconfig")), "kubeconfig"),
+            ("metadata.json", Some(metadata.clone()), "metadata.json"),
+            ("nodes.json", Some(metadata), "nodes.json"),
+            ("kubeconfig", Some(kubeconfig), "kubeconfig"),
         ] {
             let Some(secret) = secret else { continue };
             if let Some(value) = self.store.secret_value(&Key::new(&**namespace, secret), key)? {
@@ -266,26 +318,27 @@ fn environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
     allowed.filter_map(|one| Some((one.name.clone(), one.value.clone()?))).collect()
 }
 
-/// Where the programs of a job are. Those that are not there are missed when they are needed; a
-/// driver of its own must be there.
+/// Where the programs of a job are, and why others are not. A driver of its own must be there.
 fn programs_of(
     job: &Job,
     annotations: &BTreeMap<String, String>,
     settings: &SettingsSpec,
-) -> Result<BTreeMap<String, PathBuf>, Refusal> {
-    let found = PROGRAMS
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), programs::find(settings, name).ok()?)));
-    let mut found: BTreeMap<String, PathBuf> = found.collect();
+) -> Result<Programs, Refusal> {
+    let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
+    for name in PROGRAMS {
+        match programs::find(settings, name) {
+            Ok(path) => drop(found.insert(name.to_owned(), path)),
+            Err(why) => drop(missing.insert(name.to_owned(), why)),
+        }
+    }
     let powers = matches!(job.verb, Verb::Start | Verb::Stop);
-    let own = match job.driver {
-        Driver::Exec => annotations.get(DRIVER),
-        _ => None,
-    };
+    let own = annotations.get(DRIVER).filter(|_| job.driver == Driver::Exec);
     let power = annotations.get(POWER).filter(|_| powers);
     if let Some(name) = power.or(own).and_then(|one| one.strip_prefix(EXEC)) {
         let wrong = |why| Refusal::new(Exit::Failed, format!("driver `{name}`")).because(why);
         found.insert("driver".into(), programs::find_driver(settings, name).map_err(wrong)?);
     }
-    Ok(found)
+    Ok((found, missing))
 }
+
+type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);

@@ -21,7 +21,7 @@ impl Door<'_> {
                 if said
                     .iter()
                     .all(|one| matches!(one.outcome, Outcome::Saved(_) | Outcome::Progress(_)))
-                    && drivers::begun(work)
+                    && drivers::is_unattended(work)
                 {
                     said.extend(plan::overdue(&job, &work.annotations, tick));
                 }

@@ -74,11 +74,24 @@ pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
     let mut found = Vec::new();
     if all {
         found.push(text.trim().to_owned());
+        // As in AWS's files.
+        let values = text.lines().filter_map(|line| line.split_once('='));
+        found.extend(values.map(|(_, value)| value.trim().to_owned()));
     }
     if let Ok(document) = yaml::value(text) {
         collect(&document, false, &mut found);
     }
     found
+}
+
+/// What of a variable of an installer is secret: all of it, or the login of a URL.
+pub fn secret_of_variable(name: &str, value: &str) -> Option<String> {
+    if secret(name) {
+        return Some(value.to_owned());
+    }
+    let (_, rest) = value.split_once("://")?;
+    let (login, _) = rest.split('/').next()?.rsplit_once('@')?;
+    login.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
@@ -109,7 +122,7 @@ fn hide(patch: &mut Patch, hidden: impl Fn(&str) -> bool) {
 
 /// Whether what stands under a name looks like a secret.
 pub fn secret(name: &str) -> bool {
-    const WORDS: [&str; 10] = [
+    const WORDS: [&str; 11] = [
         "password",
         "passwd",
         "passphrase",
@@ -120,6 +133,7 @@ pub fn secret(name: &str) -> bool {
         "accesskey",
         "apikey",
         "bearer",
+        "keydata",
     ];
     let plain = name.to_lowercase().replace(['_', '-'], "");
     ["pullsecret", "auth", "auths"].contains(&plain.as_str())

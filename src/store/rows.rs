@@ -15,7 +15,7 @@ pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace,
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
      stopped, marked, protected, preserve, held, deleting, interrupted, \
      awake_since, power_message, powerless, power_paused, hibernate_after, \
-     paused, once, customization_ref, unmet, undo_failures, undo_failed_at, progress";
+     paused, once, customization_ref, unmet, undo_failures, undo_failed_at, progress, asked_at";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting, warned";
@@ -106,6 +106,7 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         undo_failures: row.get(39)?,
         undo_failed_at: time(row, 40)?,
         progress: row.get(41)?,
+        asked_at: time(row, 42)?,
         body: None,
     })
 }
@@ -222,6 +223,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.undo_failures,
         micros(one.undo_failed_at),
         one.progress,
+        micros(one.asked_at),
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))

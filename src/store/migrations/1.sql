@@ -121,7 +121,8 @@ CREATE TABLE cluster (
   unmet INTEGER,
   undo_failures INTEGER NOT NULL,
   undo_failed_at INTEGER,
-  progress TEXT
+  progress TEXT,
+  asked_at INTEGER
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;
