@@ -215,6 +215,13 @@ impl Supervisor {
     }
 }
 
+/// Jobs whose folders still have what they were given.
+pub fn untidy(jobs: &Path) -> Vec<String> {
+    let folders = fs::read_dir(jobs).into_iter().flatten().flatten();
+    let left = folders.filter(|one| one.path().join("input").exists());
+    left.filter_map(|one| one.file_name().into_string().ok()).collect()
+}
+
 /// When a process started, in ticks since the machine did.
 pub fn since(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -1,12 +1,10 @@
 //! After the commit: jobs that are due are begun, what is over is tidied up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::drivers::place::{Place, Standing};
+use crate::drivers::place::{self, Place, Standing};
 use crate::drivers::{process, programs, supervise};
 use crate::model::cluster::{Cluster, DRIVER, Driver, EXEC, POWER};
 use crate::model::customization::ManifestPatch;
@@ -100,10 +98,7 @@ impl Door<'_> {
     /// The same for jobs that ended in a pass which got no further: their folders still have what
     /// they were given.
     fn settle_others(&self) {
-        let folders = fs::read_dir(self.jobs()).into_iter().flatten().flatten();
-        let left = folders.filter(|one| one.path().join("input").exists());
-        let names: Vec<String> =
-            left.filter_map(|one| one.file_name().into_string().ok()).collect();
+        let names = place::untidy(&self.jobs());
         if names.is_empty() {
             return;
         }
@@ -178,8 +173,7 @@ impl Door<'_> {
         }
         let place = Place::of(&self.jobs(), &job.id.to_string());
         let wrong = |error: std::io::Error| Refusal::unwritable(place.path(), &error);
-        let root = rustix::process::geteuid().is_root();
-        if root && fs::metadata(self.store.path()).is_ok_and(|file| file.uid() != 0) {
+        if !copies::are_ours(self.store.path()) {
             let what = "jobs are begun by the account that owns the state, not by root";
             return Err(Refusal::new(Exit::Denied, what));
         }

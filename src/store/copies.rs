@@ -96,6 +96,12 @@ pub fn belongs_with(state: &Path, made: &[&Path]) {
     }
 }
 
+/// Whether what we make beside the state belongs to who has the state.
+pub fn are_ours(state: &Path) -> bool {
+    let us = rustix::process::geteuid().as_raw();
+    fs::metadata(state).is_ok_and(|found| found.uid() == us)
+}
+
 pub fn exists(state: &Path, cluster: &str, file: &str) -> bool {
     cluster_folder(state, cluster).join(file).exists()
 }
