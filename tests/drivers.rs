@@ -10,6 +10,7 @@ fn a_vsphere_pool_lives_its_life_on_openshift_install() {
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.installed();
+    logged(&lab);
     // What the installer read, whole.
     let seen = fs::read_to_string(lab.bin("seen-foo.yaml")).unwrap();
     let expected = "apiVersion: v1\nbaseDomain: example.com\ncompute:\n- name: worker\n  replicas: 2\n\
@@ -36,23 +37,34 @@ fn an_openstack_pool_takes_its_cloud_from_a_file() {
     let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
     apply(&lab.sandbox, &pool("lab", openstack, ""));
     lab.installed();
+    logged(&lab);
     lab.gone();
     silent(&lab);
 }
 
-/// No secret in anything that is shown, or on a command line, or in a log.
+/// The same, and nothing secret is left of clusters that are gone.
 fn silent(lab: &Lab) {
-    let show = "for what in 'get all -A -o yaml' events 'job list --all -o yaml' 'describe pool lab' \
-        'pool render lab' status metrics doctor plan 'export'; do poolctl $what; done 2>&1; \
-        cat $HOME/jobs/*/log $HOME/jobs/*/outcome $HOME/jobs/*/order.json";
-    let shown = lab.sandbox.shell(show).out;
-    assert!(shown.len() > 2000 && !shown.contains(CANARY), "{shown}");
-    // Logs are there, and scrubbed.
-    assert!(shown.contains("password: (hidden)"), "{shown}");
+    quiet(lab);
     assert!(lab.ledger().iter().any(|line| line.starts_with("typed ")));
     assert!(!lab.ledger().iter().any(|line| line.contains(CANARY)), "{:?}", lab.ledger());
     let left = lab.sandbox.shell("grep -rl CANARY $HOME/jobs; true").out;
     assert_eq!(left, "", "the clusters are gone");
+}
+
+/// No secret in anything that is shown, or on a command line, or in a log.
+fn quiet(lab: &Lab) {
+    let show = "for what in 'get pool,cluster,claim,cdc,secret,settings -A -o yaml' events 'job list --all -o yaml' 'describe pool lab' \
+        'pool render lab' status metrics doctor plan 'export'; do poolctl $what; done 2>&1; \
+        cat $HOME/jobs/*/log $HOME/jobs/*/outcome $HOME/jobs/*/order.json";
+    let shown = lab.sandbox.shell(show).out;
+    assert!(shown.len() > 2000 && !shown.contains(CANARY), "{shown}");
+}
+
+/// Logs are there while the cluster is, and scrubbed.
+fn logged(lab: &Lab) {
+    quiet(lab);
+    let logs = lab.sandbox.shell("cat $HOME/jobs/*/log").out;
+    assert!(logs.contains("password: (hidden)"), "{logs}");
 }
 
 #[test]

@@ -133,6 +133,9 @@ impl Verb for Logs {
             for line in one.message.as_deref().unwrap_or_default().lines() {
                 context.print(&format!("  {}\n", output::clean(line)))?;
             }
+            if one.driver.supervised() && context.guest().is_none() {
+                context.hint(&format!("all it said: poolctl job logs {}", one.id));
+            }
         }
         Ok(())
     }

@@ -110,7 +110,7 @@ impl Verb for Check {
         } else {
             let rows: Vec<_> = rows.iter().map(Row::cells).collect();
             context.print(&output::table(
-                &["driver", "program", "state", "path", "owner", "mode"],
+                &["driver", "program", "state", "version", "path", "owner", "mode"],
                 &rows,
             ))?;
         }
@@ -118,10 +118,14 @@ impl Verb for Check {
     }
 }
 
+/// Programs that say their version.
+const PROGRAMS: [&str; 3] = ["openshift-install", "oc", "kubectl"];
+
 struct Row {
     driver: String,
     program: String,
     state: &'static str,
+    version: String,
     /// Where it is, or why it is not.
     path: String,
     owner: String,
@@ -130,14 +134,13 @@ struct Row {
 
 impl Row {
     fn cells(&self) -> Vec<String> {
-        [&self.driver, &self.program, self.state, &self.path, &self.owner, &self.mode]
-            .map(ToString::to_string)
-            .to_vec()
+        let Self { driver, program, version, path, owner, mode, .. } = self;
+        [driver, program, self.state, version, path, owner, mode].map(ToString::to_string).to_vec()
     }
 
     fn document(&self) -> serde_json::Value {
         json!({"driver": self.driver, "program": self.program, "state": self.state,
-               "path": self.path, "owner": self.owner, "mode": self.mode})
+               "version": self.version, "path": self.path, "owner": self.owner, "mode": self.mode})
     }
 }
 
@@ -149,8 +152,14 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
             Err(why) if needed => ("missing", why.clone()),
             Err(why) => ("absent", why.clone()),
         };
+        let words: &[&str] =
+            if program == "openshift-install" { &["version"] } else { &["version", "--client"] };
+        let ours = PROGRAMS.contains(&program);
+        let version = found.as_ref().ok().filter(|_| ours);
+        let version = version.and_then(|path| programs::version(path, words)).unwrap_or_default();
         let (owner, mode) = found.map(|path| owner_and_mode(&path)).unwrap_or_default();
-        Row { driver: driver.to_owned(), program: program.to_owned(), state, path, owner, mode }
+        let (driver, program) = (driver.to_owned(), program.to_owned());
+        Row { driver, program, state, version, path, owner, mode }
     };
     if let Some(name) = driver.strip_prefix(EXEC) {
         let program = format!("poolctl-driver-{name}");

@@ -207,6 +207,17 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Removes the folder of a job that is over; one that somebody still works on stays.
+    pub fn forget(&self) {
+        if matches!(self.standing(), Standing::Over(_) | Standing::Interrupted)
+            && !self.file("saved").exists()
+        {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+}
+
 impl Supervisor {
     /// Whether it is still that process.
     pub fn lives(&self) -> bool {

@@ -1,14 +1,22 @@
 //! Programs that drivers start: where they are, whatever PATH says, and whether they may be.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::model::cluster::is_driver_name;
 use crate::model::documents::SettingsSpec;
 
+use super::process::{self, Background, Stopwatch};
+
 /// Where programs are looked for that the settings do not name; cron's PATH is shorter.
 const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bin"];
+
+/// How long a program may take to say its version.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// The absolute path of a program.
 pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
@@ -40,6 +48,29 @@ pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, Strin
         private(place)?;
     }
     Ok(path)
+}
+
+/// What a program says of its version: the first line, within five seconds.
+pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
+    let mut said = tempfile::tempfile().ok()?;
+    let output = (said.try_clone().ok()?, File::create("/dev/null").ok()?);
+    let environment = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);
+    let folder = Path::new("/");
+    let mut child = Background { program: path, arguments, folder, environment: &environment }
+        .start(output)
+        .ok()?;
+    let watch = Stopwatch::start();
+    while process::ended(&mut child).ok()?.is_none() {
+        if watch.elapsed() > LONGEST {
+            process::end_group(&mut child);
+            return None;
+        }
+        process::pause();
+    }
+    let mut text = String::new();
+    said.seek(SeekFrom::Start(0)).ok()?;
+    said.read_to_string(&mut text).ok()?;
+    text.lines().next().map(str::to_owned)
 }
 
 fn executable(path: &Path) -> Result<(), String> {

@@ -10,7 +10,7 @@ use crate::model::cluster::{Cluster, DRIVER, Driver, EXEC, POWER};
 use crate::model::customization::ManifestPatch;
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{SecretValue, SettingsSpec};
-use crate::model::job::{Job, Verb};
+use crate::model::job::{FAILED, Job, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -26,6 +26,8 @@ use super::Door;
 
 /// The hidden word that makes a supervisor of us.
 pub const SUPERVISE: &str = "__supervise";
+/// Failed installations of a pool whose logs outlive their clusters.
+const FAILURES: usize = 3;
 /// Jobs at a time, unless the settings say otherwise.
 const MOST: u32 = 20;
 /// Programs that jobs may use; each is looked up before it is needed.
@@ -68,6 +70,11 @@ impl Door<'_> {
         if *scope == Scope::Whole {
             self.settle_others();
         }
+        let pools = removed.iter().filter(|gone| gone.driver.supervised());
+        let pools: HashSet<_> = pools.map(|gone| gone.pool.clone()).collect();
+        for pool in pools {
+            self.forget_jobs(pool.as_deref());
+        }
         warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
         warnings
     }
@@ -108,6 +115,23 @@ impl Door<'_> {
         let ended: HashSet<String> = ended.collect();
         for name in names.iter().filter(|name| ended.contains(*name)) {
             self.settle(name);
+        }
+    }
+
+    /// Of a pool's clusters that are gone, the logs of the last failed installations stay.
+    fn forget_jobs(&self, pool: Option<&Key>) {
+        let Ok(mut jobs) = self.store.jobs(None, false) else { return };
+        let names = self.store.names_in_use();
+        jobs.retain(|job| {
+            let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
+            of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
+        });
+        let failed =
+            |job: &&Job| job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED);
+        let stay: HashSet<_> =
+            jobs.iter().rev().filter(failed).take(FAILURES).map(|job| job.id).collect();
+        for job in jobs.iter().filter(|job| !stay.contains(&job.id)) {
+            Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
     }
 
