@@ -218,3 +218,87 @@ fn a_full_disk_under_the_jobs_is_survived() {
     );
     lab.balanced();
 }
+
+#[test]
+fn a_job_whose_folder_is_gone_is_not_begun_again() {
+    let lab = Lab::new();
+    lab.behave("after-create-cluster: hang");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab.until("made", |lab| lab.ledger().iter().any(|line| line.starts_with("made ")));
+    // The state has seen it: whatever becomes of its folder, it was begun.
+    let secrets = |lab: &Lab| lab.sandbox.ok(&["get", "secret", "-A", "-o", "name"]);
+    lab.until("known", |lab| secrets(lab).contains("metadata-json"));
+    let supervisor = pid(&lab, "__supervise").unwrap();
+    let installer = pid(&lab, "create").unwrap();
+    lab.sandbox.shell(&format!("kill -9 {supervisor} {installer}; rm -rf $HOME/jobs"));
+    lab.behave("");
+    lab.installed();
+    let events = lab.sandbox.ok(&["events"]);
+    assert!(events.contains("its folder is gone"), "{events}");
+    lab.gone();
+}
+
+#[test]
+fn a_supervisor_that_is_held_up_is_ended_by_force() {
+    let lab = Lab::new();
+    lab.behave("create-cluster: hang");
+    apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
+    lab.until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
+    let supervisor = pid(&lab, "__supervise").unwrap();
+    lab.sandbox.shell(&format!("kill -STOP {supervisor}"));
+    lab.behave("");
+    lab.sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
+    assert!(pid(&lab, "create").is_some());
+    lab.sandbox.shell("touch -d '1 minute ago' $HOME/jobs/*/cancel");
+    lab.gone();
+    assert_eq!(pid(&lab, "create"), None);
+}
+
+#[test]
+fn what_drivers_leave_hangs_no_pass_and_counts_only_if_it_is_of_use() {
+    for (script, says) in [
+        ("exit 0", "it saved no kubeconfig"),
+        ("mkfifo saved/kubeconfig saved/metadata.json result log2", "it saved no kubeconfig"),
+        ("ln -s /etc/passwd saved/kubeconfig; echo {} > saved/metadata.json", "no kubeconfig"),
+        ("truncate -s 1G saved/kubeconfig; echo {} > saved/metadata.json", "no kubeconfig"),
+        ("echo 'clusters: []' > saved/kubeconfig", "it saved no metadata.json"),
+        (
+            "echo 'users: [{user: {exec: {command: /bin/evil}}}]' > saved/kubeconfig
+            echo {} > saved/metadata.json",
+            "kubeconfig",
+        ),
+        ("echo '{\"infraID\": 7' > result", "result cannot be read"),
+        ("echo '{\"hopeless\": true, \"message\": \"no\"}' > result; exit 9", "no"),
+    ] {
+        let lab = Lab::new();
+        let driver = "#!/bin/sh\n[ $1 = provision ] || exit 0\n";
+        std::fs::write(lab.bin("poolctl-driver-odd"), format!("{driver}{script}\n")).unwrap();
+        lab.sandbox.shell("chmod 755 $HOME/bin/poolctl-driver-odd");
+        let exec = "  annotations: {poolctl.dev/driver: 'exec:odd'}\n";
+        apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
+        let says = format!("provision failed: {says}");
+        let told = |lab: &Lab| {
+            let events = lab.sandbox.ok(&["events"]);
+            events.contains("provision failed: ")
+                && events.contains(says.trim_start_matches("provision failed: "))
+        };
+        lab.until(&says, told);
+        lab.gone();
+    }
+}
+
+#[test]
+fn a_job_keeps_nothing_open_that_whoever_began_it_had() {
+    let lab = Lab::new();
+    lab.behave("create-cluster: hang");
+    // As cron's line does it: one pass at a time.
+    let path = lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
+    let ran = lab.sandbox.shell(&format!(
+        "exec 9> $HOME/cron.lock; flock -n 9; poolctl apply -qf {path} --no-reconcile
+         flock -n $HOME/other.lock poolctl reconcile -q; flock -n $HOME/other.lock true && echo free
+         poolctl reconcile -q; exec 9>&-; flock -n $HOME/cron.lock echo free"
+    ));
+    assert_eq!(ran.out.matches("free").count(), 2, "{}{}", ran.out, ran.err);
+    lab.behave("");
+    lab.gone();
+}

@@ -2,12 +2,12 @@
 //! examples/driver/README.md.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use serde::Deserialize;
 
-use crate::model::order::{Ending, HealthReport};
+use crate::model::order::{Ending, HealthReport, Verdict};
 
+use super::place::plain;
 use super::supervise::{Stopped, Task};
 
 /// What a driver leaves as `result`; without it the exit code alone counts.
@@ -42,7 +42,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     ]);
     let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
     let code = task.run(&program, &[verb], &folder, &environment)?;
-    let found = match fs::read(task.place.file("result")) {
+    let found = match plain(&task.place.file("result")) {
         Ok(bytes) => match serde_json::from_slice::<Result_>(&bytes) {
             Ok(found) => found,
             Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),
@@ -56,11 +56,14 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
             format!("{name} ended with exit code {code}")
         }
     };
+    let verdict = match (code, found.hopeless) {
+        (0, _) => Verdict::Succeeded,
+        (_, true) => Verdict::Hopeless,
+        (_, false) => Verdict::Failed,
+    };
     Ok(Ending {
-        broke_off: false,
-        succeeded: code == 0,
+        verdict,
         message,
-        hopeless: found.hopeless,
         infra_id: found.infra_id,
         cluster_id: found.cluster_id,
         health: found.health,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::model::job::Verb;
-use crate::model::order::Ending;
+use crate::model::order::{Ending, Verdict};
 use crate::render::manifests;
 use crate::render::patch::Rules;
 use crate::yaml;
@@ -25,6 +25,11 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         Verb::Provision => provision(task),
         Verb::Deprovision => destroy(task),
         Verb::Start | Verb::Stop => exec::run(task),
+        // Who stops machines knows best whether they are stopped.
+        Verb::Health if task.order.stopping && task.program("driver").is_some() => {
+            let said = exec::run(task)?;
+            if said.succeeded() && said.health.is_some() { Ok(said) } else { kube::health(task) }
+        }
         Verb::Health => kube::health(task),
     }
 }
@@ -40,7 +45,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     };
     let installer = match release::installer(task)? {
         Ok(path) => path,
-        Err(why) => return Ok(Ending::failed(why)),
+        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
     };
     let step =
         |task: &mut Task, arguments: &[&str]| task.run(&installer, arguments, &work, &environment);
@@ -183,8 +188,8 @@ fn failed(task: &Task, step: &str, code: i32) -> Ending {
     };
     let last = last_error(&task.place.file("log"));
     let said = last.map(|line| format!(": {line}")).unwrap_or_default();
-    let ending = Ending::failed(format!("{step}: {why} (exit code {code}){said}"));
-    Ending { hopeless: code == 3, ..ending }
+    let verdict = if code == 3 { Verdict::Hopeless } else { Verdict::Failed };
+    Ending::new(verdict, format!("{step}: {why} (exit code {code}){said}"))
 }
 
 /// The last line that says what went wrong.

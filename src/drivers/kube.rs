@@ -101,7 +101,7 @@ pub fn nodes(task: &mut Task) -> Result<Option<Vec<Host>>, Stopped> {
     }
 }
 
-fn refused(kubeconfig: &str) -> Option<String> {
+pub fn refused(kubeconfig: &str) -> Option<String> {
     let document = match yaml::value(kubeconfig) {
         Ok(document) => document,
         Err(error) => return Some(error.to_string()),

@@ -25,7 +25,7 @@ use crate::model::cluster::Driver;
 use crate::model::documents::SecretValue;
 use crate::model::job::{Health, Installation, Job, Outcome, Report, Verb};
 use crate::model::meta::{Steering, is_true};
-use crate::model::order::Ending;
+use crate::model::order::{Ending, Verdict};
 use crate::model::time::{Span, Time};
 
 use place::{Place, Standing};
@@ -55,19 +55,28 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     }
 }
 
-/// Whether nobody but the pass will end the job when it is late: a supervisor does it itself.
+/// Whether nobody but the pass will end the job when it is late: a supervisor does it itself,
+/// unless it is held up.
 pub fn is_unattended(work: &Work<'_>) -> bool {
-    !work.job.driver.supervised() || work.place().is_orphaned()
+    let place = || work.place();
+    !work.job.driver.supervised() || place().is_orphaned() || place().is_far_too_late()
+}
+
+/// Whether somebody has begun to work on the job.
+pub fn is_begun(work: &Work<'_>) -> bool {
+    work.job.driver.supervised() && work.place().file("started").exists()
 }
 
 fn supervised(work: &Work<'_>) -> Vec<Report> {
     let place = work.place();
     let over = match place.standing() {
+        Standing::NotStarted if work.job.begun => {
+            Some(broke_off("its folder is gone; what it made may be there still".into(), false))
+        }
         Standing::NotStarted => return Vec::new(),
         Standing::Running => None,
-        Standing::Interrupted => Some(Outcome::BrokeOff("its supervisor is gone".into())),
-        Standing::Over(ending) if ending.broke_off => Some(Outcome::BrokeOff(ending.message)),
-        Standing::Over(ending) => Some(over(&place, work.job.verb, ending)),
+        Standing::Interrupted => Some(broke_off("its supervisor is gone".into(), false)),
+        Standing::Over(ending) => Some(over(&place, work.job.verb, &ending)),
     };
     let provision = work.job.verb == Verb::Provision;
     let saved = provision.then(|| left(&place, &Ending::default()));
@@ -78,12 +87,21 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     saved.into_iter().chain(said).chain(over).map(report).collect()
 }
 
-fn over(place: &Place, verb: Verb, ending: Ending) -> Outcome {
-    if !ending.succeeded {
-        return Outcome::Failed { message: ending.message, hopeless: ending.hopeless };
+fn broke_off(message: String, later: bool) -> Outcome {
+    Outcome::BrokeOff { message, later }
+}
+
+fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
+    let Ending { verdict, message, .. } = ending.clone();
+    match verdict {
+        Verdict::BrokeOff => return broke_off(message, false),
+        Verdict::Later => return broke_off(message, true),
+        Verdict::Failed => return Outcome::Failed { message, hopeless: false },
+        Verdict::Hopeless => return Outcome::Failed { message, hopeless: true },
+        Verdict::Succeeded => {}
     }
     match (verb, ending.health.clone()) {
-        (Verb::Provision, _) => Outcome::Installed(left(place, &ending)),
+        (Verb::Provision, _) => Outcome::Installed(left(place, ending)),
         (Verb::Health, Some(found)) => Outcome::Healthy(Health {
             machines: found.machines,
             nodes_ready: found.nodes_ready,
@@ -97,10 +115,7 @@ fn over(place: &Place, verb: Verb, ending: Ending) -> Outcome {
 
 /// What a job has saved so far.
 fn left(place: &Place, ending: &Ending) -> Installation {
-    let value = |name: &str| {
-        let bytes = std::fs::read(place.saved(name)).ok()?;
-        Some(SecretValue::new(String::from_utf8(bytes).ok()?))
-    };
+    let value = |name: &str| place.kept(name).map(SecretValue::new);
     Installation {
         infra_id: ending.infra_id.clone(),
         cluster_id: ending.cluster_id.clone(),

@@ -2,16 +2,24 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::documents::SecretValue;
 use crate::model::order::{Ending, Order};
 
+/// Larger files are none of ours.
+const LARGEST: u64 = 4 << 20;
 /// As much of a log as its last words are looked for in.
 const LAST: u64 = 16 << 10;
+
+/// Seconds that a supervisor has to end what is late.
+const FAR: u64 = 600;
 
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
@@ -109,7 +117,12 @@ impl Place {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        Ok(serde_json::from_slice(&fs::read(self.file(name))?)?)
+        Ok(serde_json::from_slice(&plain(&self.file(name))?)?)
+    }
+
+    /// What was saved under a name, if that is a file of a size that one can believe.
+    pub fn kept(&self, name: &str) -> Option<String> {
+        String::from_utf8(plain(&self.saved(name)).ok()?).ok()
     }
 
     /// The outcome counts, whoever still holds the lock.
@@ -121,6 +134,8 @@ impl Place {
             return Standing::NotStarted;
         }
         match self.lock() {
+            // Somebody has taken its lock away.
+            Ok(Some(_)) if self.supervisor().is_some_and(|who| who.lives()) => Standing::Running,
             // It may have ended between the two looks. What is there and cannot be read is no
             // verdict: it is looked at again.
             Ok(Some(_)) => match self.read("outcome") {
@@ -136,6 +151,17 @@ impl Place {
     pub fn is_orphaned(&self) -> bool {
         let lives = self.supervisor().is_some_and(|who| who.lives());
         !lives && self.standing() == Standing::Running
+    }
+
+    /// Whether its supervisor should have ended it long ago.
+    pub fn is_far_too_late(&self) -> bool {
+        let limit = self.order().map_or(u64::MAX, |order| order.limit);
+        self.age_of("started").is_some_and(|age| age.as_secs() > limit.saturating_add(FAR))
+    }
+
+    /// How long ago a file was written.
+    pub fn age_of(&self, name: &str) -> Option<Duration> {
+        fs::metadata(self.file(name)).ok()?.modified().ok()?.elapsed().ok()
     }
 
     /// Sees to it that the job is never begun, if it is not yet. Holds its lock meanwhile; false if
@@ -179,7 +205,7 @@ impl Place {
 
     /// What the programs said last that is worth telling.
     pub fn said(&self) -> Option<String> {
-        let mut log = File::open(self.file("log")).ok()?;
+        let mut log = open_plain(&self.file("log")).ok()?;
         let end = log.seek(SeekFrom::End(0)).ok()?;
         log.seek(SeekFrom::Start(end.saturating_sub(LAST))).ok()?;
         let mut text = Vec::new();
@@ -238,7 +264,28 @@ pub fn since(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in brackets, may contain anything.
     let (_, rest) = text.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = rest.split_whitespace();
+    // One that has ended and that nobody has asked after is a zombie.
+    let state = fields.next()?;
+    fields.nth(18)?.parse().ok().filter(|_| state != "Z")
+}
+
+/// Opens a file, and nothing that blocks or leads elsewhere: drivers write into these folders.
+fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
+
+/// The content of a file that is not too large.
+pub fn plain(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// A new file, for its owner alone, on the disk.

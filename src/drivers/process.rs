@@ -74,6 +74,8 @@ impl Background<'_> {
 /// Starts ourselves as the supervisor of a job, detached; it makes a session of its own.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
 pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
+    // What whoever started us has open, a lock perhaps, is not held as long as the job takes.
+    close_fds::set_fds_cloexec(3, &[]);
     let mut command = Command::new("/proc/self/exe");
     command.arg(word).arg(folder).env_clear().current_dir("/").stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)

@@ -23,7 +23,6 @@ pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = settings.programs.get(name) {
         executable(path)?;
         private(path)?;
-        private(path.parent().unwrap_or(path))?;
         return Ok(path.clone());
     }
     let all = PLACES.iter().map(|folder| Path::new(folder).join(name));
@@ -44,9 +43,7 @@ pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, Strin
         .ok_or("driverDirectory of the Settings says where drivers are, and is not set")?;
     let path = folder.join(format!("poolctl-driver-{name}"));
     executable(&path)?;
-    for place in [folder, &path] {
-        private(place)?;
-    }
+    private(&path)?;
     Ok(path)
 }
 
@@ -85,16 +82,22 @@ fn executable(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// What others can change, others run.
+/// What others can change, others run: the program itself, where it really is, and every folder
+/// above it.
 fn private(path: &Path) -> Result<(), String> {
-    let shown = path.display();
-    let found = fs::metadata(path).map_err(|error| format!("`{shown}`: {error}"))?;
+    let real = fs::canonicalize(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
     let us = rustix::process::geteuid().as_raw();
-    if found.uid() != 0 && found.uid() != us {
-        return Err(format!("`{shown}` belongs to user {}, not to root or us", found.uid()));
-    }
-    if found.mode() & 0o022 != 0 {
-        return Err(format!("`{shown}` can be written by others: chmod go-w {shown}"));
+    for place in real.ancestors().chain(path.ancestors()) {
+        let shown = place.display();
+        let found = fs::metadata(place).map_err(|error| format!("`{shown}`: {error}"))?;
+        if found.uid() != 0 && found.uid() != us {
+            return Err(format!("`{shown}` belongs to user {}, not to root or us", found.uid()));
+        }
+        // In a folder like /tmp others cannot replace what is not theirs.
+        let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
+        if found.mode() & 0o022 != 0 && !sticky {
+            return Err(format!("`{shown}` can be written by others: chmod go-w {shown}"));
+        }
     }
     Ok(())
 }

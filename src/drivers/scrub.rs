@@ -22,9 +22,20 @@ impl Scrubber {
             let json = serde_json::to_string(value).unwrap_or_default();
             let lines = value.lines().map(str::trim).filter(|line| line.len() >= 16);
             secrets.extend(lines.map(|line| line.as_bytes().to_vec()));
-            for form in [value, value.trim(), json.trim_matches('"'), &STANDARD.encode(value)] {
-                secrets.push(form.as_bytes().to_vec());
-            }
+            let json = json.trim_matches('"').to_owned();
+            // As Go writes it, and as it stands in a URL.
+            let go = ['<', '>', '&'].iter().fold(json.clone(), |text, one| {
+                text.replace(*one, &format!("\\u{:04x}", u32::from(*one)))
+            });
+            let url = value.bytes().map(|one| match one {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    char::from(one).to_string()
+                }
+                one => format!("%{one:02X}"),
+            });
+            let forms = [value.to_owned(), value.trim().to_owned(), json, go, url.collect()];
+            secrets.extend(forms.into_iter().map(String::into_bytes));
+            secrets.push(STANDARD.encode(value).into_bytes());
         }
         secrets.retain(|secret| secret.len() >= LEAST);
         secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.len()), secret.clone()));

@@ -15,13 +15,13 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, setsid, umask};
 
 use crate::model::job::Verb;
-use crate::model::order::{Ending, Order};
+use crate::model::order::{Ending, Order, Verdict};
 use crate::render::redact;
 
-use super::place::{Place, Supervisor, since};
+use super::place::{Place, Supervisor, plain, since};
 use super::process::{self, Background, GRACE, Stopwatch};
 use super::scrub::Scrubber;
-use super::{exec, installer};
+use super::{exec, installer, kube};
 
 /// Names the descriptor of the lock, which every program of the job holds.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
@@ -104,7 +104,9 @@ fn secrets(place: &Place, order: &Order) -> Vec<String> {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if let Ok(text) = fs::read_to_string(&path) {
+            } else if let Some(text) =
+                plain(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+            {
                 let named = entry.file_name() != "install-config.yaml";
                 found.extend(redact::secrets_in(&text, named));
             }
@@ -121,13 +123,25 @@ impl Task {
         match self.after_others().and_then(|()| self.drive()) {
             Ok(ending) => ending,
             Err(Stopped::Late) => Ending::failed(format!("not over after {} s", self.order.limit)),
-            Err(Stopped::Cancelled) => Ending { broke_off: true, ..Ending::failed("cancelled") },
+            Err(Stopped::Cancelled) => Ending::new(Verdict::BrokeOff, "cancelled"),
             Err(Stopped::Failed(error)) => Ending::failed(error.to_string()),
         }
     }
 
     fn drive(&mut self) -> Result<Ending, Stopped> {
-        if self.order.driver.starts_with("exec:") { exec::run(self) } else { installer::run(self) }
+        let own = self.order.driver.starts_with("exec:");
+        let ending = if own { exec::run(self)? } else { installer::run(self)? };
+        if self.order.verb != Verb::Provision || !ending.succeeded() {
+            return Ok(ending);
+        }
+        // What cannot be used or destroyed is not installed.
+        let kubeconfig = self.place.kept("kubeconfig");
+        let why = match (&kubeconfig, self.place.kept("metadata.json")) {
+            (None, _) => Some("it saved no kubeconfig".to_owned()),
+            (_, None) => Some("it saved no metadata.json".to_owned()),
+            (Some(text), _) => kube::refused(text).map(|why| format!("kubeconfig: {why}")),
+        };
+        Ok(why.map_or(ending, Ending::failed))
     }
 
     /// Two programs never work on one cluster: those of earlier jobs are ended first, and what of
@@ -145,8 +159,9 @@ impl Task {
             }
             // What it saved at last the state may not know yet.
             for name in ["metadata.json", "kubeconfig"] {
-                if self.order.verb != Verb::Provision && other.saved(name).exists() {
-                    fs::copy(other.saved(name), self.place.input(name))?;
+                let saved = other.kept(name).filter(|_| self.order.verb != Verb::Provision);
+                if let Some(text) = saved {
+                    self.place.write(&format!("input/{name}"), text.as_bytes())?;
                 }
             }
         }
@@ -302,7 +317,8 @@ impl Task {
 /// Ends another job: by asking its supervisor; by force, or without one, by killing whoever holds
 /// its lock.
 pub fn cancel(place: &Place, by_force: bool) {
-    let _ = fs::write(place.file("cancel"), b"");
+    // Whoever was the first to want it says since when.
+    drop(File::create_new(place.file("cancel")));
     if !by_force && !place.is_orphaned() {
         return;
     }

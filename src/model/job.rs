@@ -28,6 +28,8 @@ pub struct Job {
     pub outcome: Option<String>,
     /// What its driver said when it failed.
     pub message: Option<String>,
+    /// A pass has seen somebody work on it: it is never begun again.
+    pub begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +84,11 @@ pub enum Outcome {
         hopeless: bool,
     },
     /// Nobody works on it any more, and nobody failed: what it left is cleaned up.
-    BrokeOff(String),
+    BrokeOff {
+        message: String,
+        /// It cannot go better at once.
+        later: bool,
+    },
 }
 
 impl Outcome {
@@ -209,6 +215,7 @@ impl Job {
             ended: wire.status.ended,
             outcome: wire.status.outcome,
             message: wire.status.message,
+            begun: true,
         })
     }
 

@@ -52,13 +52,9 @@ pub struct Order {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ending {
-    pub succeeded: bool,
-    /// Somebody ended it: nobody's failure.
-    pub broke_off: bool,
+    pub verdict: Verdict,
     /// What went wrong.
     pub message: String,
-    /// Trying again is of no use.
-    pub hopeless: bool,
     #[serde(rename = "infraID", skip_serializing_if = "String::is_empty")]
     pub infra_id: String,
     #[serde(rename = "clusterID", skip_serializing_if = "String::is_empty")]
@@ -66,6 +62,20 @@ pub struct Ending {
     /// How a cluster does that is waking or going to sleep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthReport>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    Succeeded,
+    #[default]
+    Failed,
+    /// Trying again is of no use.
+    Hopeless,
+    /// Somebody ended it: nobody's failure.
+    BrokeOff,
+    /// Nothing was begun: something is missing that somebody has to bring.
+    Later,
 }
 
 /// `health` as drivers report it.
@@ -79,15 +89,23 @@ pub struct HealthReport {
 }
 
 impl Ending {
+    pub fn new(verdict: Verdict, message: impl Into<String>) -> Self {
+        Self { verdict, message: message.into(), ..Self::default() }
+    }
+
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ..Self::default() }
+        Self::new(Verdict::Failed, message)
     }
 
     pub fn hopeless(message: impl Into<String>) -> Self {
-        Self { hopeless: true, ..Self::failed(message) }
+        Self::new(Verdict::Hopeless, message)
     }
 
     pub fn done() -> Self {
-        Self { succeeded: true, ..Self::default() }
+        Self::new(Verdict::Succeeded, "")
+    }
+
+    pub fn succeeded(&self) -> bool {
+        self.verdict == Verdict::Succeeded
     }
 }

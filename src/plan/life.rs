@@ -244,6 +244,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         ended,
         outcome,
         message,
+        begun: false,
     });
     if verb != Verb::Health {
         let text = format!("{} started (attempt {attempt})", verb.name());

@@ -54,10 +54,12 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             });
         }
         let failed = match &report.outcome {
-            Outcome::Failed { message, .. } | Outcome::BrokeOff(message) => Some(message.clone()),
+            Outcome::Failed { message, .. } | Outcome::BrokeOff { message, .. } => {
+                Some(message.clone())
+            }
             _ => None,
         };
-        let broke_off = matches!(report.outcome, Outcome::BrokeOff(_));
+        let broke_off = matches!(report.outcome, Outcome::BrokeOff { .. });
         state.jobs.update(at, |job| {
             job.ended = Some(tick.now);
             let outcome = match &failed {
@@ -87,17 +89,23 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
                 let text = format!("{} failed: {message}", verb.name());
                 warn(state, tick, "JobFailed", (CLUSTER, key), text);
             }
-            if hopeless && verb == Verb::Provision {
+            // Without a limit it is tried again all the same, later and later.
+            let limited = state.clusters.get(at).is_some_and(|one| one.attempts_limit.is_some());
+            if hopeless && limited && verb == Verb::Provision {
                 life::give_up(state, at, tick);
             }
         }
-        (_, Outcome::BrokeOff(message)) => {
+        (_, Outcome::BrokeOff { message, later }) => {
             let text = format!("{} broke off: {message}", verb.name());
             warn(state, tick, "JobInterrupted", (CLUSTER, key), text);
-            match verb {
-                Verb::Provision => state.clusters.update(at, |one| one.interrupted = true),
-                Verb::Start | Verb::Stop | Verb::Deprovision | Verb::Health => false,
-            };
+            if verb == Verb::Provision {
+                state.clusters.update(at, |one| {
+                    one.interrupted = true;
+                    if later {
+                        (one.failed_at, one.failure) = (Some(tick.now), Some(message));
+                    }
+                });
+            }
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
         (Verb::Health, _)

@@ -95,7 +95,11 @@ impl Door<'_> {
     fn settle(&self, id: &str) {
         let place = Place::of(&self.jobs(), id);
         match place.standing() {
-            Standing::Running => supervise::cancel(&place, false),
+            Standing::Running => {
+                // A supervisor that was told needs so long at most.
+                let told = place.age_of("cancel").unwrap_or_default();
+                supervise::cancel(&place, told > process::GRACE * 2);
+            }
             Standing::Over(_) | Standing::Interrupted => place.tidy(false),
             Standing::NotStarted if place.exists() => supervise::cancel(&place, false),
             Standing::NotStarted => {}
@@ -349,7 +353,7 @@ fn programs_of(
             Err(why) => drop(missing.insert(name.to_owned(), why)),
         }
     }
-    let powers = matches!(job.verb, Verb::Start | Verb::Stop);
+    let powers = matches!(job.verb, Verb::Start | Verb::Stop | Verb::Health);
     let own = annotations.get(DRIVER).filter(|_| job.driver == Driver::Exec);
     let power = annotations.get(POWER).filter(|_| powers);
     if let Some(name) = power.or(own).and_then(|one| one.strip_prefix(EXEC)) {

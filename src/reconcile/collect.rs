@@ -14,8 +14,12 @@ use super::{Door, InFlight};
 impl Door<'_> {
     pub(super) fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
         let mut reports = Vec::new();
-        let jobs: Vec<Job> = state.jobs.rows().filter(|job| job.ended.is_none()).cloned().collect();
-        for job in jobs {
+        let live = state.jobs.iter().filter(|(_, job)| job.ended.is_none());
+        let jobs: Vec<(usize, Job)> = live.map(|(at, job)| (at, job.clone())).collect();
+        for (at, job) in jobs {
+            if !job.begun && self.with_work(state, &job, drivers::is_begun)? == Some(true) {
+                state.jobs.update(at, |job| job.begun = true);
+            }
             let found = self.with_work(state, &job, |work| {
                 let mut said = drivers::collect(work, tick.now);
                 if said

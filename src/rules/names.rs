@@ -65,12 +65,16 @@ pub fn label_value(text: &str) -> bool {
 pub fn installer_variable(name: &str) -> bool {
     const CLOUDS: [&str; 8] =
         ["AWS_", "AZURE_", "GOOGLE_", "IBMCLOUD_", "NUTANIX_", "OS_", "OVIRT_", "VSPHERE_"];
+    const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"];
+    // The release is checked, and files are the driver's to give.
+    let leads_away = name == "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE"
+        || ["_FILE", "_CONFIG", "_PATH", "_DIR", "_PROCESS"].iter().any(|end| name.ends_with(end));
     let plain = name.bytes().all(|one| one.is_ascii_alphanumeric() || one == b'_');
     let known = name.starts_with("OPENSHIFT_")
         || name.starts_with("TF_VAR_")
-        || name.to_ascii_uppercase().ends_with("_PROXY")
+        || PROXIES.contains(&name.to_ascii_uppercase().as_str())
         || CLOUDS.iter().any(|cloud| name.starts_with(cloud));
-    plain && known
+    plain && known && !leads_away
 }
 
 #[cfg(test)]

@@ -68,6 +68,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         Object::Settings(one) if one.spec.keep_events_days.is_some_and(|days| days > 36_500) => {
             Err(refuse(kind, &key.name, "spec.keepEventsDays is more than a hundred years"))
         }
+        Object::Settings(one) if one.spec.max_jobs == Some(0) => {
+            Err(refuse(kind, &key.name, "spec.maxJobs 0 would let no job begin"))
+        }
         Object::ImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
         }

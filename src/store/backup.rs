@@ -63,6 +63,8 @@ impl Store {
         let known = self.mark()?.0;
         // Whoever planned on the old state must find that it is another.
         by.conn.execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
+        // What worked when it was taken may work still, elsewhere: it is not begun once more.
+        by.conn.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
         transfer(&by.conn, &mut self.conn)?;
         self.checkpoint();
         Ok(())

@@ -21,7 +21,7 @@ pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, ef
      pending, pending_since, running, running_since, held, deleting, warned";
 
 pub const JOB: &str = "id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started, \
-     ended, outcome, message";
+     ended, outcome, message, begun";
 
 /// Strings that many rows share are kept once.
 #[derive(Default)]
@@ -147,6 +147,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         ended: time(row, 9)?,
         outcome: row.get(10)?,
         message: row.get(11)?,
+        begun: row.get(12)?,
     })
 }
 
@@ -269,6 +270,7 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
         one.ended.map(|time| time.0),
         one.outcome,
         one.message,
+        one.begun,
     ];
     put(conn, "job", JOB, values)
 }

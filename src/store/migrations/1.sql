@@ -181,7 +181,8 @@ CREATE TABLE job (
   started INTEGER NOT NULL,
   ended INTEGER,
   outcome TEXT,
-  message TEXT
+  message TEXT,
+  begun INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
 CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;
