@@ -3,6 +3,7 @@
 
 mod act;
 mod collect;
+mod order;
 
 pub use act::SUPERVISE;
 

@@ -35,7 +35,7 @@ fn nothing_can_be_held_twice() {
         ("a name, two clusters", "UPDATE cluster SET name = 'foo'"),
         (
             "an object, two live jobs",
-            "INSERT INTO job SELECT id || 'x', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun FROM job; INSERT INTO job SELECT id || 'y', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun FROM job",
+            "INSERT INTO job SELECT id || 'x', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun, hosts FROM job; INSERT INTO job SELECT id || 'y', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun, hosts FROM job",
         ),
         ("a number that is text", "UPDATE cluster SET restarts = 'many'"),
     ] {

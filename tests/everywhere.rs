@@ -34,10 +34,18 @@ fn prepared() -> Sandbox {
     let create = "poolctl pool create lab --fake --size 2 --running-count 1 --customization foo --customization bar -q";
     let cloud = "poolctl apply -qf examples/credentials
         echo first | poolctl secret create cloud-creds --from-file=clouds.yaml=- -q";
-    let all = [create, customization, cloud, "poolctl reconcile --wait -q"].join("\n");
+    // Without their Secret nobody asks them anything.
+    let hosts = "for host in node-1 node-2; do
+            echo ---
+            echo 'apiVersion: metal3.io/v1alpha1'
+            echo 'kind: BareMetalHost'
+            echo \"metadata: {name: $host}\"
+            echo \"spec: {online: true, bmc: {address: 'redfish://127.0.0.1:1/$host', credentialsName: bmc}}\"
+        done | poolctl apply -qf - --no-reconcile";
+    let all = [create, customization, cloud, hosts, "poolctl reconcile --wait -q"].join("\n");
     let ran = sandbox.shell(&format!("set -e\n{all}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for what in ["pool/lab", "cdc/foo"] {
+    for what in ["pool/lab", "cdc/foo", "host/node-1"] {
         sandbox.ok(&["annotate", what, &format!("hostname={HOSTILE}")]);
     }
     sandbox

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use poolctl::model::claim::{Claim, Pending};
-use poolctl::model::cluster::{Cluster, Driver, FAKE, Power};
+use poolctl::model::cluster::{Cluster, FAKE, Power};
 use poolctl::model::condition::Condition;
 use poolctl::model::customization::{Customization, Holder};
 use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
+use poolctl::model::driver::Driver;
 use poolctl::model::inventory::InventoryEntry;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::platform::Platform;

@@ -21,7 +21,7 @@ fn cluster() -> Cluster {
     Cluster {
         name: "c".into(),
         namespace: "c".into(),
-        driver: poolctl::model::cluster::Driver::Fake,
+        driver: poolctl::model::driver::Driver::Fake,
         installed_at: ago(Span::hours(10)),
         started_at: ago(Span::hours(11)),
         awake_since: ago(Span::hours(10)),
@@ -163,12 +163,12 @@ fn hibernate_after_counts_from_the_last_of_installation_claim_and_waking() {
         ),
     ] {
         let expected = due.map(|hours: i64| Time(noon().now.0 + hours * Span::hours(1).0));
-        assert_eq!(plan::hibernates_at(&one), expected, "{name}");
+        assert_eq!(plan::hibernates_at(&State::default(), &one), expected, "{name}");
     }
     // claimed 5h ago, resumed 10 minutes ago.
     let woken =
         Cluster { power_since: ago(Span::minutes(10)), ..member(Some("k"), ago(Span::hours(5))) };
-    let due = plan::hibernates_at(&after(1, woken)).unwrap();
+    let due = plan::hibernates_at(&State::default(), &after(1, woken)).unwrap();
     assert_eq!(due.since(noon().now), Span::minutes(50));
     let (slept, job) = pass(after(8, cluster()), None);
     assert_eq!((slept.power_wanted, job), (Power::Hibernating, Some(Verb::Stop)), "A-06");

@@ -152,7 +152,7 @@ fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Resul
             .next(format!("poolctl pool scale {} --running-count N{at}", pool.name))
             .into());
     }
-    if found.powerless {
+    if found.powerless && !store.has_hosts(name)? {
         return Err(
             Refusal::conflict(format!("the driver of cluster `{name}` cannot stop it")).into()
         );

@@ -173,6 +173,7 @@ impl Line {
             "CLAIM|CLUSTER" => of(&[Kind::ClusterClaim, Kind::ClusterDeployment]),
             "JOB|CLUSTER" => of(&[Kind::ClusterDeployment]),
             "CUSTOMIZATION" => of(&[Kind::Customization]),
+            "HOST" => of(&[Kind::BareMetalHost]),
             "IMAGESET" => of(&[Kind::ClusterImageSet]),
             "PLATFORM" => words(&NAMES),
             "NAMESPACE" => self.namespaces(context),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::model::claim::ClusterRunning;
-use crate::model::cluster::Driver;
+use crate::model::driver::Driver;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};

@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::json;
 
 use crate::drivers::programs;
-use crate::model::cluster::{DRIVER, Driver, EXEC, POWER};
+use crate::model::cluster::{DRIVER, EXEC, POWER};
 use crate::model::documents::SettingsSpec;
+use crate::model::driver::Driver;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};

@@ -26,6 +26,13 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
                 Some(pool) => pools.push(pool),
                 None => return Ok(Scope::Whole),
             },
+            Kind::BareMetalHost => {
+                let Some(cluster) = store.consumer_of(key)? else { continue };
+                match store.pool_of(Kind::ClusterDeployment, &cluster)? {
+                    Some(pool) => pools.push(pool),
+                    None => return Ok(Scope::Whole),
+                }
+            }
             Kind::Secret | Kind::Customization | Kind::ClusterImageSet => {
                 let known = match all.take() {
                     Some(known) => known,
@@ -97,6 +104,7 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
             }
         }
         Kind::ClusterImageSet => take(&mut state.image_sets, key, now),
+        Kind::BareMetalHost => take(&mut state.hosts, key, now),
         Kind::Secret => take(&mut state.secrets, key, now),
         Kind::Namespace => take(&mut state.namespaces, key, now),
         Kind::RoleBinding => take(&mut state.role_bindings, key, now),

@@ -288,6 +288,7 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
             state.customizations.insert(*one);
         }
         Object::ImageSet(one) => drop(state.image_sets.insert(one)),
+        Object::Host(one) => drop(state.hosts.insert(*one)),
         Object::Secret(mut one) => {
             take_values(&mut one)?;
             state.secrets.insert(one);

@@ -72,7 +72,8 @@ fn at(name: &str, line: u64, column: u64, message: &str) -> Refusal {
     Refusal::invalid(format!("{name}{place}: {message}"))
 }
 
-fn texts(path: &Path, most: usize) -> Result<Vec<(String, String)>, Refusal> {
+/// The text of a file, of each manifest in a folder, or of stdin.
+pub fn texts(path: &Path, most: usize) -> Result<Vec<(String, String)>, Refusal> {
     let name = path.display().to_string();
     if name == "-" {
         let mut text = Vec::new();

@@ -7,6 +7,7 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, RoleBinding, Settings};
+use crate::model::host::{AS_FOUND, BareMetalHost};
 use crate::model::kind::Kind;
 use crate::model::meta::{HasMeta, Key, Meta};
 use crate::model::object::Object;
@@ -45,6 +46,7 @@ pub fn put(
     match kind {
         Kind::ClusterImageSet => finish(&mut state.image_sets, &key),
         Kind::Secret => finish(&mut state.secrets, &key),
+        Kind::BareMetalHost => finish(&mut state.hosts, &key),
         Kind::Namespace => finish(&mut state.namespaces, &key),
         Kind::RoleBinding => finish(&mut state.role_bindings, &key),
         Kind::Settings => finish(&mut state.settings, &key),
@@ -91,6 +93,24 @@ fn put_one(
                 old.spec != new.spec
             };
             document(&mut state.customizations, *new, kind, merge, tick, keep)
+        }
+        Object::Host(new) => {
+            let keep = |old: &BareMetalHost, new: &mut BareMetalHost| {
+                new.status.clone_from(&old.status);
+                let notes = &mut new.metadata.annotations;
+                if !old.metadata.annotated_at_all(AS_FOUND) && notes.remove(AS_FOUND).is_some() {
+                    new.spec.online = old.spec.online;
+                }
+                if old.spec.bmc != new.spec.bmc {
+                    new.status.good_credentials = None;
+                }
+                if old.spec != new.spec {
+                    // It is tried at once, whatever failed before.
+                    new.status.error_count = 0;
+                }
+                old.spec != new.spec
+            };
+            document(&mut state.hosts, *new, kind, merge, tick, keep)
         }
         Object::ImageSet(new) => {
             let keep = |old: &ClusterImageSet, new: &mut ClusterImageSet| old.spec != new.spec;

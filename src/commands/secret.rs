@@ -117,7 +117,8 @@ fn put_in(
     Ok(())
 }
 
-fn content(path: &Path) -> Result<SecretValue, Refusal> {
+/// The text of a file, or of stdin.
+pub fn content(path: &Path) -> Result<SecretValue, Refusal> {
     let name = path.display().to_string();
     let mut text = Vec::new();
     let limit = LARGEST as u64 + 1;

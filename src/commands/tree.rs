@@ -9,8 +9,9 @@ use super::context::{Context, Globals};
 use super::{
     Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, customization,
     delete, describe, diff, dns, doctor, driver, editor, events, explain, export, extend, extract,
-    get, import, job, label, metrics, patch, pause, plan, pool, pool_create, reconcile, release,
-    render, rotate, run, scale, secret, state, status, supervise, version, wait, why,
+    get, host, host_add, host_import, import, job, label, metrics, patch, pause, plan, pool,
+    pool_create, reconcile, release, render, rotate, run, scale, secret, state, status, supervise,
+    version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -71,10 +72,20 @@ fn pools() -> Vec<Node> {
         entry::<customization::Test>(),
         entry::<customization::Reset>(),
     ];
+    let host = vec![
+        entry::<host_add::Add>(),
+        entry::<host_import::Import>(),
+        entry::<host::Power>(),
+        entry::<host::Boot>(),
+        entry::<host::Eject>(),
+        entry::<host::Hold>(),
+        entry::<host::Unhold>(),
+    ];
     vec![
         cluster(),
         Node::Group("pool", "Create, scale, render and pause pools", pool),
         Node::Group("customization", "Make, try and reset customizations", customization),
+        Node::Group("host", "Machines: add them, power them, boot them from images", host),
     ]
 }
 

@@ -67,5 +67,6 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         infra_id: found.infra_id,
         cluster_id: found.cluster_id,
         health: found.health,
+        hosts: Vec::new(),
     })
 }

@@ -18,7 +18,7 @@ pub fn due(work: &Work<'_>) -> Time {
         Verb::Provision => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
         Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
         Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
-        Verb::Stop | Verb::Health => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
+        _ => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
     };
     let given = work.annotations.get(name).and_then(|text| text.parse().ok());
     // Never over in the pass that started it, however short.
@@ -37,7 +37,7 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
         Verb::Provision => Outcome::Installed(installation(work)),
         Verb::Start if steered(&work.annotations, "start-fails") => failed("start"),
         Verb::Stop if steered(&work.annotations, "stop-fails") => failed("stop"),
-        Verb::Deprovision | Verb::Start | Verb::Stop | Verb::Health => Outcome::Done,
+        _ => Outcome::Done,
     };
     Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
 }

@@ -8,21 +8,29 @@
 mod credentials;
 mod exec;
 mod fake;
+mod http;
 mod installer;
+mod inventory;
+mod ipmi;
 mod kube;
+mod machine;
+mod machines;
+mod media;
 pub mod place;
 pub mod process;
 pub mod programs;
+mod redfish;
 mod release;
 mod requests;
 mod scrub;
 pub mod supervise;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::model::cluster::Driver;
 use crate::model::documents::SecretValue;
+use crate::model::driver::Driver;
 use crate::model::job::{Health, Installation, Job, Outcome, Report, Verb};
 use crate::model::meta::{Steering, is_true};
 use crate::model::order::{Ending, Verdict};
@@ -51,7 +59,7 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     match work.job.driver {
         Driver::Fake => fake::collect(work, now).into_iter().collect(),
         Driver::Missing => Vec::new(),
-        Driver::Installer | Driver::Exec => supervised(work),
+        Driver::Installer | Driver::Exec | Driver::Ipmi | Driver::Redfish => supervised(work),
     }
 }
 
@@ -69,6 +77,7 @@ pub fn is_begun(work: &Work<'_>) -> bool {
 
 fn supervised(work: &Work<'_>) -> Vec<Report> {
     let place = work.place();
+    let mut hosts = None;
     let over = match place.standing() {
         Standing::NotStarted if work.job.begun => {
             Some(broke_off("its folder is gone; what it made may be there still".into(), false))
@@ -76,7 +85,10 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
         Standing::NotStarted => return Vec::new(),
         Standing::Running => None,
         Standing::Interrupted => Some(broke_off("its supervisor is gone".into(), false)),
-        Standing::Over(ending) => Some(over(&place, work.job.verb, &ending)),
+        Standing::Over(ending) => {
+            hosts = Some(ending.hosts.clone()).filter(|all| !all.is_empty()).map(Outcome::Hosts);
+            Some(over(&place, work.job.verb, &ending))
+        }
     };
     let provision = work.job.verb == Verb::Provision;
     let saved = provision.then(|| left(&place, &Ending::default()));
@@ -84,7 +96,7 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     let said = place.said().filter(|_| provision && over.is_none()).map(Outcome::Progress);
     let (job, object) = (work.job.id, &work.job.object);
     let report = |outcome| Report { job, object: object.clone(), outcome };
-    saved.into_iter().chain(said).chain(over).map(report).collect()
+    saved.into_iter().chain(said).chain(hosts).chain(over).map(report).collect()
 }
 
 fn broke_off(message: String, later: bool) -> Outcome {

@@ -7,8 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::model::cluster::is_driver_name;
 use crate::model::documents::SettingsSpec;
+use crate::model::driver::is_driver_name;
 
 use super::process::{self, Background, Stopwatch};
 

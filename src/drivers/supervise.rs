@@ -21,7 +21,7 @@ use crate::render::redact;
 use super::place::{Place, Supervisor, plain, since};
 use super::process::{self, Background, GRACE, Stopwatch};
 use super::scrub::Scrubber;
-use super::{exec, installer, kube};
+use super::{exec, installer, kube, machines};
 
 /// Names the descriptor of the lock, which every program of the job holds.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
@@ -130,7 +130,11 @@ impl Task {
 
     fn drive(&mut self) -> Result<Ending, Stopped> {
         let own = self.order.driver.starts_with("exec:");
-        let ending = if own { exec::run(self)? } else { installer::run(self)? };
+        let ending = match &*self.order.driver {
+            _ if own => exec::run(self)?,
+            "ipmitool" | "redfish" => machines::run(self)?,
+            _ => installer::run(self)?,
+        };
         if self.order.verb != Verb::Provision || !ending.succeeded() {
             return Ok(ending);
         }
@@ -169,7 +173,7 @@ impl Task {
     }
 
     /// Looks at the clock and at who wants the job to end.
-    fn pause(&mut self) -> Result<(), Stopped> {
+    pub fn pause(&mut self) -> Result<(), Stopped> {
         self.flow(false);
         if self.stop.load(Ordering::Relaxed) || self.place.file("cancel").exists() {
             return Err(Stopped::Cancelled);

@@ -3,11 +3,11 @@
 
 mod conditions;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
+use super::driver::Driver;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
 use super::time::{Span, Time};
@@ -111,72 +111,6 @@ pub struct Cluster {
     pub held: bool,
     pub deleting: Option<Time>,
     pub body: Option<Box<ClusterDeployment>>,
-}
-
-/// Who makes, stops and destroys the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
-    /// No driver of this build serves the platform.
-    #[default]
-    Missing,
-    /// Simulated, in process.
-    Fake,
-    /// openshift-install.
-    Installer,
-    /// A program by the contract of drivers.
-    Exec,
-}
-
-/// Whether a driver may be called so.
-pub fn is_driver_name(name: &str) -> bool {
-    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    (1..=32).contains(&name.len()) && name.bytes().all(letter)
-}
-
-/// Platforms that are installed by way of Agents.
-const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
-
-impl Driver {
-    pub const ALL: [Self; 4] = [Self::Missing, Self::Fake, Self::Installer, Self::Exec];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "none",
-            Self::Fake => "fake",
-            Self::Installer => "openshift-install",
-            Self::Exec => "exec",
-        }
-    }
-
-    /// As annotations say, else by the platform.
-    pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
-        if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
-            return Self::Fake;
-        }
-        match annotations.get(DRIVER).map(String::as_str) {
-            Some("fake") => Self::Fake,
-            Some("openshift-install") => Self::Installer,
-            Some(other) if other.starts_with(EXEC) => Self::Exec,
-            _ if platform.is_empty() || BY_AGENTS.contains(&platform) => Self::Missing,
-            _ => Self::Installer,
-        }
-    }
-
-    /// Its jobs are processes.
-    pub fn supervised(self) -> bool {
-        matches!(self, Self::Installer | Self::Exec)
-    }
-
-    /// Whether it cannot stop the machines of a cluster.
-    pub fn powerless(self, annotations: &BTreeMap<String, String>) -> bool {
-        match self {
-            Self::Fake | Self::Missing => {
-                annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
-            }
-            Self::Installer => !annotations.contains_key(POWER),
-            Self::Exec => annotations.get(POWER).is_some_and(|value| value == "none"),
-        }
-    }
 }
 
 /// Where a cluster is in its life.

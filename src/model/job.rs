@@ -5,18 +5,21 @@ use std::rc::Rc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster::Driver;
 use super::documents::SecretValue;
+use super::driver::Driver;
+use super::hardware::Hardware;
 use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
 /// One job. Live until `ended`; at most one live job per object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     pub id: Uid,
     pub verb: Verb,
-    /// The cluster it works on.
+    /// The cluster it works on, or the host with its namespace: only that has a slash.
     pub object: String,
+    /// All hosts it works on, with their namespaces.
+    pub hosts: Vec<String>,
     pub pool: Option<Rc<Key>>,
     pub driver: Driver,
     /// 1 for the first try of this verb.
@@ -42,11 +45,30 @@ pub enum Verb {
     Stop,
     /// Looks how a cluster does that was told to start or stop.
     Health,
+    /// Powers a machine off and on.
+    Cycle,
+    /// Asks a machine whether it is on.
+    State,
+    /// Attaches an image to a machine and boots it from there once.
+    Attach,
+    Eject,
+    /// Asks a machine what it is made of.
+    Inspect,
 }
 
 impl Verb {
-    pub const ALL: [Self; 5] =
-        [Self::Provision, Self::Deprovision, Self::Start, Self::Stop, Self::Health];
+    pub const ALL: [Self; 10] = [
+        Self::Provision,
+        Self::Deprovision,
+        Self::Start,
+        Self::Stop,
+        Self::Health,
+        Self::Cycle,
+        Self::State,
+        Self::Attach,
+        Self::Eject,
+        Self::Inspect,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -55,6 +77,11 @@ impl Verb {
             Self::Start => "start",
             Self::Stop => "stop",
             Self::Health => "health",
+            Self::Cycle => "cycle",
+            Self::State => "state",
+            Self::Attach => "attach",
+            Self::Eject => "eject",
+            Self::Inspect => "inspect",
         }
     }
 }
@@ -73,6 +100,8 @@ pub enum Outcome {
     Installed(Installation),
     /// It goes on; this is there already, and must not be lost.
     Saved(Installation),
+    /// What was found of hosts, whatever became of the job.
+    Hosts(Vec<HostReport>),
     /// It goes on; this it said last.
     Progress(String),
     /// Deprovisioned, started or stopped.
@@ -95,6 +124,28 @@ impl Outcome {
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed { message: message.into(), hopeless: false }
     }
+}
+
+/// What was found of a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostReport {
+    /// Namespace and name.
+    pub host: String,
+    pub powered_on: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// The cipher suite that worked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cipher: Option<u8>,
+    /// The image that is attached; empty for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// It was booted from where it was to be booted from once.
+    pub booted: bool,
+    /// Why it could not be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
 }
 
 /// How a cluster does that was told to start or stop.
@@ -142,17 +193,22 @@ pub struct JobMeta {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
-    /// What is done: provision, deprovision, start, stop or health.
+    /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject or
+    /// inspect.
     pub verb: String,
     /// The cluster it is done to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
+    /// The hosts it is done to, with their namespaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Namespace of that cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_namespace: Option<String>,
     /// That cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Who does it: fake, openshift-install or exec.
+    /// Who does it: fake, openshift-install, exec, ipmitool or redfish.
     pub driver: String,
     /// 1 for the first try.
     pub attempt: u32,
@@ -184,7 +240,8 @@ impl Job {
             metadata: JobMeta { name: self.id.to_string() },
             spec: JobSpec {
                 verb: self.verb.name().into(),
-                cluster: self.object.clone(),
+                cluster: self.cluster().unwrap_or_default().to_owned(),
+                hosts: self.hosts.clone(),
                 pool_namespace,
                 pool,
                 driver: self.driver.name().into(),
@@ -203,10 +260,13 @@ impl Job {
     /// None for what is no job of ours.
     pub fn from_wire(wire: JobDocument) -> Option<Self> {
         let pool = wire.spec.pool_namespace.zip(wire.spec.pool);
+        let object = Some(wire.spec.cluster).filter(|one| !one.is_empty());
+        let object = object.or_else(|| wire.spec.hosts.first().cloned())?;
         Some(Self {
             id: wire.metadata.name.parse().ok()?,
             verb: Verb::ALL.into_iter().find(|verb| verb.name() == wire.spec.verb)?,
-            object: wire.spec.cluster,
+            object,
+            hosts: wire.spec.hosts,
             pool: pool.map(|(namespace, name)| Rc::new(Key::new(namespace, name))),
             driver: Driver::ALL.into_iter().find(|one| one.name() == wire.spec.driver)?,
             attempt: wire.spec.attempt,
@@ -217,6 +277,22 @@ impl Job {
             message: wire.status.message,
             begun: true,
         })
+    }
+
+    /// The cluster it works on, unless that is a host.
+    pub fn cluster(&self) -> Option<&str> {
+        Some(self.object.as_str()).filter(|object| !object.contains('/'))
+    }
+
+    /// The host it works on, unless that is a cluster.
+    pub fn host(&self) -> Option<Key> {
+        self.object.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
+    }
+
+    /// What it works on, as commands take it.
+    pub fn subject(&self) -> String {
+        let word = if self.cluster().is_some() { "cluster" } else { "host" };
+        format!("{word}/{}", self.object)
     }
 
     /// What a live job is to a state that is moved: nobody works on it any more.

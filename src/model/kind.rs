@@ -8,6 +8,7 @@ pub enum Kind {
     ClusterDeployment,
     Customization,
     ClusterImageSet,
+    BareMetalHost,
     Secret,
     Namespace,
     RoleBinding,
@@ -27,12 +28,13 @@ struct Words {
 const HIVE: &str = "hive.openshift.io/v1";
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ClusterPool,
         Self::ClusterClaim,
         Self::ClusterDeployment,
         Self::Customization,
         Self::ClusterImageSet,
+        Self::BareMetalHost,
         Self::Secret,
         Self::Namespace,
         Self::RoleBinding,
@@ -55,6 +57,9 @@ impl Kind {
             }
             Self::ClusterImageSet => {
                 words("ClusterImageSet", HIVE, "clusterimageset", &["imageset", "imgset"])
+            }
+            Self::BareMetalHost => {
+                words("BareMetalHost", "metal3.io/v1alpha1", "host", &["baremetalhost", "bmh"])
             }
             Self::Secret => words("Secret", "v1", "secret", &[]),
             Self::Namespace => words("Namespace", "v1", "namespace", &["ns"]),
@@ -84,6 +89,7 @@ impl Kind {
             Self::ClusterDeployment => "A cluster, made by a pool or by hand.",
             Self::Customization => "Patches that make one cluster at a time unlike the others.",
             Self::ClusterImageSet => "The release that clusters are installed from.",
+            Self::BareMetalHost => "A machine with a management controller.",
             Self::Secret => "Values that are never shown.",
             Self::Namespace => "A namespace; none needs to be declared.",
             Self::RoleBinding => "Who may see the clusters of a namespace's pools.",

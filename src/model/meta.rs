@@ -112,6 +112,11 @@ impl Meta {
         self.annotations.get(name).map(String::as_str)
     }
 
+    /// Whether an annotation is there, whatever it says.
+    pub fn annotated_at_all(&self, name: &str) -> bool {
+        self.annotations.contains_key(name)
+    }
+
     /// Whether an annotation says yes, in the spellings of Go's `ParseBool`.
     pub fn annotated(&self, name: &str) -> bool {
         self.annotation(name).is_some_and(is_true)

@@ -1,6 +1,7 @@
 //! Names: pure data. One file per kind, and what they have in common. Never does IO, decides
 //! nothing.
 
+pub mod bmc;
 pub mod claim;
 pub mod clock;
 pub mod cluster;
@@ -8,7 +9,10 @@ pub mod condition;
 pub mod customization;
 pub mod deployment;
 pub mod documents;
+pub mod driver;
 pub mod event;
+pub mod hardware;
+pub mod host;
 pub mod inventory;
 pub mod job;
 pub mod kind;

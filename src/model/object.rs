@@ -14,6 +14,7 @@ use super::customization::Customization;
 use super::deployment::ClusterDeployment;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use super::event::EventDocument;
+use super::host::BareMetalHost;
 use super::job::JobDocument;
 use super::kind::Kind;
 use super::meta::{Key, Meta};
@@ -26,6 +27,7 @@ pub enum Object {
     Cluster(Box<Cluster>),
     Customization(Box<Customization>),
     ImageSet(ClusterImageSet),
+    Host(Box<BareMetalHost>),
     Secret(Secret),
     Namespace(Namespace),
     RoleBinding(RoleBinding),
@@ -48,6 +50,7 @@ impl Object {
             Kind::ClusterDeployment => Self::Cluster(Box::new(Cluster::from_wire(read(wire)?))),
             Kind::Customization => Self::Customization(read(wire)?),
             Kind::ClusterImageSet => Self::ImageSet(read(wire)?),
+            Kind::BareMetalHost => Self::Host(read(wire)?),
             Kind::Secret => Self::Secret(read(wire)?),
             Kind::Namespace => Self::Namespace(read(wire)?),
             Kind::RoleBinding => Self::RoleBinding(read(wire)?),
@@ -67,6 +70,7 @@ impl Object {
             Self::Cluster(one) => wired(kind, &one.to_wire()),
             Self::Customization(one) => wired(kind, one),
             Self::ImageSet(one) => wired(kind, one),
+            Self::Host(one) => wired(kind, one),
             Self::Secret(one) => wired(kind, one),
             Self::Namespace(one) => wired(kind, one),
             Self::RoleBinding(one) => wired(kind, one),
@@ -81,6 +85,7 @@ impl Object {
             Self::Cluster(_) => Kind::ClusterDeployment,
             Self::Customization(_) => Kind::Customization,
             Self::ImageSet(_) => Kind::ClusterImageSet,
+            Self::Host(_) => Kind::BareMetalHost,
             Self::Secret(_) => Kind::Secret,
             Self::Namespace(_) => Kind::Namespace,
             Self::RoleBinding(_) => Kind::RoleBinding,
@@ -104,6 +109,7 @@ impl Object {
             Self::Cluster(one) => one.body.as_ref().map(|body| &body.metadata),
             Self::Customization(one) => Some(&one.metadata),
             Self::ImageSet(one) => Some(&one.metadata),
+            Self::Host(one) => Some(&one.metadata),
             Self::Secret(one) => Some(&one.metadata),
             Self::Namespace(one) => Some(&one.metadata),
             Self::RoleBinding(one) => Some(&one.metadata),
@@ -118,6 +124,7 @@ impl Object {
             Self::Cluster(one) => one.body.as_mut().map(|body| &mut body.metadata),
             Self::Customization(one) => Some(&mut one.metadata),
             Self::ImageSet(one) => Some(&mut one.metadata),
+            Self::Host(one) => Some(&mut one.metadata),
             Self::Secret(one) => Some(&mut one.metadata),
             Self::Namespace(one) => Some(&mut one.metadata),
             Self::RoleBinding(one) => Some(&mut one.metadata),
@@ -150,6 +157,7 @@ fn generate(kind: Kind) -> Value {
         Kind::ClusterDeployment => of::<ClusterDeployment>(),
         Kind::Customization => of::<Customization>(),
         Kind::ClusterImageSet => of::<ClusterImageSet>(),
+        Kind::BareMetalHost => of::<BareMetalHost>(),
         Kind::Secret => of::<Secret>(),
         Kind::Namespace => of::<Namespace>(),
         Kind::RoleBinding => of::<RoleBinding>(),

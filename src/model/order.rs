@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::customization::ManifestPatch;
-use super::job::Verb;
+use super::job::{HostReport, Verb};
 
 /// Everything that a driver needs, but for the secrets, which lie beside it as files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,37 @@ pub struct Order {
     pub limit: u64,
     /// Earlier jobs on the cluster: their programs are ended first.
     pub before: Vec<String>,
+    /// Hosts, whose credentials lie in `input/machines/`, by their places here.
+    pub machines: Vec<Machine>,
+}
+
+/// A host as its management controller is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that a host says of itself")]
+pub struct Machine {
+    /// Namespace and name.
+    pub host: String,
+    /// Of its controller, in metal3's spelling.
+    pub address: String,
+    /// One of its cluster's control plane.
+    pub master: bool,
+    /// Any certificate will do.
+    pub insecure: bool,
+    /// SHA-256 of the one certificate that will.
+    pub pin: Option<String>,
+    /// IPMI cipher suite, if one is known to work.
+    pub cipher: Option<u8>,
+    /// Boots by UEFI.
+    pub uefi: bool,
+    /// Seconds that it has to shut down.
+    pub soft_off: u64,
+    /// It is asked to shut down before it is cycled.
+    pub soft: bool,
+    /// What it boots from once: cdrom, pxe or disk.
+    pub boot: Option<String>,
+    /// What is attached and booted from.
+    pub image: Option<String>,
 }
 
 /// How a job ended. Written whole by the supervisor, never by the driver.
@@ -62,6 +93,9 @@ pub struct Ending {
     /// How a cluster does that is waking or going to sleep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthReport>,
+    /// What was found of hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostReport>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cluster::Driver;
 use super::condition::Condition;
+use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;

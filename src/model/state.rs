@@ -1,7 +1,7 @@
 //! What a pass or an edit sees: the objects of its scope, each remembering what it was.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -11,6 +11,7 @@ use super::cluster::Cluster;
 use super::customization::Customization;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
 use super::event::Event;
+use super::host::BareMetalHost;
 use super::job::Job;
 use super::meta::{HasMeta, Key, Meta};
 use super::object::Object;
@@ -38,6 +39,7 @@ pub struct State {
     pub claims: Table<Claim>,
     pub customizations: Table<Customization>,
     pub image_sets: Table<ClusterImageSet>,
+    pub hosts: Table<BareMetalHost>,
     pub secrets: Table<Secret>,
     pub namespaces: Table<Namespace>,
     pub role_bindings: Table<RoleBinding>,
@@ -82,6 +84,7 @@ impl State {
         self.clusters.act_for(&owner);
         self.claims.act_for(&owner);
         self.customizations.act_for(&owner);
+        self.hosts.act_for(&owner);
         self.secrets.act_for(&owner);
         self.jobs.act_for(&owner);
         self.acting = owner;
@@ -93,6 +96,7 @@ impl State {
             + self.clusters.changes_made()
             + self.claims.changes_made()
             + self.customizations.changes_made()
+            + self.hosts.changes_made()
             + self.secrets.changes_made()
             + self.jobs.changes_made()
     }
@@ -180,6 +184,7 @@ impl State {
                 Object::Customization(Box::new(self.customizations.by_key(&key)?.clone()))
             }
             Object::ImageSet(_) => Object::ImageSet(self.image_sets.by_key(&key)?.clone()),
+            Object::Host(_) => Object::Host(Box::new(self.hosts.by_key(&key)?.clone())),
             Object::Secret(_) => Object::Secret(self.secrets.by_key(&key)?.clone()),
             Object::Namespace(_) => Object::Namespace(self.namespaces.by_key(&key)?.clone()),
             Object::RoleBinding(_) => Object::RoleBinding(self.role_bindings.by_key(&key)?.clone()),
@@ -187,6 +192,19 @@ impl State {
         })
     }
 
+    /// Hosts that a live job works on.
+    pub fn busy_hosts(&self) -> HashSet<String> {
+        let live = self.jobs.rows().filter(|job| job.ended.is_none());
+        live.flat_map(|job| job.hosts.iter().cloned()).collect()
+    }
+
+    /// The hosts that a cluster uses, as places.
+    pub fn hosts_of(&self, cluster: &str) -> Vec<usize> {
+        let uses = |(_, host): &(usize, &BareMetalHost)| host.cluster() == Some(cluster);
+        self.hosts.iter().filter(uses).map(|(at, _)| at).collect()
+    }
+
+    /// The live job on a cluster, or on a host by its namespace and name.
     pub fn live_job(&self, cluster: &str) -> Option<(usize, &Job)> {
         let at = self.jobs.find(&Key::new("", cluster))?;
         Some((at, self.jobs.get(at).filter(|job| job.ended.is_none())?))
@@ -205,11 +223,12 @@ impl State {
         let claims = self.claims.difference().map(|one| one.owner);
         let customizations = self.customizations.difference().map(|one| one.owner);
         let secrets = self.secrets.difference().map(|one| one.owner);
+        let hosts = self.hosts.difference().map(|one| one.owner);
         let jobs = self.jobs.difference().map(|one| one.owner);
         let events = self.events.iter().map(|(_, owner)| owner);
         let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
         let mut seen = std::collections::HashSet::new();
-        for owner in tables.chain(jobs).chain(events).flatten() {
+        for owner in tables.chain(hosts).chain(jobs).chain(events).flatten() {
             if seen.insert(Rc::clone(owner)) {
                 owners.push(Some(Rc::clone(owner)));
             }
@@ -223,6 +242,7 @@ impl State {
             && self.clusters.difference().next().is_none()
             && self.claims.difference().next().is_none()
             && self.customizations.difference().next().is_none()
+            && self.hosts.difference().next().is_none()
             && self.secrets.difference().next().is_none()
             && self.jobs.difference().next().is_none()
             && self.image_sets.difference().next().is_none()
@@ -250,7 +270,7 @@ macro_rules! found_by_metadata {
     };
 }
 found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
-found_by_metadata!(Namespace, RoleBinding, Settings);
+found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost);
 
 impl Row for Cluster {
     /// A cluster's name is unique over the state.

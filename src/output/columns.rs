@@ -6,6 +6,7 @@ use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
+use crate::model::host::BareMetalHost;
 use crate::model::inventory::EntryStatus;
 use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
@@ -58,6 +59,7 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::Cluster(one) => cluster(one, view),
         Object::Customization(one) => customization(one, view),
         Object::ImageSet(one) => vec![("release", one.spec.release_image.clone())],
+        Object::Host(one) => host(one),
         Object::Secret(one) => {
             vec![("type", one.kind.clone()), ("data", one.values.len().to_string())]
         }
@@ -93,6 +95,19 @@ fn pool(one: &ClusterPool, _: &View) -> Row {
         ("pending", status.pending.to_string()),
         ("running", status.running.to_string()),
         ("free-cdc", free),
+    ]
+}
+
+fn host(one: &BareMetalHost) -> Row {
+    let power = one.power().map_or("unknown", |on| if on { "on" } else { "off" });
+    let held = if one.held().is_some() { " (held)" } else { "" };
+    vec![
+        ("status", one.status.operational_status.clone()),
+        ("state", format!("{}{held}", one.status.provisioning.state)),
+        ("consumer", one.cluster().unwrap_or_default().to_owned()),
+        ("online", one.spec.online.to_string()),
+        ("power", power.to_owned()),
+        ("error", one.status.error_type.clone()),
     ]
 }
 
@@ -198,7 +213,7 @@ pub fn job_row(one: &Job, now: Time) -> Row {
     let state = if one.ended.is_some() { "Finished" } else { "Running" };
     vec![
         ("id", one.id.to_string()),
-        ("object", format!("cluster/{}", one.object)),
+        ("object", one.subject()),
         ("verb", one.verb.name().to_owned()),
         ("state", state.to_owned()),
         ("try", one.attempt.to_string()),

@@ -65,7 +65,7 @@ fn about(object: &Object) -> String {
 
 fn job(change: &Change<'_, Job>) -> Option<String> {
     let after = change.after?;
-    let what = format!("{} of cluster/{}", after.verb.name(), after.object);
+    let what = format!("{} of {}", after.verb.name(), after.subject());
     Some(match &after.outcome {
         None => format!("+ job: {what}"),
         Some(outcome) => format!("~ job: {what} {outcome}"),

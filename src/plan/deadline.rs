@@ -15,7 +15,9 @@ fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
             given.unwrap_or(Span::hours(3))
         }
         Verb::Deprovision => Span::hours(2),
-        Verb::Start | Verb::Stop | Verb::Health => Span::minutes(20),
+        Verb::State | Verb::Eject | Verb::Inspect => Span::minutes(5),
+        Verb::Attach => Span::minutes(30),
+        _ => Span::minutes(20),
     }
 }
 

@@ -1,14 +1,15 @@
 //! The life of one cluster: which job it needs now.
 
-use crate::model::cluster::{Cluster, Driver, Phase};
+use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::Holder;
+use crate::model::driver::Driver;
 use crate::model::job::{CANCELLED, Job, Verb};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::size::as_count;
-use super::{CLUSTER, CUSTOMIZATION, customizations, power, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, customizations, hosts, power, say, warn};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -25,7 +26,9 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     if cluster.paused {
         return;
     }
-    if cluster.driver == Driver::Missing && (cluster.deleting.is_none() || destroys) {
+    let powered = || cluster.installed() && !hosts::that_drive(state, cluster).is_empty();
+    let goes = cluster.deleting.is_some();
+    if cluster.driver == Driver::Missing && (destroys || (!goes && !powered())) {
         return;
     }
     match cluster.phase() {
@@ -221,7 +224,10 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         Verb::Deprovision => cluster.undo_failures + 1,
         _ => 1,
     };
-    let (pool, driver) = (cluster.pool.clone(), cluster.driver);
+    let powers = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
+    let hosts = if powers { hosts::that_drive(state, cluster) } else { Vec::new() };
+    let driver = if hosts.is_empty() { cluster.driver } else { Driver::Installer };
+    let pool = cluster.pool.clone();
     let id = tick.uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;
     if verb == Verb::Provision
@@ -245,6 +251,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         outcome,
         message,
         begun: false,
+        hosts,
     });
     if verb != Verb::Health {
         let text = format!("{} started (attempt {attempt})", verb.name());

@@ -8,6 +8,7 @@ mod customizations;
 mod deadline;
 mod dependencies;
 mod expire;
+mod hosts;
 mod inventory;
 mod life;
 mod links;
@@ -25,6 +26,7 @@ use std::rc::Rc;
 pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
+pub use hosts::ask;
 pub use inventory::summary as inventory_summary;
 pub use life::{WORRYING, retry_at};
 pub use power::hibernates_at;
@@ -35,7 +37,8 @@ pub use size::{BROKEN, STALE};
 pub use version::pool_version;
 pub use whole::{free, mend};
 
-use crate::model::cluster::{Cluster, Driver};
+use crate::model::cluster::Cluster;
+use crate::model::driver::Driver;
 use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
@@ -86,6 +89,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
     }
     state.act_for(None);
     without_pool(state, tick);
+    hosts::advance(state, tick);
 }
 
 /// A paused pool neither makes nor hands over; when it is deleted it goes all the same.
@@ -133,18 +137,27 @@ pub fn due(state: &State) -> Option<Time> {
         [soon, claim.expires()].into_iter().flatten()
     });
     // Nothing happens to a cluster that is paused, or that no driver looks after.
-    let lives = |one: &&Cluster| one.driver != Driver::Missing && !one.paused;
+    let lives = |one: &&Cluster| {
+        let looked_after = one.driver != Driver::Missing || one.power.waits();
+        looked_after && !one.paused
+    };
     let clusters = || state.clusters.rows().filter(lives);
     let retries = clusters().flat_map(|one| [life::retry_at(one), life::undo_at(one)]).flatten();
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
-        [power::hibernates_at(one), power::retry_at(one), power::asks_at(one), settled]
-            .into_iter()
-            .flatten()
+        [
+            power::hibernates_at(state, one),
+            power::retry_at(one),
+            power::asks_at(state, one),
+            settled,
+        ]
+        .into_iter()
+        .flatten()
     });
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
-    expiries.chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
+    let hosts = state.hosts.rows().filter_map(hosts::retry_at);
+    expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
 }
 
 /// Writes down what is done and why.
@@ -177,6 +190,7 @@ fn event(
 /// Who does what nobody has typed: whoever started the pass has only started it.
 const PASS: &str = "reconcile";
 const POOL: &str = "ClusterPool";
+const HOST: &str = "BareMetalHost";
 const CLUSTER: &str = "ClusterDeployment";
 const CLAIM: &str = "ClusterClaim";
 const CUSTOMIZATION: &str = "ClusterDeploymentCustomization";

@@ -10,7 +10,7 @@ use crate::model::time::{Span, Time};
 
 use super::buckets::sort_pool;
 use super::size::as_count;
-use super::{CLUSTER, life, say, warn};
+use super::{CLUSTER, hosts, life, say, warn};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -41,7 +41,7 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
 
 /// When a cluster that somebody has, or that belongs to no pool, has run long enough: from the
 /// last of its installation, its claim and its waking.
-pub fn hibernates_at(cluster: &Cluster) -> Option<Time> {
+pub fn hibernates_at(state: &State, cluster: &Cluster) -> Option<Time> {
     let after = cluster.hibernate_after?;
     let unclaimed =
         cluster.pool.is_some() && (cluster.claim.is_none() || cluster.claimed_at.is_none());
@@ -49,11 +49,16 @@ pub fn hibernates_at(cluster: &Cluster) -> Option<Time> {
         && cluster.power_wanted != Power::Hibernating
         && cluster.deleting.is_none()
         && !cluster.marked;
-    if unclaimed || !counts || cluster.powerless || cluster.power_paused {
+    if unclaimed || !counts || powerless(state, cluster) || cluster.power_paused {
         return None;
     }
     let since = [cluster.installed_at, cluster.claimed_at, cluster.power_since];
     Some(since.into_iter().flatten().max()?.plus(after))
+}
+
+/// Whether its machines cannot be stopped: by its driver, or as the hosts that they are.
+fn powerless(state: &State, cluster: &Cluster) -> bool {
+    cluster.powerless && hosts::that_drive(state, cluster).is_empty()
 }
 
 /// What an installed cluster needs: to be started, stopped, or left alone.
@@ -64,13 +69,13 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     if cluster.power_paused {
         return set_power(state, at, Power::Paused, None, tick);
     }
-    if cluster.powerless {
+    if powerless(state, cluster) {
         return set_power(state, at, Power::Unsupported, None, tick);
     }
     if cluster.power == Power::Unsupported {
         return set_power(state, at, Power::Running, None, tick);
     }
-    if !tick.jumped && hibernates_at(cluster).is_some_and(|end| tick.now >= end) {
+    if !tick.jumped && hibernates_at(state, cluster).is_some_and(|end| tick.now >= end) {
         let (key, after) = (cluster.key(), cluster.hibernate_after.unwrap_or_default());
         state.clusters.update(at, |cluster| cluster.power_wanted = Power::Hibernating);
         let text = format!("It has run for {after}: it goes to sleep");
@@ -88,8 +93,10 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     // What waits is looked at, what failed has its time; what began without a job that still
     // works on it begins anew.
     let later = retry_at(cluster).is_some_and(|next| tick.now < next);
-    if same_way && power.waits() && cluster.driver.supervised() {
-        if asks_at(cluster).is_none_or(|next| tick.now >= next) {
+    let machines = hosts::that_drive(state, cluster);
+    let busy = hosts::are_busy(state, &machines);
+    if same_way && power.waits() && is_asked(state, cluster) {
+        if !busy && asks_at(state, cluster).is_none_or(|next| tick.now >= next) {
             life::start(state, at, Verb::Health, tick);
         }
         return;
@@ -103,13 +110,25 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
         (power, _) if power.runs() || power == Power::Unset => return,
         _ => (Verb::Start, Power::Starting),
     };
+    if busy {
+        return;
+    }
+    if !machines.is_empty() {
+        let name = cluster.name.clone();
+        hosts::follow(state, &name, verb == Verb::Start);
+    }
     life::start(state, at, verb, tick);
     set_power(state, at, then, None, tick);
 }
 
+/// Whether a job has to ask how it does.
+fn is_asked(state: &State, cluster: &Cluster) -> bool {
+    cluster.driver.supervised() || !hosts::that_drive(state, cluster).is_empty()
+}
+
 /// When a cluster that waits for its machines, nodes or operators is asked again.
-pub fn asks_at(cluster: &Cluster) -> Option<Time> {
-    let waits = cluster.power.waits() && cluster.driver.supervised();
+pub fn asks_at(state: &State, cluster: &Cluster) -> Option<Time> {
+    let waits = cluster.power.waits() && is_asked(state, cluster);
     Some(cluster.asked_at.filter(|_| waits)?.plus(ASK))
 }
 

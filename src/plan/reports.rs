@@ -14,7 +14,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 
 use super::power::{observe, set_power};
-use super::{CLUSTER, life, say, warn};
+use super::{CLUSTER, hosts, life, say, warn};
 
 /// Takes in how clusters do whose driver has done its part.
 pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
@@ -32,8 +32,13 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
         let found = state.live_job(&report.object).filter(|(_, job)| job.id == report.job);
         let Some((at, job)) = found else { continue };
+        let host = job.host();
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
+        if let Outcome::Hosts(all) = report.outcome {
+            hosts::found(state, all, tick);
+            continue;
+        }
         if let Outcome::Saved(made) = report.outcome {
             if let Some(cluster) = cluster {
                 keep(state, cluster, &made, tick.now);
@@ -70,6 +75,9 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             job.outcome = Some(outcome.into());
             job.message = failed;
         });
+        if let Some(host) = &host {
+            hosts::over(state, host, verb, &report.outcome, tick);
+        }
         if let Some(cluster) = cluster {
             apply(state, cluster, verb, report.outcome, tick);
         }
@@ -108,8 +116,11 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             }
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
-        (Verb::Health, _)
-        | (_, Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Healthy(_))
+        (
+            Verb::Health | Verb::Cycle | Verb::State | Verb::Attach | Verb::Eject | Verb::Inspect,
+            _,
+        )
+        | (_, Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Healthy(_) | Outcome::Hosts(_))
         | (Verb::Provision, Outcome::Done) => {}
         (Verb::Deprovision, _)
             if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>
@@ -165,7 +176,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
         Verb::Start => set_power(state, at, Power::FailedToStart, said, tick),
         Verb::Stop => set_power(state, at, Power::FailedToStop, said, tick),
         // Why nobody knows how it does is said where it is said what is waited for.
-        Verb::Health => drop(state.clusters.update(at, |cluster| cluster.power_message = said)),
+        _ => drop(state.clusters.update(at, |cluster| cluster.power_message = said)),
     }
 }
 

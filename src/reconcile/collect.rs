@@ -1,5 +1,7 @@
 //! What drivers say of jobs and clusters: read before anything is decided.
 
+use std::collections::BTreeMap;
+
 use crate::drivers::{self, Work};
 use crate::model::cluster::LEFT_BY_INSTALLATION;
 use crate::model::job::{Health, Job, Outcome, Report};
@@ -22,10 +24,12 @@ impl Door<'_> {
             }
             let found = self.with_work(state, &job, |work| {
                 let mut said = drivers::collect(work, tick.now);
-                if said
-                    .iter()
-                    .all(|one| matches!(one.outcome, Outcome::Saved(_) | Outcome::Progress(_)))
-                    && drivers::is_unattended(work)
+                if said.iter().all(|one| {
+                    matches!(
+                        one.outcome,
+                        Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Hosts(_)
+                    )
+                }) && drivers::is_unattended(work)
                 {
                     said.extend(plan::overdue(&job, &work.annotations, tick));
                 }
@@ -63,12 +67,16 @@ impl Door<'_> {
         job: &Job,
         ask: impl FnOnce(&Work<'_>) -> T,
     ) -> Result<Option<T>, Refusal> {
+        let jobs = &self.jobs();
+        if job.host().is_some() {
+            let (cluster_name, base_domain, annotations) = ("", "", BTreeMap::new());
+            return Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations, jobs })));
+        }
         let annotations = self.store.steering(&job.object)?.annotations;
         let Some(cluster) = state.cluster(&job.object).and_then(|at| state.clusters.get(at)) else {
             return Ok(None);
         };
         let (cluster_name, base_domain) = (&cluster.cluster_name, &cluster.base_domain);
-        let jobs = &self.jobs();
         Ok(Some(ask(&Work { job, cluster_name, base_domain, annotations, jobs })))
     }
 

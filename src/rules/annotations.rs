@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::{
-    DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER, is_driver_name,
-};
+use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
+use crate::model::driver::is_driver_name;
 use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
+
+use super::hosts::NOTES;
 
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
@@ -87,6 +88,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
             let all = one.body.as_ref().map(|body| own(&body.metadata)).unwrap_or_default();
             idle(&all, &CLUSTER, &POOL, "the pool")
         }
+        Object::Host(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
         _ => Vec::new(),
     }
 }

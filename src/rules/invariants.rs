@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
+use super::hosts::are_different;
+
 /// Looks at what changed: nothing is held twice, both ends of a link agree.
 pub fn invariants(state: &State) -> Result<(), Refusal> {
     let mut claims = HashMap::new();
@@ -38,5 +40,5 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
             )));
         }
     }
-    Ok(())
+    are_different(state)
 }

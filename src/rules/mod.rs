@@ -3,6 +3,7 @@
 pub mod access;
 mod annotations;
 mod holders;
+mod hosts;
 mod invariants;
 mod names;
 mod objects;

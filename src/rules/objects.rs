@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
-use super::{annotations, patches};
+use super::{annotations, hosts, patches};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -56,6 +56,7 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             let steering = steering.map_or(Ok(()), annotations::check);
             steering.map_err(|why| refuse(kind, &key.name, &why))
         }
+        Object::Host(one) => hosts::check(one).map_err(|why| refuse(kind, &key.name, &why)),
         Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
             Err(refuse(kind, &key.name, "a subject has no name"))
         }
@@ -167,6 +168,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
             found.push(format!("pool `{name}`: installAttemptsLimit 0 counts as 1"));
         }
         Object::Customization(one) => found.extend(patches::warnings(one)),
+        Object::Host(one) => found.extend(hosts::warnings(one)),
         _ => {}
     }
     if let Object::Pool(one) = object {

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
+use crate::model::host::BareMetalHost;
 use crate::model::meta::{HasMeta, Key};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
@@ -27,6 +28,7 @@ documents! {
     ClusterPool => "pool",
     Customization => "customization",
     ClusterImageSet => "image_set",
+    BareMetalHost => "host",
     Secret => "secret_object",
     Namespace => "namespace",
     RoleBinding => "role_binding",

@@ -13,6 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::documents::{self, need, one};
+use super::hosts;
 use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 
@@ -47,6 +48,7 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     clusters(conn, "ORDER BY id", [], state)?;
     claims(conn, "ORDER BY id", [], state)?;
     customizations(conn, None, state)?;
+    hosts::all(conn, state)?;
     jobs(conn, "ended IS NULL", [], state)
 }
 
@@ -63,7 +65,8 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
     for name in names {
         customization(conn, state, &Key::new(&*key.namespace, name))?;
     }
-    jobs(conn, "ended IS NULL AND pool_namespace = ?1 AND pool = ?2", who, state)
+    jobs(conn, "ended IS NULL AND pool_namespace = ?1 AND pool = ?2", who, state)?;
+    hosts::of_pool(conn, state, key)
 }
 
 /// Pools that an edit sent a claim to: without them it would look as if there were none.
@@ -77,7 +80,7 @@ pub fn newly_named_pools(conn: &Connection, state: &mut State) -> Result<(), Ref
     Ok(())
 }
 
-fn jobs(
+pub fn jobs(
     conn: &Connection,
     which: &str,
     who: impl rusqlite::Params,
@@ -87,7 +90,10 @@ fn jobs(
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(who)?;
     while let Some(row) = rows.next()? {
-        state.jobs.load(rows::job(row)?);
+        let job = rows::job(row)?;
+        if state.live_job(&job.object).is_none() {
+            state.jobs.load(job);
+        }
     }
     Ok(())
 }
@@ -243,6 +249,7 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
         Kind::RoleBinding => need(conn, &mut state.role_bindings, key),
         Kind::Settings => need(conn, &mut state.settings, key),
         Kind::Customization => customization(conn, state, key),
+        Kind::BareMetalHost => hosts::one(conn, state, key),
         Kind::Secret => secret_values(conn, state, key),
         Kind::ClusterClaim => claim_body(conn, state, key),
         Kind::ClusterDeployment => cluster_body(conn, state, &key.name),

@@ -5,6 +5,7 @@ mod backup;
 pub mod copies;
 mod doctor;
 mod documents;
+mod hosts;
 mod load;
 mod lock;
 mod open;

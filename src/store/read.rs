@@ -85,6 +85,7 @@ impl Store {
             Kind::RoleBinding => self.documents(filter, Object::RoleBinding)?,
             Kind::Settings => self.documents(filter, Object::Settings)?,
             Kind::Customization => self.customizations(filter)?,
+            Kind::BareMetalHost => self.documents(filter, |one| Object::Host(Box::new(one)))?,
             Kind::Secret => self.secrets(filter)?,
             Kind::ClusterClaim => self.claims(filter)?,
             Kind::ClusterDeployment => self.clusters(filter)?,
@@ -234,6 +235,34 @@ impl Store {
         })?;
         let events = rows.collect::<Result<_, _>>()?;
         Ok((events, last))
+    }
+
+    /// The cluster that uses a host, if there is one.
+    pub fn consumer_of(&self, host: &Key) -> Result<Option<Key>, Refusal> {
+        let sql = "SELECT c.namespace, c.name FROM host h JOIN cluster c ON c.name = h.consumer \
+                   WHERE h.namespace = ?1 AND h.name = ?2";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let found = statement.query_row(params![host.namespace, host.name], |row| {
+            Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        Ok(found.optional()?)
+    }
+
+    /// Whether a cluster uses hosts.
+    pub fn has_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM host WHERE consumer = ?1)";
+        Ok(self.conn.prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
+    }
+
+    /// All jobs that worked on a host.
+    pub fn jobs_on_host(&self, host: &str) -> Result<Vec<Job>, Refusal> {
+        let sql = format!(
+            "SELECT {JOB} FROM job WHERE id IN (SELECT job FROM job_host WHERE host = ?1) \
+             ORDER BY started, id"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let found = statement.query_map([host], rows::job)?;
+        Ok(found.collect::<Result<_, _>>()?)
     }
 
     /// Jobs in the order they were started; of one object, or all, or only the live ones.

@@ -12,6 +12,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
 
 use super::documents::need;
+use super::hosts;
 use super::load::{customization, customizations, newly_named_pools, secret, secret_value};
 
 /// More names than this are not looked up one by one.
@@ -30,6 +31,7 @@ struct Named {
 /// Loads what is not there yet. What an edit removed stays removed.
 pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     newly_named_pools(conn, state)?;
+    hosts::beside(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
         need(conn, &mut state.image_sets, key)?;

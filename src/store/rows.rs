@@ -5,7 +5,8 @@ use std::rc::Rc;
 use rusqlite::{Connection, Row, ToSql, params};
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
-use crate::model::cluster::{Cluster, Driver, Power};
+use crate::model::cluster::{Cluster, Power};
+use crate::model::driver::Driver;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::{Key, Uid};
 use crate::model::time::{Span, Time};
@@ -21,7 +22,7 @@ pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, ef
      pending, pending_since, running, running_since, held, deleting, warned";
 
 pub const JOB: &str = "id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started, \
-     ended, outcome, message, begun";
+     ended, outcome, message, begun, hosts";
 
 /// Strings that many rows share are kept once.
 #[derive(Default)]
@@ -148,6 +149,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         outcome: row.get(10)?,
         message: row.get(11)?,
         begun: row.get(12)?,
+        hosts: row.get::<_, Option<String>>(13)?.map(|all| names(&all)).unwrap_or_default(),
     })
 }
 
@@ -271,6 +273,18 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
         one.outcome,
         one.message,
         one.begun,
+        Some(one.hosts.join(" ")).filter(|all| !all.is_empty()),
     ];
-    put(conn, "job", JOB, values)
+    put(conn, "job", JOB, values)?;
+    for host in &one.hosts {
+        let sql = "INSERT OR REPLACE INTO job_host (job, host, live) VALUES (?1, ?2, ?3)";
+        let live = one.ended.is_none().then_some(1);
+        conn.prepare_cached(sql)?.execute(params![one.id.to_string(), host, live])?;
+    }
+    Ok(())
+}
+
+/// Names of hosts with their namespaces; neither has a space.
+fn names(all: &str) -> Vec<String> {
+    all.split(' ').map(str::to_owned).collect()
 }

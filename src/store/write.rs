@@ -118,7 +118,14 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
         }
         secret(conn, &change)?;
     }
-    for job in of(state.jobs.difference(), owner).filter_map(|change| change.after) {
+    for change in of(state.hosts.difference(), owner) {
+        documents::write(conn, &change)?;
+    }
+    // Those that are over first: another may work on the same host.
+    let jobs = || of(state.jobs.difference(), owner).filter_map(|change| change.after);
+    for job in
+        jobs().filter(|job| job.ended.is_some()).chain(jobs().filter(|job| job.ended.is_none()))
+    {
         put_job(conn, job)?;
     }
     if owner.is_none() {

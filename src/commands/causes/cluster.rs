@@ -1,7 +1,8 @@
 //! Why a cluster is not ready, or not gone.
 
 use crate::commands::why::Chain;
-use crate::model::cluster::{Cluster, Driver, POWER_PAUSED, Phase, Power};
+use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
+use crate::model::driver::Driver;
 use crate::model::job::Verb as JobVerb;
 use crate::model::pool::PAUSED;
 use crate::plan;

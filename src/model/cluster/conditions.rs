@@ -1,7 +1,8 @@
 //! Hive's conditions of a cluster, as they follow from the facts.
 
-use super::{Cluster, Driver, Phase, Power};
+use super::{Cluster, Phase, Power};
 use crate::model::condition::Condition;
+use crate::model::driver::Driver;
 use crate::model::power::{deleted, initialized};
 use crate::model::time::Time;
 

@@ -159,6 +159,21 @@ CREATE TABLE claim_body (
   body TEXT NOT NULL CHECK (json_valid(body))
 ) STRICT;
 
+-- A machine is one host, whoever lists it.
+CREATE TABLE host (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
+  mac TEXT AS (lower(body ->> '$.spec.bootMACAddress')) VIRTUAL,
+  bmc TEXT AS (body ->> '$.spec.bmc.address') VIRTUAL,
+  consumer TEXT AS (body ->> '$.spec.consumerRef.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX host_name ON host (namespace, name);
+CREATE UNIQUE INDEX host_mac ON host (mac) WHERE mac IS NOT NULL;
+CREATE UNIQUE INDEX host_bmc ON host (bmc) WHERE bmc IS NOT NULL;
+CREATE INDEX host_consumer ON host (consumer) WHERE consumer IS NOT NULL;
+
 -- A customization has one cluster, a cluster one customization. A cluster that is left running
 -- when its object goes keeps the lease: then there is no row for it any more.
 CREATE TABLE lease (
@@ -182,8 +197,20 @@ CREATE TABLE job (
   ended INTEGER,
   outcome TEXT,
   message TEXT,
-  begun INTEGER NOT NULL
+  begun INTEGER NOT NULL,
+  hosts TEXT
 ) STRICT;
+
+-- The hosts that a job works on: at most one live job on each.
+CREATE TABLE job_host (
+  job TEXT NOT NULL REFERENCES job ON DELETE CASCADE,
+  host TEXT NOT NULL,
+  live INTEGER,
+  PRIMARY KEY (job, host)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX job_host_live ON job_host (host, live) WHERE live IS NOT NULL;
+CREATE INDEX job_host_host ON job_host (host);
+
 CREATE UNIQUE INDEX job_live ON job (object) WHERE ended IS NULL;
 CREATE INDEX job_live_pool ON job (pool_namespace, pool) WHERE ended IS NULL;
 CREATE INDEX job_object ON job (object, started);

@@ -1,0 +1,354 @@
+//! `host power|boot|eject|hold|unhold`: what machines are to do. The pass tells them.
+
+use clap::{Args, ValueEnum};
+
+use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Span;
+use crate::store::{Filter, Store};
+use crate::{output, plan, rules};
+
+use super::selector::Selector;
+use super::waiting::{Ended, Look, Waiting};
+use super::{Context, Verb, edit};
+
+/// How long `power status` waits for an answer.
+const ANSWER: Span = Span::minutes(2);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum To {
+    On,
+    /// Asked to shut down, and powered off if it does not
+    Off,
+    /// Off by force, and on
+    Cycle,
+    /// Asks, and changes nothing
+    Status,
+}
+
+/// Which hosts.
+#[derive(Args)]
+struct Which {
+    #[arg(value_name = "HOST", required_unless_present_any = ["all", "selector"])]
+    names: Vec<String>,
+    /// Every host of the namespace
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
+    selector: Option<Selector>,
+}
+
+impl Which {
+    fn hosts(&self, context: &Context, store: &Store) -> Result<Vec<BareMetalHost>, Refusal> {
+        let mut found = Vec::new();
+        if self.names.is_empty() {
+            let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
+            found = store.objects(Kind::BareMetalHost, &filter)?;
+            found.retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
+        }
+        for name in &self.names {
+            found.push(context.find(store, Kind::BareMetalHost, name)?);
+        }
+        if found.is_empty() {
+            context.hint("no hosts");
+        }
+        let host = |one| if let Object::Host(host) = one { Some(*host) } else { None };
+        Ok(found.into_iter().filter_map(host).collect())
+    }
+}
+
+#[derive(Args)]
+pub struct Power {
+    #[arg(value_enum)]
+    to: To,
+    #[command(flatten)]
+    which: Which,
+    /// What it boots from once, when it is powered on: cdrom, pxe or disk
+    #[arg(long, value_name = "DEVICE")]
+    boot: Option<String>,
+    /// Until it is so, at most this long
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "20m")]
+    wait: Option<Span>,
+}
+
+impl Verb for Power {
+    const NAME: &'static str = "power";
+    const ABOUT: &'static str = "Power hosts on, off, off and on, or ask them";
+    const EXAMPLE: &'static str = "poolctl host power on node-1 node-2 --no-reconcile";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let hosts = self.which.hosts(context, &store)?;
+        if self.boot.is_some() && !matches!(self.to, To::On | To::Cycle) {
+            return Err(Refusal::usage("--boot goes with on and cycle").into());
+        }
+        for host in &hosts {
+            reachable(host)?;
+            if let Some(cluster) = host.cluster().filter(|_| matches!(self.to, To::Off | To::Cycle))
+            {
+                let name = &host.metadata.name;
+                let word = if self.to == To::Off { "off" } else { "cycle" };
+                let loss = format!("host `{name}` is used by cluster `{cluster}`");
+                context.confirm(&loss, &format!("poolctl host power {word} {name}"))?;
+            }
+        }
+        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        let (to, boot) = (self.to, self.boot.clone());
+        change(context, &store, &keys, |host| {
+            match to {
+                To::On => host.spec.online = true,
+                To::Off => host.spec.online = false,
+                To::Cycle => {
+                    host.spec.online = true;
+                    let hard = "{\"mode\":\"hard\"}".to_owned();
+                    host.metadata.annotations.insert(REBOOT.into(), hard);
+                }
+                To::Status => plan::ask(host),
+            }
+            if let Some(from) = &boot {
+                host.metadata.annotations.insert(BOOT.into(), from.clone());
+            }
+            host.status.error_count = 0;
+        })?;
+        let done = match to {
+            To::Status => return self.say(context, &store, &keys),
+            To::On => "is to be on",
+            To::Off => "is to be off",
+            To::Cycle => "is to be cycled",
+        };
+        if self.wait.is_some() {
+            return self.say(context, &store, &keys);
+        }
+        for key in &keys {
+            context.changed(Kind::BareMetalHost, &key.name, done)?;
+        }
+        Ok(())
+    }
+}
+
+impl Power {
+    /// Waits until every host is as it is to be, or has failed, and says which it is.
+    fn say(&self, context: &Context, store: &Store, keys: &[Key]) -> anyhow::Result<()> {
+        let door = context.door(store);
+        let limit = self.wait.unwrap_or(ANSWER);
+        let waiting = Waiting { context, door: &door, pool: None, limit };
+        let ended = if door.pass {
+            waiting.until(|_| {
+                let hosts = found(store, keys)?;
+                let (done, all) = (hosts.iter().filter(|one| settled(one)).count(), hosts.len());
+                if done == all {
+                    return Ok(Look::Met(()));
+                }
+                Ok(Look::Not(done as u64, all as u64, format!("{done} of {all} hosts")))
+            })?
+        } else {
+            Ended::Met(())
+        };
+        let mut failed = 0;
+        for host in found(store, keys)? {
+            let (known, error) = (host.power(), &host.status.error_message);
+            let text = match known.map(|on| if on { "on" } else { "off" }) {
+                Some(text) => text.to_owned(),
+                None if error.is_empty() => "unknown".into(),
+                None => format!("unknown: {error}"),
+            };
+            failed += usize::from(host.status.error_count > 0 || !settled(&host));
+            context.changed(Kind::BareMetalHost, &host.metadata.name, &text)?;
+        }
+        match ended {
+            Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
+            Ended::Late => Err(Refusal::new(
+                Exit::Timeout,
+                format!("{failed} hosts are not so after {}", limit.short()),
+            )
+            .next("poolctl job list")
+            .into()),
+            Ended::Met(()) if failed > 0 && door.pass => {
+                let what = format!("{failed} of {} hosts failed", keys.len());
+                Err(Refusal::new(Exit::Failed, what).next("poolctl describe host NAME").into())
+            }
+            Ended::Met(()) => Ok(()),
+        }
+    }
+}
+
+fn found(store: &Store, keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
+    let mut all = Vec::new();
+    for key in keys {
+        let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
+        let filter = Filter { namespace, name, whole: true };
+        let one = store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
+        if let Some(Object::Host(host)) = one {
+            all.push(*host);
+        }
+    }
+    Ok(all)
+}
+
+/// As it is to be, or failed.
+fn settled(host: &BareMetalHost) -> bool {
+    let reboots = host.metadata.annotated_at_all(REBOOT);
+    let missing = host.status.good_credentials.is_none() && !host.status.error_message.is_empty();
+    let so = host.power() == Some(host.spec.online) && !reboots;
+    so || missing || host.status.error_count > 0 || host.is_left_alone()
+}
+
+fn reachable(host: &BareMetalHost) -> Result<(), Refusal> {
+    let name = &host.metadata.name;
+    if host.spec.bmc.is_none() {
+        return Err(Refusal::conflict(format!("host `{name}` has no management controller"))
+            .next(format!("poolctl edit host {name}")));
+    }
+    if host.is_left_alone() {
+        return Err(Refusal::conflict(format!("host `{name}` is paused or detached"))
+            .next(format!("poolctl annotate host {name} baremetalhost.metal3.io/paused-")));
+    }
+    Ok(())
+}
+
+fn change(
+    context: &Context,
+    store: &Store,
+    keys: &[Key],
+    how: impl Fn(&mut BareMetalHost),
+) -> Result<(), Refusal> {
+    let what: Vec<_> = keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
+    let scope = edit::scope_of(store, &what)?;
+    let ((), passed) = context.door(store).change(&scope, &edit::needs_of(&what), |state, _| {
+        for key in keys {
+            let Some(at) = state.hosts.find(key) else { continue };
+            state.hosts.update(at, |host| {
+                let before = host.spec.clone();
+                how(host);
+                host.metadata.generation += i64::from(before != host.spec);
+            });
+            if let Some(host) = state.hosts.get(at) {
+                rules::check(&Object::Host(Box::new(host.clone())))?;
+            }
+        }
+        Ok(())
+    })?;
+    context.finish(&passed)
+}
+
+#[derive(Args)]
+pub struct Boot {
+    #[command(flatten)]
+    which: Which,
+    /// Image that its management controller fetches
+    #[arg(long, value_name = "URL")]
+    iso: String,
+}
+
+impl Verb for Boot {
+    const NAME: &'static str = "boot";
+    const ABOUT: &'static str = "Attach an image to hosts and boot them from it once";
+    const EXAMPLE: &'static str =
+        "poolctl host boot node-1 --iso http://127.0.0.1/discovery.iso --no-reconcile";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let hosts = self.which.hosts(context, &store)?;
+        for host in &hosts {
+            reachable(host)?;
+            if let Some(cluster) = host.cluster() {
+                let name = &host.metadata.name;
+                let loss = format!("host `{name}` is used by cluster `{cluster}`");
+                context.confirm(&loss, &format!("poolctl host boot {name} --iso URL"))?;
+            }
+        }
+        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        change(context, &store, &keys, |host| {
+            host.spec.image = Some(Image::live(&self.iso));
+            // Also one that is attached already.
+            host.status.provisioning.image = None;
+            (host.spec.online, host.status.error_count) = (true, 0);
+        })?;
+        for key in keys {
+            let text = format!("is to boot from {}", output::clean(&self.iso));
+            context.changed(Kind::BareMetalHost, &key.name, &text)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub struct Eject {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Verb for Eject {
+    const NAME: &'static str = "eject";
+    const ABOUT: &'static str = "Take the image out of hosts";
+    const EXAMPLE: &'static str = "poolctl host eject node-1 --no-reconcile";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let hosts = self.which.hosts(context, &store)?;
+        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        change(context, &store, &keys, |host| {
+            host.spec.image = None;
+            host.status.error_count = 0;
+        })?;
+        for key in keys {
+            context.changed(Kind::BareMetalHost, &key.name, "is to be without image")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub struct Hold {
+    #[command(flatten)]
+    which: Which,
+    /// Why, for others
+    #[arg(long, value_name = "TEXT", default_value = "held", hide_default_value = true)]
+    reason: String,
+}
+
+impl Verb for Hold {
+    const NAME: &'static str = "hold";
+    const ABOUT: &'static str = "Keep hosts out of every cluster to come";
+    const EXAMPLE: &'static str = "poolctl host hold node-1 --reason 'bad fan'";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        held(context, &self.which, Some(&self.reason))
+    }
+}
+
+#[derive(Args)]
+pub struct Unhold {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Verb for Unhold {
+    const NAME: &'static str = "unhold";
+    const ABOUT: &'static str = "Let hosts be used again";
+    const EXAMPLE: &'static str = "poolctl host unhold node-1";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        held(context, &self.which, None)
+    }
+}
+
+fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Result<()> {
+    let store = context.look()?;
+    let hosts = which.hosts(context, &store)?;
+    let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+    change(context, &store, &keys, |host| match reason {
+        Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
+        None => drop(host.metadata.annotations.remove(HOLD)),
+    })?;
+    let done = if reason.is_some() { "held" } else { "free" };
+    for key in keys {
+        context.changed(Kind::BareMetalHost, &key.name, done)?;
+    }
+    Ok(())
+}

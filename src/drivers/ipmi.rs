@@ -1,0 +1,213 @@
+//! IPMI by ipmitool: the password in the child's environment only, the cipher suite always spelled,
+//! few retries, and what it says on stderr believed only when it fails.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::hardware::Hardware;
+
+use super::http::short;
+use super::machine::{Action, Boot, Controller};
+use super::process::{self, Background, Stopwatch};
+
+/// Suites that are tried, the better one first.
+const SUITES: [u8; 2] = [17, 3];
+/// IPMI 2.0 has no longer passwords.
+const LONGEST: usize = 20;
+/// Seconds ipmitool waits for an answer, and how often it asks.
+const PATIENCE: [&str; 4] = ["-N", "1", "-R", "3"];
+/// Whoever has said nothing for so long is not there; a refusal comes at once.
+const SILENCE: Duration = Duration::from_secs(2);
+/// A command that takes longer is ended.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// On every run, on a machine without the registry of manufacturers; says nothing.
+const NOISE: &str = "IANA PEN registry";
+
+/// Who is talked to, and how.
+pub struct Target {
+    pub host: String,
+    pub port: u16,
+    pub privilege: Option<String>,
+    pub user: String,
+    pub uefi: bool,
+}
+
+pub struct Ipmi {
+    program: PathBuf,
+    folder: PathBuf,
+    target: Target,
+    environment: BTreeMap<String, String>,
+    suite: Option<u8>,
+}
+
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+    took: Duration,
+}
+
+impl Ipmi {
+    pub fn new(
+        program: PathBuf,
+        folder: PathBuf,
+        target: Target,
+        password: String,
+        suite: Option<u8>,
+    ) -> Result<Self, String> {
+        if password.len() > LONGEST {
+            return Err(format!(
+                "the password has {} bytes; IPMI takes {LONGEST} at most",
+                password.len()
+            ));
+        }
+        let environment = BTreeMap::from([
+            ("IPMI_PASSWORD".to_owned(), password),
+            ("HOME".to_owned(), folder.display().to_string()),
+        ]);
+        Ok(Self { program, folder, target, environment, suite })
+    }
+
+    /// One command; the first finds the cipher suite.
+    fn ask(&mut self, words: &[&str]) -> Result<String, String> {
+        if let Some(suite) = self.suite {
+            let said = self.run(suite, words)?;
+            return self.heard(said, &format!("cipher suite {suite}"));
+        }
+        let mut last = None;
+        for suite in SUITES {
+            let said = self.run(suite, words)?;
+            // Without a session: another suite may do. Whoever is silent is so with any.
+            let refused = said.code != 0 && no_session(&said.err) && said.took < SILENCE;
+            if !refused {
+                let heard = self.heard(said, &format!("cipher suite {suite}"));
+                if heard.is_ok() {
+                    self.suite = Some(suite);
+                }
+                return heard;
+            }
+            last = Some(said);
+        }
+        let all = SUITES.map(|suite| suite.to_string()).join(" and ");
+        last.map_or_else(
+            || Err("no cipher suite".into()),
+            |said| self.heard(said, &format!("cipher suites {all}")),
+        )
+    }
+
+    fn run(&self, suite: u8, words: &[&str]) -> Result<Said, String> {
+        let (port, suite) = (self.target.port.to_string(), suite.to_string());
+        let mut arguments = vec!["-I", "lanplus", "-H", &self.target.host, "-p", &port];
+        arguments.extend(["-U", &self.target.user, "-E", "-C", &suite]);
+        if let Some(level) = &self.target.privilege {
+            arguments.extend(["-L", level]);
+        }
+        arguments.extend(PATIENCE);
+        arguments.extend(words);
+        let paths = [self.folder.join("out"), self.folder.join("err")];
+        let wrong = |error: std::io::Error| format!("ipmitool: {error}");
+        let output =
+            (File::create(&paths[0]).map_err(wrong)?, File::create(&paths[1]).map_err(wrong)?);
+        let child = Background {
+            program: &self.program,
+            arguments: &arguments,
+            folder: &self.folder,
+            environment: &self.environment,
+        };
+        let watch = Stopwatch::start();
+        let mut child = child.start(output).map_err(wrong)?;
+        let code = loop {
+            if let Some(code) = process::ended(&mut child).map_err(wrong)? {
+                break code;
+            }
+            if watch.elapsed() > DEADLINE {
+                process::end_group(&mut child);
+                break 124;
+            }
+            process::pause();
+        };
+        let text = |path: &PathBuf| {
+            String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+        };
+        Ok(Said { code, out: text(&paths[0]), err: text(&paths[1]), took: watch.elapsed() })
+    }
+
+    /// What it said, or why it failed. ipmitool has one message for a wrong password and for
+    /// nobody there: only the time tells them apart.
+    fn heard(&self, said: Said, how: &str) -> Result<String, String> {
+        if said.code == 0 {
+            return Ok(said.out);
+        }
+        let Target { host, port, .. } = &self.target;
+        let (lines, took) = (said.err.lines(), said.took.as_secs_f32());
+        let lines: Vec<&str> = lines.filter(|line| !line.contains(NOISE)).collect();
+        if said.err.contains("Address lookup") {
+            return Err(format!("there is no host `{host}`"));
+        }
+        if no_session(&said.err) || said.code == 124 {
+            if said.took >= SILENCE {
+                return Err(format!(
+                    "{host} port {port} did not answer for {took:.0} s: unreachable, or no IPMI 2.0 there"
+                ));
+            }
+            return Err(format!(
+                "{host} port {port} refused within {took:.1} s: wrong username or password, or not \
+                 {how} (nobody listening looks the same when its machine says so)"
+            ));
+        }
+        Err(short(&format!("{} (exit code {})", lines.join(" "), said.code)))
+    }
+}
+
+fn no_session(err: &str) -> bool {
+    err.contains("Unable to establish") || err.contains("open session") || err.contains("RAKP")
+}
+
+impl Controller for Ipmi {
+    fn is_on(&mut self) -> Result<bool, String> {
+        let said = self.ask(&["chassis", "power", "status"])?;
+        match said.trim() {
+            text if text.ends_with("is on") => Ok(true),
+            text if text.ends_with("is off") => Ok(false),
+            other => Err(format!("it says of its power: `{}`", short(other))),
+        }
+    }
+
+    fn tell(&mut self, action: Action) -> Result<(), String> {
+        let word = match action {
+            Action::On => "on",
+            Action::SoftOff => "soft",
+            Action::Off => "off",
+        };
+        self.ask(&["chassis", "power", word]).map(drop)
+    }
+
+    fn boot_once(&mut self, from: Boot) -> Result<(), String> {
+        let device = match from {
+            Boot::Cdrom => "cdrom",
+            Boot::Pxe => "pxe",
+            Boot::Disk => "disk",
+        };
+        let words = ["chassis", "bootdev", device, "options=efiboot"];
+        self.ask(if self.target.uefi { &words } else { &words[..3] }).map(drop)
+    }
+
+    fn insert(&mut self, _: &str) -> Result<(), String> {
+        Err("IPMI attaches no images; a redfish-virtualmedia:// address does".into())
+    }
+
+    fn eject(&mut self) -> Result<(), String> {
+        // Nothing was ever attached.
+        Ok(())
+    }
+
+    fn hardware(&mut self) -> Result<Option<Hardware>, String> {
+        Ok(None)
+    }
+
+    fn cipher(&self) -> Option<u8> {
+        self.suite
+    }
+}

@@ -1,0 +1,212 @@
+//! One machine by its management controller: what any of them can be told, and how each of our
+//! verbs is made of that. Controllers acknowledge at once and act later: whatever was told is
+//! looked at until it is so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::model::hardware::Hardware;
+use crate::model::job::{HostReport, Verb};
+use crate::model::order::Machine;
+
+use super::process::{self, Stopwatch};
+
+/// How often a machine is looked at that was told something.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a machine may take to do what it was told by force.
+const HARD: Duration = Duration::from_secs(120);
+/// After this it is told again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What a machine is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    On,
+    /// Its operating system is asked to shut down.
+    SoftOff,
+    Off,
+}
+
+/// What a machine boots from once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    Cdrom,
+    Pxe,
+    Disk,
+}
+
+impl Boot {
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "cdrom" => Some(Self::Cdrom),
+            "pxe" => Some(Self::Pxe),
+            "disk" => Some(Self::Disk),
+            _ => None,
+        }
+    }
+}
+
+/// A management controller. Errors say what went wrong, for people.
+pub trait Controller {
+    fn is_on(&mut self) -> Result<bool, String>;
+    fn tell(&mut self, action: Action) -> Result<(), String>;
+    fn boot_once(&mut self, from: Boot) -> Result<(), String>;
+    /// Attaches an image in place of what is attached.
+    fn insert(&mut self, url: &str) -> Result<(), String>;
+    fn eject(&mut self) -> Result<(), String>;
+    /// None if it cannot tell.
+    fn hardware(&mut self) -> Result<Option<Hardware>, String>;
+    /// The cipher suite that works, if there are such.
+    fn cipher(&self) -> Option<u8> {
+        None
+    }
+}
+
+/// Whether the job goes on, and who is told of its steps.
+pub struct Watch {
+    pub stop: Arc<AtomicBool>,
+    pub said: std::sync::mpsc::Sender<String>,
+    pub host: String,
+}
+
+impl Watch {
+    pub fn say(&self, text: &str) {
+        // Whoever has left does not listen.
+        drop(self.said.send(format!("{}: {text}", self.host)));
+    }
+
+    /// Waits, unless the job ends.
+    pub fn wait(&self, time: Duration) -> Result<(), String> {
+        let begun = Stopwatch::start();
+        while begun.elapsed() < time {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("ended".into());
+            }
+            process::pause();
+        }
+        Ok(())
+    }
+}
+
+/// Does what a verb asks of a machine and says what was found, also when it fails.
+pub fn run(
+    controller: &mut dyn Controller,
+    order: &Machine,
+    verb: Verb,
+    watch: &Watch,
+) -> HostReport {
+    let mut report = HostReport { host: order.host.clone(), ..HostReport::default() };
+    if let Err(error) = work(controller, order, verb, watch, &mut report) {
+        watch.say(&format!("failed: {error}"));
+        report.error = error;
+    }
+    report.cipher = controller.cipher();
+    report
+}
+
+fn work(
+    controller: &mut dyn Controller,
+    order: &Machine,
+    verb: Verb,
+    watch: &Watch,
+    report: &mut HostReport,
+) -> Result<(), String> {
+    let boot = order.boot.as_deref().and_then(Boot::named);
+    match verb {
+        Verb::Start => {
+            if !controller.is_on()? {
+                on(controller, boot, watch)?;
+                report.booted = boot.is_some();
+            }
+            report.powered_on = Some(true);
+        }
+        Verb::Stop => {
+            off(controller, Some(Duration::from_secs(order.soft_off)), watch)?;
+            report.powered_on = Some(false);
+        }
+        Verb::Cycle => {
+            let soft = order.soft.then(|| Duration::from_secs(order.soft_off));
+            off(controller, soft, watch)?;
+            report.powered_on = Some(false);
+            on(controller, boot, watch)?;
+            (report.powered_on, report.booted) = (Some(true), boot.is_some());
+        }
+        Verb::Attach => {
+            let url = order.image.as_deref().unwrap_or_default();
+            watch.say(&format!("attaching {url}"));
+            controller.insert(url)?;
+            off(controller, None, watch)?;
+            report.powered_on = Some(false);
+            on(controller, Some(Boot::Cdrom), watch)?;
+            report.powered_on = Some(true);
+            (report.image, report.booted) = (Some(url.to_owned()), true);
+        }
+        Verb::Eject => {
+            controller.eject()?;
+            watch.say("ejected");
+            report.image = Some(String::new());
+        }
+        Verb::Inspect => {
+            report.powered_on = Some(controller.is_on()?);
+            report.hardware = controller.hardware()?;
+        }
+        _ => report.powered_on = Some(controller.is_on()?),
+    }
+    Ok(())
+}
+
+/// The boot order goes just before: controllers forget it after a minute.
+fn on(controller: &mut dyn Controller, boot: Option<Boot>, watch: &Watch) -> Result<(), String> {
+    if let Some(from) = boot {
+        watch.say(&format!("boots once from {from:?}"));
+        controller.boot_once(from)?;
+    }
+    watch.say("power on");
+    until(controller, Action::On, HARD, watch)
+}
+
+/// Softly for a while, if at all, then by force.
+fn off(
+    controller: &mut dyn Controller,
+    soft: Option<Duration>,
+    watch: &Watch,
+) -> Result<(), String> {
+    if !controller.is_on()? {
+        return Ok(());
+    }
+    if let Some(time) = soft.filter(|time| !time.is_zero()) {
+        watch.say("asked to shut down");
+        match until(controller, Action::SoftOff, time, watch) {
+            Ok(()) => return Ok(()),
+            Err(why) if watch.stop.load(Ordering::Relaxed) => return Err(why),
+            Err(why) => watch.say(&format!("{why}: power off by force")),
+        }
+    }
+    watch.say("power off");
+    until(controller, Action::Off, HARD, watch)
+}
+
+/// Tells a machine, and looks until it has done it.
+fn until(
+    controller: &mut dyn Controller,
+    action: Action,
+    time: Duration,
+    watch: &Watch,
+) -> Result<(), String> {
+    let (begun, mut told) = (Stopwatch::start(), Stopwatch::start());
+    controller.tell(action)?;
+    let wanted = action == Action::On;
+    while begun.elapsed() < time {
+        if controller.is_on()? == wanted {
+            return Ok(());
+        }
+        watch.wait(LOOK.min(time))?;
+        if told.elapsed() > AGAIN && action != Action::SoftOff {
+            controller.tell(action)?;
+            told = Stopwatch::start();
+        }
+    }
+    let state = if wanted { "off" } else { "on" };
+    Err(format!("still {state} {} s after it was told", time.as_secs()))
+}

@@ -1,0 +1,143 @@
+//! Virtual media of a Redfish system, and what vendors make of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::http::short;
+use super::redfish::{Redfish, checked, said, sleep};
+
+/// A controller may fetch the whole image before it answers.
+const FETCHING: Duration = Duration::from_secs(600);
+/// How often what was asked for is looked at before it counts as not done.
+const LOOKS: usize = 10;
+/// What insertion is asked for when a controller names what it misses.
+const TRIES: usize = 4;
+
+/// A drive for discs, and where it is.
+struct Drive {
+    path: String,
+    found: Value,
+}
+
+impl Drive {
+    fn action(&self, name: &str) -> Option<&str> {
+        self.found["Actions"][format!("#VirtualMedia.{name}")]["target"].as_str()
+    }
+
+    fn is_empty(&self) -> bool {
+        let nothing = |value: &Value| value.as_str().is_none_or(str::is_empty);
+        self.found["Inserted"] == false
+            || (self.found["Inserted"].is_null() && nothing(&self.found["Image"]))
+    }
+}
+
+pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), String> {
+    let drive = drive(redfish, system)?;
+    if !drive.is_empty() {
+        if drive.found["Image"] == url {
+            return Ok(());
+        }
+        eject_from(redfish, &drive)?;
+    }
+    redfish.patience(FETCHING);
+    let inserted = put_in(redfish, &drive, url);
+    redfish.patience(Duration::from_secs(30));
+    inserted?;
+    for _ in 0..LOOKS {
+        if !look(redfish, &drive.path)?.is_empty() {
+            return Ok(());
+        }
+        sleep(Duration::from_secs(1));
+    }
+    Err(format!("{} took the image and has none", short(&drive.path)))
+}
+
+fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), String> {
+    let Some(target) = drive.action("InsertMedia") else {
+        let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
+        let reply = redfish.patch(&drive.path, &body)?;
+        return checked(reply, &drive.path).map(drop);
+    };
+    // The least first: some refuse what they do not know.
+    let mut body = json!({"Image": url});
+    for _ in 0..TRIES {
+        let reply = redfish.post(target, Some(&body))?;
+        let told = said(&reply.body);
+        let lacks = |name: &str| told.contains(name) && body[name].is_null();
+        let more = match reply.status {
+            400.. if lacks("TransferProtocolType") => {
+                let protocol = url.split(':').next().unwrap_or_default().to_uppercase();
+                json!({"TransferProtocolType": protocol})
+            }
+            400.. if lacks("TransferMethod") => json!({"TransferMethod": "Stream"}),
+            400.. if lacks("UserName") || lacks("Password") => {
+                json!({"UserName": "none", "Password": "none"})
+            }
+            400.. if lacks("Inserted") || lacks("WriteProtected") => {
+                json!({"Inserted": true, "WriteProtected": true})
+            }
+            _ => return checked(reply, target).map(drop),
+        };
+        for (name, value) in more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
+    }
+    Err(format!("{} refuses the image in every form", short(target)))
+}
+
+pub fn eject(redfish: &mut Redfish, system: &Value) -> Result<(), String> {
+    let drive = drive(redfish, system)?;
+    if drive.is_empty() {
+        return Ok(());
+    }
+    eject_from(redfish, &drive)
+}
+
+fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), String> {
+    let reply = match drive.action("EjectMedia") {
+        Some(target) => {
+            // Some want no body, some an empty one.
+            let first = redfish.post(target, None)?;
+            let other = matches!(first.status, 400 | 411 | 415);
+            if other { redfish.post(target, Some(&json!({})))? } else { first }
+        }
+        None => redfish.patch(&drive.path, &json!({"Image": null, "Inserted": false}))?,
+    };
+    // What failed may have been done all the same.
+    if reply.status >= 400 && look(redfish, &drive.path)?.is_empty() {
+        return Ok(());
+    }
+    checked(reply, &drive.path)?;
+    for _ in 0..LOOKS {
+        if look(redfish, &drive.path)?.is_empty() {
+            return Ok(());
+        }
+        sleep(Duration::from_secs(1));
+    }
+    Err(format!("{} was told to eject, and has its image still", short(&drive.path)))
+}
+
+fn look(redfish: &Redfish, path: &str) -> Result<Drive, String> {
+    Ok(Drive { path: path.to_owned(), found: redfish.get(path)?.body })
+}
+
+/// The first drive for discs, of the system or of whoever manages it.
+fn drive(redfish: &Redfish, system: &Value) -> Result<Drive, String> {
+    let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
+    let own = std::iter::once(system["VirtualMedia"].clone());
+    let theirs = managers.iter().filter_map(|one| Some(redfish.look(one)?["VirtualMedia"].clone()));
+    for collection in own.chain(theirs) {
+        for member in redfish.members(&collection) {
+            let Some(path) = member["@odata.id"].as_str() else { continue };
+            let found = look(redfish, path)?;
+            let types = found.found["MediaTypes"].as_array().cloned().unwrap_or_default();
+            let discs = types.iter().any(|one| one == "CD" || one == "DVD");
+            let named = ["CD", "Cd", "2"].iter().any(|end| path.ends_with(end));
+            if discs || (types.is_empty() && named) {
+                return Ok(found);
+            }
+        }
+    }
+    Err("it has no virtual drive for discs".into())
+}

@@ -1,0 +1,79 @@
+//! Drivers: which there are, and which one a cluster or a host has.
+
+use std::collections::BTreeMap;
+
+use super::cluster::{DRIVER, EXEC, FAKE, FAKE_HEALTH, NO_POWER, POWER};
+use super::meta::is_true;
+
+/// Who makes, stops and destroys the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// No driver of this build serves the platform.
+    #[default]
+    Missing,
+    /// Simulated, in process.
+    Fake,
+    /// openshift-install.
+    Installer,
+    /// A program by the contract of drivers.
+    Exec,
+    /// ipmitool, on a host's management controller.
+    Ipmi,
+    /// Redfish, the same.
+    Redfish,
+}
+
+/// Whether a driver may be called so.
+pub fn is_driver_name(name: &str) -> bool {
+    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+    (1..=32).contains(&name.len()) && name.bytes().all(letter)
+}
+
+/// Platforms that are installed by way of Agents.
+const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
+
+impl Driver {
+    pub const ALL: [Self; 6] =
+        [Self::Missing, Self::Fake, Self::Installer, Self::Exec, Self::Ipmi, Self::Redfish];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "none",
+            Self::Fake => "fake",
+            Self::Installer => "openshift-install",
+            Self::Exec => "exec",
+            Self::Ipmi => "ipmitool",
+            Self::Redfish => "redfish",
+        }
+    }
+
+    /// As annotations say, else by the platform.
+    pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
+        if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
+            return Self::Fake;
+        }
+        match annotations.get(DRIVER).map(String::as_str) {
+            Some("fake") => Self::Fake,
+            Some("openshift-install") => Self::Installer,
+            Some(other) if other.starts_with(EXEC) => Self::Exec,
+            _ if platform.is_empty() || BY_AGENTS.contains(&platform) => Self::Missing,
+            _ => Self::Installer,
+        }
+    }
+
+    /// Its jobs are processes.
+    pub fn supervised(self) -> bool {
+        !matches!(self, Self::Missing | Self::Fake)
+    }
+
+    /// Whether it cannot stop the machines of a cluster.
+    pub fn powerless(self, annotations: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Fake | Self::Missing => {
+                annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
+            }
+            Self::Installer | Self::Ipmi | Self::Redfish => !annotations.contains_key(POWER),
+            Self::Exec => annotations.get(POWER).is_some_and(|value| value == "none"),
+        }
+    }
+}

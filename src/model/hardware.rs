@@ -1,0 +1,84 @@
+//! What a machine is made of, as metal3 writes it down.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Hardware {
+    /// Its name, if its BMC knows it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    /// Processors.
+    pub cpu: Cpu,
+    /// Memory, in MiB.
+    pub ram_mebibytes: u64,
+    /// Network interfaces.
+    pub nics: Vec<Nic>,
+    /// Disks.
+    pub storage: Vec<Disk>,
+    /// Who made it.
+    pub system_vendor: SystemVendor,
+    /// Its firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cpu {
+    /// `x86_64`, aarch64, ...
+    pub arch: String,
+    /// Threads.
+    pub count: u64,
+    /// As its maker calls it.
+    pub model: String,
+    /// Highest frequency, in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_megahertz: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Nic {
+    /// As its BMC calls it.
+    pub name: String,
+    /// Its address, lower case with colons.
+    pub mac: String,
+    /// Its first IP address, if known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ip: String,
+    /// In Gbit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_gbps: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Disk {
+    /// As its BMC calls it.
+    pub name: String,
+    /// In bytes.
+    pub size_bytes: u64,
+    /// HDD, SSD or NVME.
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Its model.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// Its serial number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub serial_number: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemVendor {
+    /// Its maker.
+    pub manufacturer: String,
+    /// Its model.
+    pub product_name: String,
+    /// Its serial number.
+    pub serial_number: String,
+}

@@ -1,0 +1,328 @@
+//! BareMetalHost: a machine with a management controller, as metal3 has it on the wire.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::bmc::Address;
+use super::condition::{self, Condition};
+use super::hardware::Hardware;
+use super::meta::{Key, Meta};
+use super::time::{Span, Time};
+
+/// Keeps the host out of every pick; the value says why.
+pub const HOLD: &str = "poolctl.dev/hold";
+/// The SHA-256 of the one certificate that its BMC may have.
+pub const PIN: &str = "poolctl.dev/bmc-certificate-sha256";
+/// The IPMI cipher suite that works, as given or as found.
+pub const CIPHER: &str = "poolctl.dev/ipmi-cipher-suite";
+/// How long a machine that was asked to shut down may take.
+pub const SOFT_OFF: &str = "poolctl.dev/soft-off-timeout";
+/// What it boots from once, when it is next powered on or cycled.
+pub const BOOT: &str = "poolctl.dev/boot-once";
+/// `spec.online` becomes what is found, so that adding a host changes nothing.
+pub const AS_FOUND: &str = "poolctl.dev/online-as-found";
+/// metal3's: asks for a power cycle; for another inspection; for being left alone.
+pub const REBOOT: &str = "reboot.metal3.io";
+pub const INSPECT: &str = "inspect.metal3.io";
+pub const PAUSED: [&str; 2] =
+    ["baremetalhost.metal3.io/paused", "baremetalhost.metal3.io/detached"];
+/// Assisted installer's: what the host is in its cluster.
+pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
+
+pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
+pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);
+const LIVE_ISO: &str = "live-iso";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BareMetalHost {
+    /// Name, namespace, labels and annotations.
+    pub metadata: Meta,
+    /// What is wished for.
+    pub spec: HostSpec,
+    /// How it is, kept by poolctl.
+    #[serde(default)]
+    pub status: HostStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostSpec {
+    /// Whether it is to be powered on.
+    pub online: bool,
+    /// The MAC address it boots from.
+    #[serde(default, rename = "bootMACAddress", skip_serializing_if = "String::is_empty")]
+    pub boot_mac_address: String,
+    /// Its management controller; without one nothing is done to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bmc: Option<Bmc>,
+    /// UEFI, UEFISecureBoot or legacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_mode: Option<BootMode>,
+    /// Who uses it: a ClusterDeployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer_ref: Option<ConsumerRef>,
+    /// A live image, attached as virtual media and booted from once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+    /// A note for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Which disk to install on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_device_hints: Option<Value>,
+    /// It was installed by somebody else.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub externally_provisioned: bool,
+    /// It is never powered off.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub disable_power_off: bool,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automated_cleaning_mode: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_deploy: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware_profile: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inspection_mode: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta_data: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_data: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_interfaces: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preprovisioning_network_data_name: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taints: Option<Value>,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BootMode {
+    #[default]
+    #[serde(rename = "UEFI")]
+    Uefi,
+    #[serde(rename = "UEFISecureBoot")]
+    UefiSecureBoot,
+    #[serde(rename = "legacy")]
+    Legacy,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bmc {
+    /// ipmi://HOST[:PORT], redfish://HOST/redfish/v1/Systems/ID and metal3's other spellings.
+    pub address: String,
+    /// Secret with username and password, and ca.crt if its certificate needs one.
+    pub credentials_name: String,
+    /// Take any certificate: whoever is on the way can read the password.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub disable_certificate_verification: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConsumerRef {
+    /// hive.openshift.io/v1
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+    /// ClusterDeployment; of other kinds poolctl knows nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its namespace.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Accepted, not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Accepted, not used.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field_path: String,
+    /// Accepted, not kept.
+    #[serde(default, skip_serializing)]
+    pub resource_version: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Image {
+    /// Where its BMC fetches it.
+    pub url: String,
+    /// live-iso; others are written by other programs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub format: String,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checksum_type: String,
+    /// Kept for others, no effect here.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub oci_auth_secret_name: String,
+}
+
+impl Image {
+    pub fn live(url: &str) -> Self {
+        Self { url: url.into(), format: LIVE_ISO.into(), ..Self::default() }
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.format == LIVE_ISO
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostStatus {
+    /// OK, discovered, error, delayed or detached.
+    pub operational_status: String,
+    /// What failed last.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error_type: String,
+    /// Why it failed.
+    pub error_message: String,
+    /// How often in a row.
+    pub error_count: u32,
+    /// Whether it was on when it was last asked.
+    pub powered_on: bool,
+    /// What became of its image.
+    pub provisioning: Provisioning,
+    /// What it is made of, as its BMC says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// With which credentials its BMC was last reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub good_credentials: Option<CredentialsStatus>,
+    /// When it was last asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<Time>,
+    /// Registered, Inspected, PoweredOn.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Provisioning {
+    /// unmanaged, registering, available, provisioning, provisioned, externally provisioned, ...
+    pub state: String,
+    /// Its uid.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// What was attached and booted from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<Image>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CredentialsStatus {
+    /// The Secret.
+    pub credentials: SecretRef,
+    /// Its generation.
+    pub credentials_version: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SecretRef {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Conditions of a host.
+pub const REGISTERED: &str = "Registered";
+pub const INSPECTED: &str = "Inspected";
+pub const POWERED_ON: &str = "PoweredOn";
+
+impl BareMetalHost {
+    pub fn key(&self) -> Key {
+        self.metadata.key()
+    }
+
+    pub fn address(&self) -> Option<Address> {
+        self.spec.bmc.as_ref()?.address.parse().ok()
+    }
+
+    /// Whether it is on, if anybody knows.
+    pub fn power(&self) -> Option<bool> {
+        let known = condition::find(&self.status.conditions, POWERED_ON);
+        known.filter(|one| one.status != "Unknown").map(|one| one.status == "True")
+    }
+
+    /// The cluster that uses it.
+    pub fn cluster(&self) -> Option<&str> {
+        let user = self.spec.consumer_ref.as_ref()?;
+        Some(user.name.as_str()).filter(|name| user.kind == "ClusterDeployment" && !name.is_empty())
+    }
+
+    pub fn is_master(&self) -> bool {
+        self.metadata.annotation(ROLE) == Some("master")
+    }
+
+    pub fn held(&self) -> Option<&str> {
+        self.metadata.annotation(HOLD)
+    }
+
+    /// Nothing is done to it.
+    pub fn is_left_alone(&self) -> bool {
+        self.spec.bmc.is_none() || PAUSED.iter().any(|one| self.metadata.annotation(one).is_some())
+    }
+
+    /// How long it may take to shut down.
+    pub fn soft_off(&self) -> Span {
+        let given = self.metadata.annotation(SOFT_OFF).and_then(|text| text.parse().ok());
+        given.unwrap_or(SOFT_OFF_DEFAULT)
+    }
+
+    /// How its BMC's certificate is looked at, for people.
+    pub fn trust(&self) -> &'static str {
+        match (self.address(), &self.spec.bmc) {
+            (Some(Address::Ipmi { .. }) | None, _) | (_, None) => "-",
+            (Some(address), _) if address.is_plain() => "NONE (http)",
+            (_, Some(bmc)) if bmc.disable_certificate_verification => "INSECURE",
+            _ if self.metadata.annotation(PIN).is_some() => "pinned",
+            _ => "verified",
+        }
+    }
+
+    /// Its marks for whoever starts programs for it.
+    pub fn annotations(&self) -> &BTreeMap<String, String> {
+        &self.metadata.annotations
+    }
+}

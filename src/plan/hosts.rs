@@ -1,0 +1,358 @@
+//! Hosts: what each needs of its management controller, and what became of that. One thing at a
+//! time for each host; those of a cluster that is starting or stopping are its cluster's.
+
+use std::collections::HashSet;
+
+use crate::model::cluster::Cluster;
+use crate::model::condition::{self, Condition};
+use crate::model::driver::Driver;
+use crate::model::host::{
+    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, INSPECT, INSPECTED, Image,
+    POWERED_ON, REBOOT, REGISTERED, SecretRef,
+};
+use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
+
+use super::{HOST, say, warn};
+
+/// The longest wait after a failure.
+const LONGEST: Span = Span::hours(1);
+const CREDENTIALS: [&str; 2] = ["username", "password"];
+
+/// Every host does what it needs next; jobs of those that are gone end.
+pub fn advance(state: &mut State, tick: &Tick) {
+    let gone = |job: &Job| {
+        job.ended.is_none() && job.host().is_some_and(|key| state.hosts.was_removed(&key))
+    };
+    let orphaned: Vec<usize> =
+        state.jobs.iter().filter(|(_, job)| gone(job)).map(|(at, _)| at).collect();
+    for at in orphaned {
+        state.jobs.update(at, |job| {
+            (job.ended, job.outcome) = (Some(tick.now), Some(CANCELLED.into()));
+        });
+    }
+    let mut busy = state.busy_hosts();
+    let all: Vec<usize> = state.hosts.iter().map(|(at, _)| at).collect();
+    for at in all {
+        show(state, at, tick);
+        let Some(host) = state.hosts.get(at) else { continue };
+        let name = host.key().to_string();
+        let waits = retry_at(host).is_some_and(|next| tick.now < next);
+        if waits || busy.contains(&name) || is_its_clusters(state, host) {
+            continue;
+        }
+        if let Some(verb) = next(state, host) {
+            start(state, at, verb, tick);
+            busy.insert(name);
+        }
+    }
+}
+
+/// The hosts by which a cluster is started and stopped: those that it uses, unless its driver
+/// does it.
+pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
+    let drive = match cluster.driver {
+        Driver::Installer => cluster.powerless,
+        Driver::Missing => cluster.installed(),
+        _ => false,
+    };
+    if !drive {
+        return Vec::new();
+    }
+    let all = state.hosts_of(&cluster.name).into_iter().filter_map(|at| state.hosts.get(at));
+    all.map(|host| host.key().to_string()).collect()
+}
+
+/// Whether something works on one of them.
+pub fn are_busy(state: &State, names: &[String]) -> bool {
+    let busy: HashSet<String> = state.busy_hosts();
+    names.iter().any(|name| busy.contains(name))
+}
+
+/// What a cluster does with its hosts they are to do from now on.
+pub fn follow(state: &mut State, cluster: &str, online: bool) {
+    for at in state.hosts_of(cluster) {
+        state.hosts.update(at, |host| host.spec.online = online);
+    }
+}
+
+/// After a failure it is tried again, later and later.
+pub fn retry_at(host: &BareMetalHost) -> Option<Time> {
+    let status = &host.status;
+    let doublings = status.error_count.checked_sub(1)?.min(20);
+    Some(status.last_updated?.plus(Span::minutes(1 << doublings).min(LONGEST)))
+}
+
+/// What was known of its power is not believed any more: it is asked.
+pub fn ask(host: &mut BareMetalHost) {
+    host.status.conditions.retain(|one| one.kind != POWERED_ON);
+}
+
+/// A cluster that is on its way up or down takes its hosts along.
+fn is_its_clusters(state: &State, host: &BareMetalHost) -> bool {
+    let cluster = host.cluster().and_then(|name| state.clusters.get(state.cluster(name)?));
+    cluster.is_some_and(|one| {
+        one.installed() && (one.power.waking() || one.power.stopping() || one.power.failed())
+    })
+}
+
+fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
+    let meta = &host.metadata;
+    if host.is_left_alone() || meta.deletion_timestamp.is_some() || missing(state, host).is_some() {
+        return None;
+    }
+    let again = [INSPECT, AS_FOUND].iter().any(|note| meta.annotated_at_all(note));
+    if host.status.good_credentials != credentials(state, host) || again {
+        return Some(Verb::Inspect);
+    }
+    if meta.annotated_at_all(REBOOT) {
+        return Some(Verb::Cycle);
+    }
+    let wanted = host.spec.image.as_ref().filter(|image| image.is_live());
+    let attached = host.status.provisioning.image.as_ref();
+    let url = |image: &Image| image.url.clone();
+    if wanted.map(url) != attached.map(url) {
+        if wanted.is_none() {
+            return Some(Verb::Eject);
+        }
+        if host.spec.online {
+            return Some(Verb::Attach);
+        }
+    }
+    match (host.power(), host.spec.online) {
+        (None, _) => Some(Verb::State),
+        (Some(false), true) => Some(Verb::Start),
+        (Some(true), false) if !host.spec.disable_power_off => Some(Verb::Stop),
+        _ => None,
+    }
+}
+
+/// What it is reached with, if that is there.
+fn credentials(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus> {
+    let name = host.spec.bmc.as_ref()?.credentials_name.clone();
+    let namespace = host.metadata.namespace.clone();
+    let secret = state.secrets.by_key(&Key::new(&*namespace, &*name))?;
+    let credentials_version = secret.metadata.generation.to_string();
+    Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
+}
+
+/// What is missing before anything can be done.
+fn missing(state: &State, host: &BareMetalHost) -> Option<String> {
+    let name = &host.spec.bmc.as_ref()?.credentials_name;
+    let Some(secret) = state.secrets.by_key(&Key::new(&*host.metadata.namespace, &**name)) else {
+        return Some(format!("secret {name} is not there"));
+    };
+    let missing = CREDENTIALS.into_iter().find(|key| !secret.values.contains_key(*key));
+    missing.map(|key| format!("secret {name} has no {key}"))
+}
+
+fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let (key, name) = (host.key(), host.key().to_string());
+    let driver = host.address().map_or(Driver::Missing, |address| address.driver());
+    let text = format!("{} started", verb.name());
+    state.jobs.insert(Job {
+        id: tick.uid("job", &format!("{name} {}", verb.name()), tick.revision),
+        verb,
+        object: name.clone(),
+        hosts: vec![name],
+        driver,
+        attempt: host.status.error_count + 1,
+        started: tick.now,
+        ..Job::default()
+    });
+    // What only asks is said when the answer is news.
+    if !matches!(verb, Verb::State | Verb::Inspect) {
+        say(state, tick, "JobStarted", (HOST, key), text);
+    }
+}
+
+/// What was found of hosts, by jobs of theirs or of their clusters.
+pub fn found(state: &mut State, all: Vec<HostReport>, tick: &Tick) {
+    for report in all {
+        let Some((namespace, name)) = report.host.split_once('/') else { continue };
+        let Some(at) = state.hosts.find(&Key::new(namespace, name)) else { continue };
+        if let Some(on) = report.powered_on {
+            power(state, at, Some(on), "", tick);
+        }
+        state.hosts.update(at, |host| take(host, report, tick));
+    }
+}
+
+fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
+    host.status.last_updated = Some(tick.now);
+    if let Some(suite) = report.cipher {
+        host.metadata.annotations.entry(CIPHER.into()).or_insert_with(|| suite.to_string());
+    }
+    if let Some(url) = report.image {
+        host.status.provisioning.image = Some(Image::live(&url)).filter(|_| !url.is_empty());
+    }
+    if report.booted {
+        host.metadata.annotations.remove(BOOT);
+    }
+    if let Some(hardware) = report.hardware {
+        host.status.hardware = Some(hardware);
+    }
+}
+
+/// The job of a host is over.
+pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &Tick) {
+    let Some(at) = state.hosts.find(key) else { return };
+    match outcome {
+        Outcome::BrokeOff { message, .. } => {
+            let text = format!("{} broke off: {message}", verb.name());
+            warn(state, tick, "JobInterrupted", (HOST, key.clone()), text);
+        }
+        Outcome::Failed { message, .. } => failed(state, at, verb, message, tick),
+        _ => done(state, at, verb, tick),
+    }
+}
+
+fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let (key, good) = (host.key(), credentials(state, host));
+    let again = host.status.good_credentials.is_some();
+    state.hosts.update(at, |host| {
+        let status = &mut host.status;
+        (status.error_count, status.last_updated) = (0, Some(tick.now));
+        (status.error_type, status.error_message) = Default::default();
+        match verb {
+            Verb::Inspect => {
+                status.good_credentials = good;
+                host.metadata.annotations.remove(INSPECT);
+                if host.metadata.annotations.remove(AS_FOUND).is_some() {
+                    host.spec.online = host.status.powered_on;
+                }
+                let known = condition::find(&host.status.conditions, REGISTERED);
+                if known.is_none_or(|one| one.status != "True") {
+                    let new = Condition::new(REGISTERED, "True", "Registered", "");
+                    set(&mut host.status.conditions, new, tick.now);
+                }
+                let (status, reason) = match host.status.hardware {
+                    Some(_) => ("True", "Inspected"),
+                    None => ("Unknown", "NotSupported"),
+                };
+                let new = Condition::new(INSPECTED, status, reason, "");
+                set(&mut host.status.conditions, new, tick.now);
+            }
+            Verb::Cycle => drop(host.metadata.annotations.remove(REBOOT)),
+            _ => {}
+        }
+    });
+    let (reason, text) = match verb {
+        Verb::Inspect if again => ("InspectionComplete", "Hardware was looked at"),
+        Verb::Inspect => ("Registered", "Its management controller takes the credentials"),
+        Verb::Cycle => ("PowerCycled", "Host was powered off and on"),
+        Verb::Attach => ("ProvisioningComplete", "Image is attached, host booted from it once"),
+        Verb::Eject => ("DeprovisioningComplete", "Image is ejected"),
+        _ => return,
+    };
+    say(state, tick, reason, (HOST, key), text.into());
+}
+
+fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let key = host.key();
+    let (kind, reason) = match verb {
+        Verb::Inspect if host.status.good_credentials.is_none() => {
+            ("registration error", "RegistrationError")
+        }
+        Verb::Inspect => ("inspection error", "InspectionError"),
+        Verb::Attach | Verb::Eject => ("provisioning error", "ProvisioningError"),
+        _ => ("power management error", "PowerManagementError"),
+    };
+    let known = host.status.error_message == message && host.status.error_count > 0;
+    state.hosts.update(at, |host| {
+        let status = &mut host.status;
+        status.error_count += 1;
+        (status.error_type, status.error_message) = (kind.into(), message.into());
+        status.last_updated = Some(tick.now);
+        if reason == "RegistrationError" {
+            let new = Condition::new(REGISTERED, "False", reason, message);
+            set(&mut status.conditions, new, tick.now);
+        }
+    });
+    if !matches!(verb, Verb::Attach | Verb::Eject) {
+        power(state, at, None, message, tick);
+    }
+    if !known {
+        warn(state, tick, reason, (HOST, key), message.into());
+    }
+}
+
+/// What is known of its power: on, off, or nothing.
+fn power(state: &mut State, at: usize, on: Option<bool>, why: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let (key, before) = (host.key(), host.power());
+    let (status, reason) = match on {
+        Some(true) => ("True", "PoweredOn"),
+        Some(false) => ("False", "PoweredOff"),
+        None => ("Unknown", "PowerManagementError"),
+    };
+    state.hosts.update(at, |host| {
+        host.status.powered_on = on.unwrap_or(host.status.powered_on);
+        set(&mut host.status.conditions, Condition::new(POWERED_ON, status, reason, why), tick.now);
+    });
+    match on {
+        Some(true) if before != on => {
+            say(state, tick, "PowerOn", (HOST, key), "Host is powered on".into());
+        }
+        Some(false) if before != on => {
+            say(state, tick, "PowerOff", (HOST, key), "Host is powered off".into());
+        }
+        _ => {}
+    }
+}
+
+/// metal3's conditions have no time of probing.
+fn set(all: &mut Vec<Condition>, new: Condition, now: Time) {
+    let kind = new.kind.clone();
+    condition::set(all, new, now);
+    for one in all.iter_mut().filter(|one| one.kind == kind) {
+        one.last_probe_time = None;
+    }
+}
+
+/// metal3's words for where it is.
+fn show(state: &mut State, at: usize, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let (lacks, status) = (missing(state, host), &host.status);
+    let wanted = host.spec.image.as_ref().filter(|image| image.is_live());
+    let attached = status.provisioning.image.as_ref();
+    let place = match () {
+        () if host.spec.bmc.is_none() => "unmanaged",
+        () if status.good_credentials.is_none() => "registering",
+        () if wanted.is_none() && attached.is_some() => "deprovisioning",
+        () if wanted.is_some() && attached.map(|one| &one.url) == wanted.map(|one| &one.url) => {
+            "provisioned"
+        }
+        () if wanted.is_some() && host.spec.online => "provisioning",
+        () if host.spec.externally_provisioned => "externally provisioned",
+        () => "available",
+    };
+    let operational = match () {
+        () if host.spec.bmc.is_none() => "discovered",
+        () if host.is_left_alone() => "detached",
+        () if lacks.is_some() || status.error_count > 0 => "error",
+        () => "OK",
+    };
+    let uid = host.metadata.uid.clone();
+    state.hosts.update(at, |host| {
+        let status = &mut host.status;
+        place.clone_into(&mut status.provisioning.state);
+        operational.clone_into(&mut status.operational_status);
+        status.provisioning.id = uid;
+        if let Some(lacks) = lacks {
+            // Nobody was asked: it counts as no failure.
+            ("registration error").clone_into(&mut status.error_type);
+            status.error_message.clone_from(&lacks);
+            let new = Condition::new(REGISTERED, "False", "CredentialsMissing", lacks);
+            set(&mut status.conditions, new, tick.now);
+        } else if status.error_count == 0 {
+            (status.error_type, status.error_message) = Default::default();
+        }
+    });
+}

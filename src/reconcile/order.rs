@@ -1,0 +1,280 @@
+//! What a supervisor is told: read from the state after the commit.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use crate::drivers::programs;
+use crate::model::cluster::{Cluster, DRIVER, EXEC, POWER};
+use crate::model::customization::ManifestPatch;
+use crate::model::deployment::ClusterDeployment;
+use crate::model::documents::{SecretValue, SettingsSpec};
+use crate::model::driver::Driver;
+use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
+use crate::model::job::{Job, Verb};
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::order::{Machine, Order};
+use crate::model::pool::STRICT_PATCHES;
+use crate::model::refusal::{Exit, Refusal};
+use crate::plan;
+use crate::rules;
+use crate::store::Filter;
+
+use super::Door;
+
+/// Programs that jobs may use; each is looked up before it is needed.
+const PROGRAMS: [&str; 4] = ["openshift-install", "oc", "kubectl", "ipmitool"];
+/// What a BMC's Secret has for us.
+const CREDENTIALS: [&str; 3] = ["username", "password", "ca.crt"];
+
+/// Files with secrets, by their paths below `input/`.
+type Inputs = Vec<(String, SecretValue)>;
+
+impl Door<'_> {
+    /// All that the supervisor of a job needs to know, and the files with secrets.
+    pub(super) fn order(
+        &self,
+        job: &Job,
+        settings: &SettingsSpec,
+    ) -> Result<(Order, Inputs), Refusal> {
+        let (mut order, mut inputs) = match job.cluster() {
+            Some(_) => self.of_cluster(job, settings)?,
+            None => of_hosts(job, settings)?,
+        };
+        order.before = self.earlier(job)?;
+        for (at, host) in job.hosts.iter().enumerate() {
+            let (machine, secrets) = self.machine(host)?;
+            order.machines.push(machine);
+            let below = |(name, value)| (format!("machines/{at}/{name}"), value);
+            inputs.extend(secrets.into_iter().map(below));
+        }
+        Ok((order, inputs))
+    }
+
+    /// Jobs whose programs must be over before this one's begin.
+    fn earlier(&self, job: &Job) -> Result<Vec<String>, Refusal> {
+        // Asking is in nobody's way.
+        let asks = |verb| matches!(verb, Verb::Health | Verb::State | Verb::Inspect);
+        if asks(job.verb) {
+            return Ok(Vec::new());
+        }
+        let mut all = self.store.jobs(Some(&job.object), false)?;
+        for host in &job.hosts {
+            all.extend(self.store.jobs_on_host(host)?);
+        }
+        all.retain(|one| one.id != job.id && !asks(one.verb) && one.driver.supervised());
+        let mut seen = HashSet::new();
+        Ok(all
+            .into_iter()
+            .filter(|one| seen.insert(one.id))
+            .map(|one| one.id.to_string())
+            .collect())
+    }
+
+    /// A host as its controller is told of it, and what opens that.
+    fn machine(&self, host: &str) -> Result<(Machine, Inputs), Refusal> {
+        let gone = || Refusal::not_found(format!("host `{host}` is gone"));
+        let (namespace, name) = host.split_once('/').ok_or_else(gone)?;
+        let filter = Filter {
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_owned()),
+            whole: true,
+        };
+        let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
+        let Some(Object::Host(found)) = found else { return Err(gone()) };
+        let Some(bmc) = &found.spec.bmc else {
+            let what = format!("host `{host}` has no management controller");
+            return Err(Refusal::conflict(what).next(format!("poolctl edit host {name}")));
+        };
+        let secret = Key::new(namespace, &*bmc.credentials_name);
+        let mut inputs = Inputs::new();
+        for key in CREDENTIALS {
+            let value = self.store.secret_value(&secret, key)?;
+            inputs.extend(value.map(|value| (key.to_owned(), value)));
+        }
+        Ok((machine_of(&found, host), inputs))
+    }
+
+    fn of_cluster(&self, job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
+        let filter = Filter { namespace: None, name: Some(job.object.clone()), whole: true };
+        let found = self.store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
+        let Some(Object::Cluster(cluster)) = found else {
+            return Err(Refusal::not_found("the cluster is gone"));
+        };
+        let wire = cluster.to_wire();
+        let annotations = wire.metadata.annotations.clone();
+        let deadline = plan::deadline(job, &annotations).since(job.started);
+        let (programs, missing) = programs_of(job, &annotations, settings)?;
+        let (inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
+        let order = Order {
+            job: job.id.to_string(),
+            verb: job.verb,
+            attempt: job.attempt,
+            cluster: cluster.name.clone(),
+            cluster_name: cluster.cluster_name.clone(),
+            base_domain: cluster.base_domain.clone(),
+            platform: wire.spec.platform.name().to_owned(),
+            // Hosts are driven by us, whatever the cluster was installed by.
+            driver: annotations
+                .get(DRIVER)
+                .filter(|one| one.starts_with(EXEC) && job.hosts.is_empty())
+                .cloned()
+                .unwrap_or_else(|| job.driver.name().to_owned()),
+            release_image: self.release(&wire)?,
+            infra_id: metadata.map(|one| one.infra_id.clone()).unwrap_or_default(),
+            inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
+            programs,
+            missing,
+            environment: environment(&wire),
+            manifest_patches: self.manifest_patches(&cluster)?,
+            strict_patches: self.is_strict(cluster.pool.as_deref())?,
+            stopping: cluster.power.stopping(),
+            annotations,
+            limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
+            ..Order::default()
+        };
+        Ok((order, inputs))
+    }
+
+    fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
+        let image_set = wire.spec.provisioning.as_ref().and_then(|one| one.image_set_ref.clone());
+        let name = image_set.map(|one| one.name);
+        let filter = Filter { namespace: None, name, whole: true };
+        let found = self.store.objects(Kind::ClusterImageSet, &filter)?.into_iter().next();
+        Ok(match found {
+            Some(Object::ImageSet(one)) if filter.name.is_some() => one.spec.release_image,
+            _ => String::new(),
+        })
+    }
+
+    fn manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
+        let own = cluster.pool.as_ref().zip(cluster.customization.as_deref());
+        let own = own.map(|(pool, name)| Key::new(&*pool.namespace, name));
+        let mut all = Vec::new();
+        for key in cluster.required().into_iter().chain(own) {
+            let filter =
+                Filter { namespace: Some(key.namespace), name: Some(key.name), whole: true };
+            let found = self.store.objects(Kind::Customization, &filter)?.into_iter().next();
+            if let Some(Object::Customization(one)) = found {
+                all.extend(one.spec.installer_manifest_patches);
+            }
+        }
+        Ok(all)
+    }
+
+    fn is_strict(&self, pool: Option<&Key>) -> Result<bool, Refusal> {
+        let Some(Key { namespace, name }) = pool.cloned() else { return Ok(false) };
+        let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
+        let found = self.store.objects(Kind::ClusterPool, &filter)?.into_iter().next();
+        Ok(matches!(found, Some(Object::Pool(pool)) if pool.metadata.annotated(STRICT_PATCHES)))
+    }
+
+    /// Secrets as files: what the cluster has copies of, and what was kept of it.
+    fn inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
+        let (name, namespace) = (&wire.metadata.name, &wire.metadata.namespace);
+        let mut found = Vec::new();
+        let pull_secret = wire.spec.pull_secret_ref.as_ref().map(|one| one.name.clone());
+        // A cluster that was made elsewhere has its own names for them.
+        let known = wire.spec.cluster_metadata.as_ref();
+        let metadata =
+            known.and_then(|one| Some(one.metadata_json_secret_ref.as_ref()?.name.clone()));
+        let metadata = metadata.unwrap_or_else(|| format!("{name}-metadata-json"));
+        let kubeconfig = known.map(|one| one.admin_kubeconfig_secret_ref.name.clone());
+        let kubeconfig = kubeconfig.filter(|one| !one.is_empty());
+        let kubeconfig = kubeconfig.unwrap_or_else(|| format!("{name}-admin-kubeconfig"));
+        for (file, secret, key) in [
+            ("install-config.yaml", Some(format!("{name}-install-config")), "install-config.yaml"),
+            ("pull-secret.json", pull_secret, ".dockerconfigjson"),
+            ("metadata.json", Some(metadata.clone()), "metadata.json"),
+            ("nodes.json", Some(metadata), "nodes.json"),
+            ("kubeconfig", Some(kubeconfig), "kubeconfig"),
+        ] {
+            let Some(secret) = secret else { continue };
+            if let Some(value) = self.store.secret_value(&Key::new(&**namespace, secret), key)? {
+                found.push((file.to_owned(), value));
+            }
+        }
+        if let Some(credentials) = wire.spec.platform.credentials() {
+            let secret = Key::new(&**namespace, credentials);
+            for key in self.store.secret_keys(&secret)? {
+                let value = self.store.secret_value(&secret, &key)?;
+                let plain = !key.contains('/') && !key.starts_with('.');
+                if let Some(value) = value.filter(|_| plain) {
+                    found.push((format!("credentials/{key}"), value));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn of_hosts(job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
+    let annotations = BTreeMap::new();
+    let deadline = plan::deadline(job, &annotations).since(job.started);
+    let (programs, missing) = programs_of(job, &annotations, settings)?;
+    let order = Order {
+        job: job.id.to_string(),
+        verb: job.verb,
+        attempt: job.attempt,
+        driver: job.driver.name().to_owned(),
+        programs,
+        missing,
+        limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
+        ..Order::default()
+    };
+    Ok((order, Inputs::new()))
+}
+
+fn machine_of(host: &BareMetalHost, name: &str) -> Machine {
+    let note = |name: &str| host.metadata.annotation(name).map(str::to_owned);
+    let bmc = host.spec.bmc.clone().unwrap_or_default();
+    let soft_off = u64::try_from(host.soft_off().0 / 1_000_000).unwrap_or(0);
+    // metal3's modes: soft, unless it says hard.
+    let hard = note(REBOOT).is_some_and(|text| text.contains("hard"));
+    Machine {
+        host: name.to_owned(),
+        address: bmc.address,
+        master: host.is_master(),
+        insecure: bmc.disable_certificate_verification,
+        pin: note(PIN),
+        cipher: note(CIPHER).and_then(|text| text.parse().ok()),
+        uefi: host.spec.boot_mode != Some(BootMode::Legacy),
+        soft_off,
+        soft: !hard,
+        boot: note(BOOT),
+        image: host.spec.image.as_ref().map(|image| image.url.clone()),
+    }
+}
+
+/// The installer's own environment: names that are known to be data, not programs.
+fn environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
+    let all = wire.spec.provisioning.iter().flat_map(|one| &one.installer_env);
+    let allowed = all.filter(|one| rules::installer_variable(&one.name));
+    allowed.filter_map(|one| Some((one.name.clone(), one.value.clone()?))).collect()
+}
+
+/// Where the programs of a job are, and why others are not. A driver of its own must be there.
+fn programs_of(
+    job: &Job,
+    annotations: &BTreeMap<String, String>,
+    settings: &SettingsSpec,
+) -> Result<Programs, Refusal> {
+    let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
+    for name in PROGRAMS {
+        match programs::find(settings, name) {
+            Ok(path) => drop(found.insert(name.to_owned(), path)),
+            Err(why) => drop(missing.insert(name.to_owned(), why)),
+        }
+    }
+    let powers = matches!(job.verb, Verb::Start | Verb::Stop | Verb::Health);
+    let own = annotations.get(DRIVER).filter(|_| job.driver == Driver::Exec);
+    let power = annotations.get(POWER).filter(|_| powers);
+    if let Some(name) = power.or(own).and_then(|one| one.strip_prefix(EXEC)) {
+        let wrong = |why| Refusal::new(Exit::Failed, format!("driver `{name}`")).because(why);
+        found.insert("driver".into(), programs::find_driver(settings, name).map_err(wrong)?);
+    }
+    Ok((found, missing))
+}
+
+type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);

@@ -1,0 +1,145 @@
+//! What the types of a host's fields do not say, and that a machine is one host only.
+
+use std::collections::HashMap;
+
+use crate::model::bmc::Address;
+use crate::model::host::{AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, HOLD, PIN, ROLE, SOFT_OFF};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::time::Span;
+
+use super::names::{label, name_of};
+use crate::model::kind::Kind;
+
+/// Annotations of ours that a host may have.
+pub const NOTES: [&str; 6] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND];
+const ROLES: [&str; 3] = ["master", "worker", "auto-assign"];
+/// IPMI 2.0 numbers its suites up to this.
+const SUITES: u8 = 17;
+/// The job that waits for it has twenty.
+const LONGEST: Span = Span::minutes(15);
+const FETCHED: [&str; 4] = ["http", "https", "nfs", "cifs"];
+
+pub fn check(host: &BareMetalHost) -> Result<(), String> {
+    let spec = &host.spec;
+    if let Some(bmc) = &spec.bmc {
+        bmc.address.parse::<Address>().map_err(|why| format!("spec.bmc.address: {why}"))?;
+        name_of(Kind::Secret, &bmc.credentials_name)
+            .map_err(|why| format!("spec.bmc.credentialsName: {}", why.what))?;
+    }
+    if !spec.boot_mac_address.is_empty() {
+        mac(&spec.boot_mac_address).map_err(|why| format!("spec.bootMACAddress: {why}"))?;
+    }
+    if let Some(image) = spec.image.as_ref().filter(|image| image.is_live()) {
+        let url = url::Url::parse(&image.url);
+        let known = url.as_ref().is_ok_and(|url| FETCHED.contains(&url.scheme()) && url.has_host());
+        if !known || image.url.chars().any(|one| one.is_control() || one == ' ') {
+            let all = FETCHED.join(", ");
+            return Err(format!("spec.image.url: no address by {all} that a BMC could fetch"));
+        }
+    }
+    if let Some(user) = &spec.consumer_ref
+        && !user.namespace.is_empty()
+    {
+        label("spec.consumerRef.namespace", &user.namespace).map_err(|why| why.what)?;
+    }
+    notes(host)
+}
+
+fn notes(host: &BareMetalHost) -> Result<(), String> {
+    for (name, value) in host.annotations() {
+        let wrong = |why: &str| Err(format!("annotation {name}: `{value}` {why}"));
+        match name.as_str() {
+            PIN if normal_pin(value).is_none() => {
+                return wrong("is no SHA-256: 64 hexadecimal digits make one");
+            }
+            CIPHER if !value.parse::<u8>().is_ok_and(|suite| suite <= SUITES) => {
+                return wrong("is no cipher suite from 0 to 17");
+            }
+            SOFT_OFF if !value.parse::<Span>().is_ok_and(|time| time <= LONGEST) => {
+                return wrong("is no duration up to 15m");
+            }
+            BOOT if !BOOTS.contains(&&**value) => {
+                return wrong(&format!("is not one of {}", BOOTS.join(", ")));
+            }
+            ROLE if !ROLES.contains(&&**value) => {
+                return wrong(&format!("is not one of {}", ROLES.join(", ")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A SHA-256, with colons or without.
+fn normal_pin(text: &str) -> Option<String> {
+    let bare = text.trim().to_lowercase();
+    let bare = bare.strip_prefix("sha256:").unwrap_or(&bare).replace(':', "");
+    (bare.len() == 64 && bare.bytes().all(|one| one.is_ascii_hexdigit())).then_some(bare)
+}
+
+/// Six pairs of hexadecimal digits with colons.
+fn mac(text: &str) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let pair = |one: &&str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
+    if parts.len() != 6 || !parts.iter().all(pair) {
+        return Err(format!("`{text}` is no MAC address like 52:54:00:12:34:56"));
+    }
+    let first = u8::from_str_radix(parts[0], 16).unwrap_or_default();
+    if first & 1 == 1 {
+        return Err(format!("`{text}` is the address of a group, not of a machine"));
+    }
+    if parts.iter().all(|one| *one == "00") {
+        return Err(format!("`{text}` is nobody's address"));
+    }
+    Ok(())
+}
+
+/// What is accepted but worth a word.
+pub fn warnings(host: &BareMetalHost) -> Vec<String> {
+    let (name, mut found) = (&host.metadata.name, Vec::new());
+    let Some(bmc) = &host.spec.bmc else { return found };
+    let redfish = matches!(host.address(), Some(Address::Redfish { .. }));
+    if bmc.disable_certificate_verification && redfish {
+        found.push(format!(
+            "host `{name}`: disableCertificateVerification lets anybody on the way read the password"
+        ));
+    }
+    if host.address().is_some_and(|address| address.is_plain()) {
+        found.push(format!("host `{name}`: +http sends the password as plain text"));
+    }
+    let other = host.spec.image.as_ref().filter(|image| !image.is_live());
+    if let Some(image) = other {
+        found.push(format!(
+            "host `{name}`: spec.image of format `{}` has no effect; only live-iso is attached",
+            image.format
+        ));
+    }
+    found
+}
+
+/// No two hosts have one boot address or one controller.
+pub fn are_different(state: &State) -> Result<(), Refusal> {
+    if state.hosts.difference().next().is_none() {
+        return Ok(());
+    }
+    let (mut macs, mut bmcs) = (HashMap::new(), HashMap::new());
+    for host in state.hosts.rows() {
+        let mac = Some(host.spec.boot_mac_address.to_lowercase()).filter(|mac| !mac.is_empty());
+        let bmc = host.spec.bmc.as_ref().map(|bmc| bmc.address.clone());
+        let other = mac.clone().and_then(|mac| macs.insert(mac, host.key()));
+        let (what, other) = match other {
+            Some(other) => ("bootMACAddress", other),
+            None => match bmc.clone().and_then(|bmc| bmcs.insert(bmc, host.key())) {
+                Some(other) => ("bmc.address", other),
+                None => continue,
+            },
+        };
+        let value = if what == "bmc.address" { bmc } else { mac }.unwrap_or_default();
+        return Err(Refusal::conflict(format!(
+            "hosts `{other}` and `{}` would be one machine: both have {what} {value}",
+            host.key()
+        )));
+    }
+    Ok(())
+}
