@@ -1,6 +1,7 @@
 //! Why objects are as they are: one chain of causes for each kind, the strongest reason first.
 
 mod cluster;
+mod host;
 mod pool;
 
 use crate::model::claim::{Claim, ClusterRunning};
@@ -51,6 +52,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Claim(one) => around.claim(one)?,
         Object::Cluster(one) => around.cluster(one),
         Object::Customization(one) => around.customization(one)?,
+        Object::Host(one) => around.host(one)?,
         other => around.other(other),
     })
 }

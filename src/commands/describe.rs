@@ -88,6 +88,7 @@ fn conditions(object: &Object) -> Vec<Condition> {
         Object::Claim(one) => one.conditions(),
         Object::Cluster(one) => one.conditions(),
         Object::Customization(one) => one.status.conditions.clone(),
+        Object::Host(one) => one.status.conditions.clone(),
         _ => Vec::new(),
     }
 }

@@ -168,9 +168,14 @@ fn links(door: &Door<'_>) -> Looked {
 /// Clusters and pools that nobody can do anything for.
 fn drivers(store: &Store) -> Looked {
     let mut found = Vec::new();
+    let hosts = store.objects(Kind::BareMetalHost, &Filter::default())?;
+    let on_hosts = |name: &str| {
+        hosts.iter().any(|one| matches!(one, Object::Host(host) if host.cluster() == Some(name)))
+    };
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
         if let Object::Cluster(one) = object
             && one.driver == Driver::Missing
+            && !on_hosts(&one.name)
         {
             found.push(format!("cluster `{}`: no driver of this build serves it", one.name));
         }

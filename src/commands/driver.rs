@@ -1,5 +1,6 @@
 //! `driver list|check`: who makes clusters here, and whether their programs are where cron looks.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -23,33 +24,45 @@ pub struct List {}
 
 impl Verb for List {
     const NAME: &'static str = "list";
-    const ABOUT: &'static str = "List drivers, and the pools that use them";
+    const ABOUT: &'static str = "List drivers, and the pools and hosts that use them";
     const EXAMPLE: &'static str = "poolctl driver list";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let mut all: Vec<(String, Vec<String>)> =
-            Driver::ALL.iter().map(|one| (one.name().to_owned(), Vec::new())).collect();
-        for (driver, pool) in used(context)? {
-            match all.iter_mut().find(|(name, _)| *name == driver) {
-                Some((_, pools)) => pools.push(pool),
-                None => all.push((driver, vec![pool])),
-            }
-        }
-        all.retain(|(name, pools)| name != "exec" && (name != "none" || !pools.is_empty()));
+        let used = used(context)?;
+        let mut names: Vec<&str> = Driver::ALL.iter().map(|one| one.name()).collect();
+        names.extend(used.keys().map(|name| &**name).filter(|name| name.starts_with(EXEC)));
+        let mut all: Vec<(&str, Users)> = names
+            .into_iter()
+            .map(|name| (name, used.get(name).cloned().unwrap_or_default()))
+            .collect();
+        all.retain(|(name, of)| *name != "exec" && (*name != "none" || *of != Users::default()));
         let format = &context.globals.output;
         if format.whole() {
-            let documents = all.iter().map(|(name, pools)| json!({"name": name, "pools": pools}));
+            let documents = all
+                .iter()
+                .map(|(name, of)| json!({"name": name, "pools": of.pools, "hosts": of.hosts}));
             return context.print(&output::documents(format, documents.collect(), false)?);
         }
-        let row = |(name, pools): &(String, Vec<String>)| vec![name.clone(), pools.join(", ")];
+        let row = |(name, of): &(&str, Users)| {
+            let hosts = Some(of.hosts.len()).filter(|count| *count > 0);
+            let hosts = hosts.map(|count| count.to_string()).unwrap_or_default();
+            vec![(*name).to_owned(), of.pools.join(", "), hosts]
+        };
         let rows: Vec<_> = all.iter().map(row).collect();
-        context.print(&output::table(&["name", "pools"], &rows))
+        context.print(&output::table(&["name", "pools", "hosts"], &rows))
     }
 }
 
-/// The drivers of all pools, with their pools; power drivers too.
-fn used(context: &Context) -> anyhow::Result<Vec<(String, String)>> {
-    let mut found = Vec::new();
+/// Who uses a driver.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Users {
+    pools: Vec<String>,
+    hosts: Vec<String>,
+}
+
+/// The drivers of all pools and hosts; power drivers too.
+fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
+    let mut found: BTreeMap<String, Users> = BTreeMap::new();
     let store = match context.look() {
         Err(refusal) if refusal.exit == Exit::NotFound => return Ok(found),
         store => store?,
@@ -61,9 +74,17 @@ fn used(context: &Context) -> anyhow::Result<Vec<(String, String)>> {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
             other => other.name().to_owned(),
         };
-        found.push((driver, pool.key().to_string()));
         let power = annotations.get(POWER).filter(|one| one.starts_with(EXEC));
-        found.extend(power.map(|one| (one.clone(), pool.key().to_string())));
+        for name in power.cloned().into_iter().chain([driver]) {
+            found.entry(name).or_default().pools.push(pool.key().to_string());
+        }
+    }
+    for object in store.objects(Kind::BareMetalHost, &Filter::default())? {
+        let Object::Host(host) = object else { continue };
+        if let Some(address) = host.address() {
+            let name = address.driver().name().to_owned();
+            found.entry(name).or_default().hosts.push(host.key().to_string());
+        }
     }
     Ok(found)
 }
@@ -88,14 +109,12 @@ impl Verb for Check {
         };
         let mut names = self.names;
         if names.is_empty() {
-            names = used(context)?.into_iter().map(|(driver, _)| driver).collect();
-            names.sort();
-            names.dedup();
-            names.retain(|name| name != "fake" && name != "none");
+            names = used(context)?.into_keys().collect();
+            names.retain(|name| !EMBEDDED.contains(&&**name));
         }
         if names.is_empty() {
             context.hint(
-                "no pool uses a driver with programs; next: poolctl driver check openshift-install",
+                "no pool or host uses a driver with programs; next: poolctl driver check openshift-install",
             );
             return Ok(());
         }
@@ -119,8 +138,15 @@ impl Verb for Check {
     }
 }
 
-/// Programs that say their version.
-const PROGRAMS: [&str; 3] = ["openshift-install", "oc", "kubectl"];
+/// Drivers without programs.
+const EMBEDDED: [&str; 3] = ["fake", "none", "redfish"];
+/// Programs that say their version, and how they are asked.
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("openshift-install", &["version"]),
+    ("oc", &["version", "--client"]),
+    ("kubectl", &["version", "--client"]),
+    ("ipmitool", &["-V"]),
+];
 
 struct Row {
     driver: String,
@@ -153,11 +179,10 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
             Err(why) if needed => ("missing", why.clone()),
             Err(why) => ("absent", why.clone()),
         };
-        let words: &[&str] =
-            if program == "openshift-install" { &["version"] } else { &["version", "--client"] };
-        let ours = PROGRAMS.contains(&program);
-        let version = found.as_ref().ok().filter(|_| ours);
-        let version = version.and_then(|path| programs::version(path, words)).unwrap_or_default();
+        let words = PROGRAMS.into_iter().find(|(name, _)| *name == program).map(|(_, words)| words);
+        let version = found.as_ref().ok().zip(words);
+        let version = version.and_then(|(path, words)| programs::version(path, words));
+        let version = version.unwrap_or_default();
         let (owner, mode) = found.map(|path| owner_and_mode(&path)).unwrap_or_default();
         let (driver, program) = (driver.to_owned(), program.to_owned());
         Row { driver, program, state, version, path, owner, mode }
@@ -165,6 +190,9 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
     if let Some(name) = driver.strip_prefix(EXEC) {
         let program = format!("poolctl-driver-{name}");
         return Ok(vec![row(&program, true, programs::find_driver(settings, name))]);
+    }
+    if driver == Driver::Ipmi.name() {
+        return Ok(vec![row("ipmitool", true, programs::find(settings, "ipmitool"))]);
     }
     if driver != Driver::Installer.name() {
         return Err(Refusal::usage(format!("there is no driver `{driver}` with programs"))

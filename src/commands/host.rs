@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
+use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -101,10 +101,10 @@ impl Verb for Power {
         let (to, boot) = (self.to, self.boot.clone());
         change(context, &store, &keys, |host| {
             match to {
-                To::On => host.spec.online = true,
-                To::Off => host.spec.online = false,
+                To::On => wish(host, true),
+                To::Off => wish(host, false),
                 To::Cycle => {
-                    host.spec.online = true;
+                    wish(host, true);
                     let hard = "{\"mode\":\"hard\"}".to_owned();
                     host.metadata.annotations.insert(REBOOT.into(), hard);
                 }
@@ -198,6 +198,12 @@ fn settled(host: &BareMetalHost) -> bool {
     so || missing || host.status.error_count > 0 || host.is_left_alone()
 }
 
+/// What is asked for counts, however it is found.
+fn wish(host: &mut BareMetalHost, online: bool) {
+    host.spec.online = online;
+    host.metadata.annotations.remove(AS_FOUND);
+}
+
 fn reachable(host: &BareMetalHost) -> Result<(), Refusal> {
     let name = &host.metadata.name;
     if host.spec.bmc.is_none() {
@@ -267,7 +273,8 @@ impl Verb for Boot {
             host.spec.image = Some(Image::live(&self.iso));
             // Also one that is attached already.
             host.status.provisioning.image = None;
-            (host.spec.online, host.status.error_count) = (true, 0);
+            wish(host, true);
+            host.status.error_count = 0;
         })?;
         for key in keys {
             let text = format!("is to boot from {}", output::clean(&self.iso));

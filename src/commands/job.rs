@@ -7,6 +7,7 @@ use crate::drivers::place::{Place, Standing};
 use crate::drivers::supervise;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::object::wired;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
@@ -59,33 +60,36 @@ pub fn document(job: &Job) -> Value {
 
 #[derive(Args)]
 pub struct Show {
-    /// Job id, or a cluster for its jobs
-    #[arg(value_name = "JOB|CLUSTER")]
+    /// Job id, or a cluster or host for its jobs
+    #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
 
 impl Verb for Show {
     const NAME: &'static str = "show";
-    const ABOUT: &'static str = "Show a job, or the jobs of a cluster";
+    const ABOUT: &'static str = "Show a job, or the jobs of a cluster or host";
     const EXAMPLE: &'static str = "poolctl job show CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(&store, &self.name)?;
+        let jobs = named(context, &store, &self.name)?;
         show(context, &jobs, jobs.len() == 1, true)
     }
 }
 
-/// The jobs of a cluster, or the one of that id.
-fn named(store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
+/// The jobs of a cluster or of a host, or the one of that id.
+fn named(context: &Context, store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
     let name = name.rsplit('/').next().unwrap_or(name);
     let mut jobs = store.jobs(Some(name), false)?;
+    if jobs.is_empty() {
+        jobs = store.jobs_on_host(&Key::new(context.namespace()?, name).to_string())?;
+    }
     if jobs.is_empty() {
         jobs = store.jobs(None, false)?;
         jobs.retain(|job| job.id.to_string() == name);
     }
     if jobs.is_empty() {
-        let what = format!("there is no job `{name}`, nor a cluster that had one");
+        let what = format!("there is no job `{name}`, nor a cluster or host that had one");
         return Err(Refusal::not_found(what).next("poolctl job list --all"));
     }
     Ok(jobs)
@@ -93,8 +97,8 @@ fn named(store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
 
 #[derive(Args)]
 pub struct Logs {
-    /// Job id, or a cluster for its last job
-    #[arg(value_name = "JOB|CLUSTER")]
+    /// Job id, or a cluster or host for its last job
+    #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
     /// Go on printing until the job is over
     #[arg(short, long)]
@@ -108,7 +112,7 @@ impl Verb for Logs {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(&store, &self.name)?;
+        let jobs = named(context, &store, &self.name)?;
         let Some(job) = jobs.last() else { return Ok(()) };
         if !job.driver.supervised() {
             let text = job.message.as_deref().unwrap_or("a simulated job says nothing");
@@ -133,8 +137,8 @@ impl Verb for Logs {
 
 #[derive(Args)]
 pub struct Kill {
-    /// Job id, or a cluster for its running job
-    #[arg(value_name = "JOB|CLUSTER")]
+    /// Job id, or a cluster or host for its running job
+    #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
 
@@ -145,7 +149,7 @@ impl Verb for Kill {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(&store, &self.name)?;
+        let jobs = named(context, &store, &self.name)?;
         let Some(job) = jobs.iter().rev().find(|job| job.ended.is_none()) else {
             context.hint(&format!("no job of `{}` is running", self.name));
             return Ok(());

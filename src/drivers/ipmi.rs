@@ -16,8 +16,8 @@ use super::process::{self, Background, Stopwatch};
 const SUITES: [u8; 2] = [17, 3];
 /// IPMI 2.0 has no longer passwords.
 const LONGEST: usize = 20;
-/// Seconds ipmitool waits for an answer, and how often it asks.
-const PATIENCE: [&str; 4] = ["-N", "1", "-R", "3"];
+/// Seconds ipmitool waits for an answer, and how often it asks again: six seconds for nobody.
+const PATIENCE: [&str; 4] = ["-N", "1", "-R", "2"];
 /// Whoever has said nothing for so long is not there; a refusal comes at once.
 const SILENCE: Duration = Duration::from_secs(2);
 /// A command that takes longer is ended.
@@ -153,8 +153,7 @@ impl Ipmi {
                 ));
             }
             return Err(format!(
-                "{host} port {port} refused within {took:.1} s: wrong username or password, or not \
-                 {how} (nobody listening looks the same when its machine says so)"
+                "{host} port {port} refused within {took:.1} s: wrong username or password, or not {how}"
             ));
         }
         Err(short(&format!("{} (exit code {})", lines.join(" "), said.code)))

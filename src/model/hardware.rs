@@ -25,6 +25,31 @@ pub struct Hardware {
     pub firmware: Option<Value>,
 }
 
+impl Hardware {
+    /// Model, processors, memory and disks, as far as they are known.
+    pub fn summary(&self) -> String {
+        let vendor = &self.system_vendor;
+        let model = [&*vendor.manufacturer, &*vendor.product_name];
+        let mut all: Vec<String> = Vec::new();
+        all.extend(Some(model.join(" ").trim().to_owned()).filter(|model| !model.is_empty()));
+        all.extend(
+            Some(self.cpu.count).filter(|count| *count > 0).map(|count| format!("{count} CPUs")),
+        );
+        let memory = self.ram_mebibytes;
+        all.extend(Some(memory).filter(|memory| *memory > 0).map(|memory| match memory {
+            1024.. => format!("{} GiB", memory / 1024),
+            _ => format!("{memory} MiB"),
+        }));
+        let disks = self.storage.len();
+        all.extend(
+            Some(disks)
+                .filter(|disks| *disks > 0)
+                .map(|disks| format!("{disks} disk{}", if disks == 1 { "" } else { "s" })),
+        );
+        all.join(", ")
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cpu {

@@ -6,6 +6,7 @@ use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
+use crate::model::hardware::Hardware;
 use crate::model::host::BareMetalHost;
 use crate::model::inventory::EntryStatus;
 use crate::model::job::Job;
@@ -194,8 +195,22 @@ fn wide(object: &Object, view: &View) -> Row {
             ("credentials", view.credentials.get(&one.name).copied().unwrap_or_default().into()),
             ("last-error", one.failure.clone().unwrap_or_default()),
         ],
+        Object::Host(one) => wide_host(one),
         _ => Row::new(),
     }
+}
+
+fn wide_host(one: &BareMetalHost) -> Row {
+    let address = one.spec.bmc.as_ref().map(|bmc| bmc.address.clone()).unwrap_or_default();
+    let (spec, status) = (&one.spec, &one.status);
+    let made_of = status.hardware.as_ref().map(Hardware::summary).unwrap_or_default();
+    vec![
+        ("bmc", address),
+        ("certificate", one.trust().to_owned()),
+        ("mac", spec.boot_mac_address.clone()),
+        ("hardware", made_of),
+        ("last-error", status.error_message.clone()),
+    ]
 }
 
 pub fn event_row(one: &Event, now: Time, object: &str) -> Row {

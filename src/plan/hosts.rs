@@ -40,7 +40,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
         show(state, at, tick);
         let Some(host) = state.hosts.get(at) else { continue };
         let name = host.key().to_string();
-        let waits = retry_at(host).is_some_and(|next| tick.now < next);
+        let waits = tried_again_at(host).is_some_and(|next| tick.now < next);
         if waits || busy.contains(&name) || is_its_clusters(state, host) {
             continue;
         }
@@ -80,7 +80,7 @@ pub fn follow(state: &mut State, cluster: &str, online: bool) {
 }
 
 /// After a failure it is tried again, later and later.
-pub fn retry_at(host: &BareMetalHost) -> Option<Time> {
+pub fn tried_again_at(host: &BareMetalHost) -> Option<Time> {
     let status = &host.status;
     let doublings = status.error_count.checked_sub(1)?.min(20);
     Some(status.last_updated?.plus(Span::minutes(1 << doublings).min(LONGEST)))

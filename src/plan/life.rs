@@ -27,8 +27,8 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
         return;
     }
     let powered = || cluster.installed() && !hosts::that_drive(state, cluster).is_empty();
-    let goes = cluster.deleting.is_some();
-    if cluster.driver == Driver::Missing && (destroys || (!goes && !powered())) {
+    let stays = || if cluster.deleting.is_some() { destroys } else { !powered() };
+    if cluster.driver == Driver::Missing && stays() {
         return;
     }
     match cluster.phase() {

@@ -26,7 +26,7 @@ use std::rc::Rc;
 pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
-pub use hosts::ask;
+pub use hosts::{ask, tried_again_at};
 pub use inventory::summary as inventory_summary;
 pub use life::{WORRYING, retry_at};
 pub use power::hibernates_at;
@@ -156,7 +156,7 @@ pub fn due(state: &State) -> Option<Time> {
     });
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
-    let hosts = state.hosts.rows().filter_map(hosts::retry_at);
+    let hosts = state.hosts.rows().filter_map(hosts::tried_again_at);
     expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
 }
 

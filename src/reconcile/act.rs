@@ -20,7 +20,7 @@ use super::Door;
 
 /// The hidden word that makes a supervisor of us.
 pub const SUPERVISE: &str = "__supervise";
-/// Failed installations of a pool whose logs outlive their clusters.
+/// Failed installations of a pool whose logs outlive their clusters; jobs of a host that leave any.
 const FAILURES: usize = 3;
 /// Jobs at a time, unless the settings say otherwise.
 const MOST: u32 = 20;
@@ -51,6 +51,9 @@ impl Door<'_> {
         let mut warnings: Vec<String> = failed.map(|why| why.to_string()).collect();
         for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised()) {
             self.settle(&job.id.to_string());
+            if let Some(host) = job.host() {
+                self.forget_host_jobs(&host.to_string());
+            }
         }
         // What of a cluster that is left running was saved may be all that is known of it.
         for gone in removed.iter().filter(|gone| !gone.preserve && gone.driver.supervised()) {
@@ -129,6 +132,15 @@ impl Door<'_> {
         let stay: HashSet<_> =
             jobs.iter().rev().filter(failed).take(FAILURES).map(|job| job.id).collect();
         for job in jobs.iter().filter(|job| !stay.contains(&job.id)) {
+            Place::of(&self.jobs(), &job.id.to_string()).forget();
+        }
+    }
+
+    /// Of a host's jobs the last few can be looked at.
+    fn forget_host_jobs(&self, host: &str) {
+        let Ok(jobs) = self.store.jobs_on_host(host) else { return };
+        let ended = jobs.iter().rev().filter(|job| job.ended.is_some() && job.host().is_some());
+        for job in ended.skip(FAILURES) {
             Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
     }

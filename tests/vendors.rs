@@ -1,0 +1,349 @@
+//! What vendors make of Redfish, played by a server of ours: each is told to boot an image once and
+//! to eject it, and its own state says whether it did.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::machines::{import, lab, status, until};
+use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
+use crate::sandbox::jsonpath;
+use crate::served::{Answer, Asked, Server, forward};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Make {
+    /// As the standard has it, with all of its inventory.
+    Plain,
+    /// Boots virtual media as UsbCd, refuses what it need not know, media belong to the manager.
+    Supermicro,
+    /// No actions: media are patched, with a tag that is shown weak and taken strong.
+    Lenovo,
+    /// Wants to be told how images are fetched.
+    Dgx,
+    /// Busy at first, wants a body to eject, takes no boot mode, answers late.
+    Ilo,
+    /// Boot order among the settings, reset types in ActionInfo, tasks, busy in its own words.
+    Idrac,
+    /// Says that it failed when it did not.
+    Liar,
+}
+
+const ALL: [Make; 7] =
+    [Make::Plain, Make::Supermicro, Make::Lenovo, Make::Dgx, Make::Ilo, Make::Idrac, Make::Liar];
+
+/// A machine of that make.
+struct Machine {
+    make: Make,
+    on: bool,
+    image: Option<String>,
+    boot: Value,
+    /// What it booted from.
+    booted: Option<String>,
+    busy: usize,
+    /// Questions until a task is over.
+    task: usize,
+}
+
+const SYSTEM: &str = "/odd/place/for/a/system";
+const MANAGER: &str = "/mgr";
+const MEDIA: &str = "/media/slot-2";
+const SETTINGS: &str = "/pending";
+
+impl Machine {
+    fn new(make: Make) -> Self {
+        let busy = usize::from(matches!(make, Make::Ilo | Make::Idrac));
+        Self { make, on: false, image: None, boot: json!({}), booted: None, busy, task: 0 }
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Answer {
+        let (method, path) = (asked.method.as_str(), asked.path.as_str());
+        match (method, path) {
+            ("GET", "/redfish/v1/") => Answer::json(&json!({"Systems": {"@odata.id": "/all"}})),
+            _ if asked.header("authorization").is_none() => Answer::status(401),
+            ("GET", "/all") => Answer::json(&json!({"Members": [{"@odata.id": SYSTEM}]})),
+            ("GET", SYSTEM) => Answer::json(&self.system()),
+            ("GET", SETTINGS) => Answer::json(&json!({"Boot": self.boot_shown()})),
+            ("GET", MANAGER) => Answer::json(&json!({"VirtualMedia": {"@odata.id": "/media"}})),
+            ("GET", "/media") => {
+                let members = json!([{"@odata.id": "/media/slot-1"}, {"@odata.id": MEDIA}]);
+                Answer::json(&json!({"Members": members}))
+            }
+            ("GET", "/media/slot-1") => {
+                Answer::json(&json!({"MediaTypes": ["Floppy", "USBStick"]}))
+            }
+            ("GET", MEDIA) => Answer::json(&self.media()).with("ETag", "W/\"7\""),
+            ("GET", "/info") => {
+                let values = json!(["On", "ForceOff", "GracefulShutdown"]);
+                let reset = json!({"Name": "ResetType", "AllowableValues": values});
+                Answer::json(&json!({"Parameters": [reset]}))
+            }
+            ("GET", "/task") => self.tasked(),
+            ("POST", "/reset") => self.reset(asked),
+            ("POST", "/insert") => self.insert(&asked.json()),
+            ("POST", "/eject") => self.eject(asked),
+            ("PATCH", MEDIA) => self.patch_media(asked),
+            ("PATCH", SYSTEM | SETTINGS) => self.patch_boot(path, &asked.json()),
+            ("GET", _) => inventory(path).map_or(Answer::status(404), |found| Answer::json(&found)),
+            _ => Answer::status(405),
+        }
+    }
+
+    fn boot_shown(&self) -> Value {
+        let mut boot = json!({"BootSourceOverrideTarget": "None", "BootSourceOverrideMode": "Legacy",
+            "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd", "Hdd"]});
+        if self.make == Make::Supermicro {
+            boot["BootSourceOverrideTarget@Redfish.AllowableValues"] =
+                json!(["Cd", "UsbCd", "Pxe"]);
+        }
+        for (name, value) in self.boot.as_object().unwrap() {
+            boot[name] = value.clone();
+        }
+        boot
+    }
+
+    fn system(&self) -> Value {
+        let mut reset = json!({"target": "/reset",
+            "ResetType@Redfish.AllowableValues": ["ForceOn", "ForceOff", "GracefulShutdown"]});
+        let mut system = json!({"PowerState": if self.on { "On" } else { "Off" },
+            "Links": {"ManagedBy": [{"@odata.id": MANAGER}]}});
+        if self.make == Make::Idrac {
+            reset = json!({"target": "/reset", "@Redfish.ActionInfo": "/info"});
+            system["@Redfish.Settings"] = json!({"SettingsObject": {"@odata.id": SETTINGS}});
+        } else {
+            system["Boot"] = self.boot_shown();
+        }
+        if self.make == Make::Plain {
+            system["VirtualMedia"] = json!({"@odata.id": "/media"});
+            for (name, value) in inventory(SYSTEM).unwrap().as_object().unwrap() {
+                system[name] = value.clone();
+            }
+        }
+        system["Actions"] = json!({"#ComputerSystem.Reset": reset});
+        system
+    }
+
+    fn media(&self) -> Value {
+        let mut media = json!({"MediaTypes": ["CD", "DVD"], "Image": self.image,
+            "Inserted": self.image.is_some(), "@odata.etag": "W/\"7\""});
+        if self.make != Make::Lenovo {
+            media["Actions"] = json!({"#VirtualMedia.InsertMedia": {"target": "/insert"},
+                "#VirtualMedia.EjectMedia": {"target": "/eject"}});
+        }
+        media
+    }
+
+    fn reset(&mut self, asked: &Asked) -> Answer {
+        if self.busy > 0 {
+            self.busy -= 1;
+            let id = if self.make == Make::Ilo {
+                "iLO.2.14.InvalidOperationForSystemState"
+            } else {
+                "IDRAC.2.8.SYS518"
+            };
+            return Answer::error(400, id, "later");
+        }
+        let kind = asked.json()["ResetType"].as_str().unwrap_or_default().to_owned();
+        let on = match kind.as_str() {
+            "On" if self.make == Make::Idrac => true,
+            "ForceOn" if self.make != Make::Idrac => true,
+            "ForceOff" | "GracefulShutdown" => false,
+            _ => return Answer::error(400, "Base.1.0.ActionParameterNotSupported", &kind),
+        };
+        if on && !self.on {
+            let once = self.boot["BootSourceOverrideEnabled"] == "Once";
+            let target = self.boot["BootSourceOverrideTarget"].as_str().map(str::to_owned);
+            self.booted = target.filter(|_| once);
+            self.boot = json!({});
+        }
+        self.on = on;
+        if self.make == Make::Idrac {
+            self.task = 2;
+            return Answer::status(202).with("Location", "/task").with("Retry-After", "1");
+        }
+        Answer::status(204)
+    }
+
+    fn tasked(&mut self) -> Answer {
+        self.task = self.task.saturating_sub(1);
+        let state = if self.task == 0 { "Completed" } else { "Running" };
+        Answer { status: 202, ..Answer::json(&json!({"TaskState": state})) }
+            .with("Location", "/task")
+    }
+
+    fn insert(&mut self, body: &Value) -> Answer {
+        let given = |name: &str| !body[name].is_null();
+        let lacks = |name: &str| Answer::error(400, "Base.1.0.PropertyMissing", name);
+        match self.make {
+            Make::Supermicro if given("Inserted") || given("WriteProtected") => {
+                Answer::error(400, "Base.1.0.PropertyUnknown", "Inserted")
+            }
+            Make::Dgx if body["TransferProtocolType"] != "HTTP" => lacks("TransferProtocolType"),
+            Make::Dgx if body["TransferMethod"] != "Stream" => lacks("TransferMethod"),
+            Make::Dgx if !given("UserName") => lacks("UserName"),
+            _ if self.image.is_some() => Answer::error(500, "Base.1.0.InternalError", "in use"),
+            _ => {
+                self.image = body["Image"].as_str().map(str::to_owned);
+                Answer::status(204)
+            }
+        }
+    }
+
+    fn eject(&mut self, asked: &Asked) -> Answer {
+        if self.make == Make::Ilo && asked.body != "{}" {
+            return Answer::status(415);
+        }
+        self.image = None;
+        if self.make == Make::Liar { Answer::status(409) } else { Answer::status(204) }
+    }
+
+    fn patch_media(&mut self, asked: &Asked) -> Answer {
+        if self.make != Make::Lenovo {
+            return Answer::status(405);
+        }
+        if asked.header("if-match") != Some("\"7\"") {
+            return Answer::status(412);
+        }
+        self.image = asked.json()["Image"].as_str().map(str::to_owned);
+        Answer::status(204)
+    }
+
+    fn patch_boot(&mut self, path: &str, body: &Value) -> Answer {
+        if (path == SETTINGS) != (self.make == Make::Idrac) {
+            return Answer::status(405);
+        }
+        if self.make == Make::Ilo && !body["Boot"]["BootSourceOverrideMode"].is_null() {
+            return Answer::error(400, "iLO.2.14.UnsupportedOperation", "BootSourceOverrideMode");
+        }
+        self.boot = body["Boot"].clone();
+        Answer::status(204)
+    }
+}
+
+/// Documents that a machine of a standard make has.
+fn inventory(path: &str) -> Option<Value> {
+    let links = |of: &str, names: &[&str]| {
+        let all: Vec<Value> =
+            names.iter().map(|name| json!({"@odata.id": format!("/{of}/{name}")})).collect();
+        json!({"Members": all})
+    };
+    let nic = |name: &str, mac: &str| json!({"Id": name, "MACAddress": mac, "SpeedMbps": 25000});
+    Some(match path {
+        SYSTEM => json!({"Manufacturer": "Acme", "Model": "R7", "SerialNumber": "SN-1",
+            "Processors": {"@odata.id": "/cpu"}, "Memory": {"@odata.id": "/dimm"},
+            "EthernetInterfaces": {"@odata.id": "/nic"}, "Storage": {"@odata.id": "/disk"}}),
+        "/cpu" => links("cpu", &["0", "1", "gpu"]),
+        "/cpu/gpu" => json!({"ProcessorType": "GPU", "TotalThreads": 9000}),
+        "/cpu/0" | "/cpu/1" => json!({"ProcessorType": "CPU", "TotalThreads": 64,
+            "Model": "Fast 6400", "InstructionSet": "x86-64", "MaxSpeedMHz": 4100}),
+        "/dimm" => links("dimm", &["0", "1", "2"]),
+        "/dimm/0" | "/dimm/1" => json!({"CapacityMiB": 65536}),
+        "/dimm/2" => json!({"CapacityMiB": 65536, "Status": {"State": "Absent"}}),
+        "/nic" => json!({"Members": [{"@odata.id": "/nic/1"}], "Members@odata.nextLink": "/nic-2"}),
+        "/nic-2" => json!({"Members": [{"@odata.id": "/nic/2"}]}),
+        "/nic/1" => nic("NIC.1", "52:54:00:AA:BB:01"),
+        "/nic/2" => nic("NIC.2", "52-54-00-AA-BB-02"),
+        "/disk" => links("disk", &["raid"]),
+        "/disk/raid" => json!({"Drives": [{"@odata.id": "/drive"}]}),
+        "/drive" => {
+            json!({"Name": "Disk.0", "CapacityBytes": 960_197_124_096_u64, "MediaType": "SSD",
+            "Protocol": "NVMe", "Model": "D7", "SerialNumber": "D-1"})
+        }
+        _ => return None,
+    })
+}
+
+#[test]
+fn every_make_boots_an_image_once_and_ejects_it() {
+    let lab = lab();
+    let machines: Vec<Arc<Mutex<Machine>>> =
+        ALL.iter().map(|make| Arc::new(Mutex::new(Machine::new(*make)))).collect();
+    let servers: Vec<Server> = machines
+        .iter()
+        .map(|one| {
+            let one = Arc::clone(one);
+            Server::plain(move |asked| one.lock().unwrap().answer(asked))
+        })
+        .collect();
+    let name = |make: &Make| format!("{make:?}").to_lowercase();
+    let lines: Vec<String> = ALL
+        .iter()
+        .zip(&servers)
+        .map(|(make, server)| format!("{},{},{USER},{PASSWORD}", name(make), server.bmc("")))
+        .collect();
+    import(&lab, "name,bmc,username,password", &lines);
+    let iso = "http://127.0.0.1:1/discovery.iso";
+    lab.ok(&["host", "boot", "--all", "--iso", iso, "-q"]);
+    let all = |field: &str, wanted: &str| {
+        ALL.iter().all(|make| status(&lab, &name(make), field) == wanted)
+    };
+    until(&lab, "booted", |_| all("provisioning.state", "provisioned"));
+    for one in &machines {
+        let one = one.lock().unwrap();
+        assert_eq!((one.on, one.image.as_deref()), (true, Some(iso)), "{:?}", one.make);
+        let target = if one.make == Make::Supermicro { "UsbCd" } else { "Cd" };
+        assert_eq!(one.booted.as_deref(), Some(target), "{:?}", one.make);
+    }
+    lab.ok(&["host", "eject", "--all", "-q"]);
+    until(&lab, "ejected", |_| all("provisioning.state", "available"));
+    lab.ok(&["host", "power", "cycle", "--all", "--wait", "-q"]);
+    for one in &machines {
+        let one = one.lock().unwrap();
+        assert_eq!((one.on, one.image.as_deref(), one.booted.as_deref()), (true, None, None));
+    }
+    // What a machine of them is made of.
+    let hardware: Value = serde_json::from_str(&status(&lab, "plain", "hardware")).unwrap();
+    assert_eq!(
+        hardware,
+        json!({"cpu": {"arch": "x86_64", "count": 128, "model": "Fast 6400", "clockMegahertz": 4100},
+            "ramMebibytes": 131_072,
+            "nics": [{"name": "NIC.1", "mac": "52:54:00:aa:bb:01", "speedGbps": 25},
+                {"name": "NIC.2", "mac": "52:54:00:aa:bb:02", "speedGbps": 25}],
+            "storage": [{"name": "Disk.0", "sizeBytes": 960_197_124_096_u64, "type": "NVME",
+                "model": "D7", "serialNumber": "D-1"}],
+            "systemVendor": {"manufacturer": "Acme", "productName": "R7", "serialNumber": "SN-1"}})
+    );
+    let wide = lab.ok(&["get", "host", "plain", "-o", "wide"]);
+    assert!(wide.contains("Acme R7, 128 CPUs, 128 GiB, 1 disk"), "{wide}");
+    // Nothing that was named is guessed: only links were followed.
+    let known = ["/redfish/v1/", "/all", SYSTEM];
+    assert!(
+        servers[0]
+            .asked()
+            .iter()
+            .all(|one| { known.contains(&&*one.path) || !one.path.starts_with("/redfish") })
+    );
+}
+
+#[test]
+fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
+    let Some(emulator) = Emulator::start(1, false) else { return };
+    let behind = ([127, 0, 0, 1], emulator.port).into();
+    let path = format!("/redfish/v1/Systems/{}", uuid(1));
+    let own = path.clone();
+    let chain = certificate(&["127.0.0.1"], |_| {});
+    let front = Server::tls(&chain, move |asked| {
+        let found = inventory(&asked.path).filter(|_| asked.path != SYSTEM);
+        if let Some(found) = found {
+            return Answer::json(&found);
+        }
+        let mut answer = forward(behind, asked);
+        if asked.method == "GET" && asked.path == own {
+            let mut system: Value = serde_json::from_slice(&answer.body).unwrap();
+            for (name, value) in inventory(SYSTEM).unwrap().as_object().unwrap() {
+                system[name] = value.clone();
+            }
+            answer.body = system.to_string().into_bytes();
+        }
+        answer
+    });
+    let lab = lab();
+    let (ca, password) = (lab.file("ca.crt", &chain.0), lab.file("password", PASSWORD));
+    let mut add = vec!["host", "add", "n1", "--user", USER, "--password-file", &password];
+    let address = front.bmc(&path);
+    add.extend(["--ca", &ca, "--bmc", &address, "-q"]);
+    lab.ok(&add);
+    lab.ok(&["host", "power", "on", "n1", "--wait", "-q"]);
+    assert!(emulator.seen(1).starts_with("On "), "{}", emulator.seen(1));
+    let made_of = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
+    assert_eq!(jsonpath(&lab, "host/n1", made_of), "128 52:54:00:aa:bb:02");
+}
