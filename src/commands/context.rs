@@ -238,10 +238,10 @@ impl Context {
     }
 
     /// Asks for what must not be seen.
-    pub fn ask_hidden(&self, prompt: &str) -> Result<SecretValue, Refusal> {
+    pub fn ask_hidden(&self, prompt: &str, instead: &str) -> Result<SecretValue, Refusal> {
         let stdin = std::io::stdin();
         let wrong = |why: String| {
-            Refusal::usage("there is no terminal to ask at").because(why).next("--from-file=KEY=-")
+            Refusal::usage("there is no terminal to ask at").because(why).next(instead)
         };
         if !self.at_terminal() {
             return Err(wrong("stdin is not a terminal".into()));

@@ -78,7 +78,9 @@ impl Verb for Add {
         if let Some(user) = &self.user {
             let password = match &self.password_file {
                 Some(path) => content(path)?,
-                None => context.ask_hidden(&format!("password of {user}: "))?,
+                None => {
+                    context.ask_hidden(&format!("password of {user}: "), "--password-file -")?
+                }
             };
             let ca = self.ca.as_deref().map(content).transpose()?;
             made = Made::new(&key, made.host, Some((user, password, ca)));
@@ -177,6 +179,19 @@ impl Made {
     }
 }
 
+/// What is said of a host that is there already; what is not said stays.
+fn over(known: &HostSpec, new: &HostSpec) -> HostSpec {
+    let text = |new: &str, known: &str| if new.is_empty() { known } else { new }.to_owned();
+    HostSpec {
+        online: new.online,
+        bmc: new.bmc.clone(),
+        boot_mac_address: text(&new.boot_mac_address, &known.boot_mac_address),
+        boot_mode: new.boot_mode.or(known.boot_mode),
+        description: text(&new.description, &known.description),
+        ..known.clone()
+    }
+}
+
 /// Puts hosts in with their Secrets, all or none.
 pub fn put_all(
     context: &Context,
@@ -189,8 +204,13 @@ pub fn put_all(
     let scope = edit::scope_of(store, &what)?;
     context.door(store).change(&scope, &edit::needs_of(&what), |state: &mut State, tick: &Tick| {
         let mut verdicts = Vec::new();
-        for object in objects {
+        for mut object in objects {
             let key = object.key();
+            if let Object::Host(one) = &mut object
+                && let Some(known) = state.hosts.by_key(&key)
+            {
+                one.spec = over(&known.spec, &one.spec);
+            }
             if new && object.kind() == Kind::BareMetalHost && state.hosts.find(&key).is_some() {
                 return Err(Refusal::conflict(format!("there is a host `{}` already", key.name))
                     .next(format!("poolctl edit host {}", key.name)));

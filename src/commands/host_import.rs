@@ -56,7 +56,7 @@ impl Verb for Import {
         let (all, problems) = read(&text, &context.namespace()?);
         if !problems.is_empty() {
             let mut refusal = Refusal::invalid(format!(
-                "{}: nothing is imported, {} lines have problems",
+                "{}: nothing is imported, problems: {}",
                 output::clean(&shown),
                 problems.len()
             ));
@@ -94,8 +94,9 @@ fn read(text: &str, namespace: &str) -> (Vec<Made>, Vec<String>) {
     let mut problems = Vec::new();
     for name in &header {
         if !COLUMNS.contains(&name) {
+            let all = || format!("; there are {}", COLUMNS.join(", "));
             let near = nearest(name, COLUMNS).map(|one| format!("; did you mean `{one}`?"));
-            problems.push(format!("line 1: no column `{name}`{}", near.unwrap_or_default()));
+            problems.push(format!("line 1: no column `{name}`{}", near.unwrap_or_else(all)));
         }
     }
     for name in &COLUMNS[..2] {

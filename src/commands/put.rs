@@ -101,6 +101,12 @@ fn put_one(
                 if !old.metadata.annotated_at_all(AS_FOUND) && notes.remove(AS_FOUND).is_some() {
                     new.spec.online = old.spec.online;
                 }
+                // Who uses it and what it boots from is often said by others than the manifest.
+                if merge {
+                    let (spec, known) = (&mut new.spec, &old.spec);
+                    spec.consumer_ref = spec.consumer_ref.take().or(known.consumer_ref.clone());
+                    spec.image = spec.image.take().or(known.image.clone());
+                }
                 if old.spec.bmc != new.spec.bmc {
                     new.status.good_credentials = None;
                 }

@@ -89,7 +89,11 @@ impl Create {
             put_in(&mut values, &key, content(&path)?)?;
         }
         for key in &self.prompt {
-            put_in(&mut values, key, context.ask_hidden(&format!("{key}: "))?)?;
+            put_in(
+                &mut values,
+                key,
+                context.ask_hidden(&format!("{key}: "), "--from-file=KEY=-")?,
+            )?;
         }
         let docker = ".dockerconfigjson";
         if self.kind == "kubernetes.io/dockerconfigjson" && !values.contains_key(docker) {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::model::cluster::Phase;
 use crate::model::condition::Condition;
+use crate::model::host::BareMetalHost;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
@@ -29,7 +30,10 @@ impl Verb for Status {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let namespace = context.globals.namespace.clone();
-        let found = store.objects(Kind::ClusterPool, &Filter { namespace, ..Filter::default() })?;
+        let found = store.objects(
+            Kind::ClusterPool,
+            &Filter { namespace: namespace.clone(), ..Filter::default() },
+        )?;
         let pools: Vec<ClusterPool> = found
             .into_iter()
             .filter_map(|one| if let Object::Pool(pool) = one { Some(*pool) } else { None })
@@ -55,13 +59,30 @@ impl Verb for Status {
                 let _ = writeln!(out, "  ! {}", clean(&problem));
             }
         }
-        for problem in orphaned(&store)?.iter().chain(&failing(&store)?) {
-            let _ = writeln!(out, "! {}", clean(problem));
+        let hosts = hosts(&store, namespace)?;
+        let bad = hosts.iter().filter_map(trouble);
+        for problem in orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad) {
+            let _ = writeln!(out, "! {}", clean(&problem));
         }
         let jobs = store.jobs(None, true)?.len();
-        let _ = writeln!(out, "{} pools, {jobs} jobs running", pools.len());
+        let hosts = match hosts.len() {
+            0 => String::new(),
+            count => format!("{count} hosts, "),
+        };
+        let _ = writeln!(out, "{} pools, {hosts}{jobs} jobs running", pools.len());
         context.print(&out)
     }
+}
+
+fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>, Refusal> {
+    let filter = Filter { namespace, ..Filter::default() };
+    let host = |one| if let Object::Host(host) = one { Some(*host) } else { None };
+    Ok(store.objects(Kind::BareMetalHost, &filter)?.into_iter().filter_map(host).collect())
+}
+
+fn trouble(host: &BareMetalHost) -> Option<String> {
+    let (name, why) = (&host.metadata.name, &host.status.error_message);
+    (!why.is_empty()).then(|| format!("host `{name}`: {why}"))
 }
 
 /// Clusters whose installation fails again and again.

@@ -49,6 +49,27 @@ impl Address {
         }
     }
 
+    /// The one spelling of a controller and its system, whichever was given.
+    pub fn controller(&self) -> String {
+        match self {
+            Self::Ipmi { .. } => format!("ipmi://{self}").to_lowercase(),
+            Self::Redfish { origin, system } => format!("{origin}{system}"),
+        }
+    }
+
+    /// Name or address of the controller.
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Ipmi { host, .. } => host,
+            Self::Redfish { origin, .. } => {
+                let bare = origin.split("://").last().unwrap_or_default();
+                bare.rsplit_once(':').map_or(bare, |(host, port)| {
+                    if port.bytes().all(|one| one.is_ascii_digit()) { host } else { bare }
+                })
+            }
+        }
+    }
+
     /// Whether what is sent there can be read on the way.
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Redfish { origin, .. } if origin.starts_with("http:"))

@@ -211,6 +211,8 @@ pub struct HostStatus {
     pub error_message: String,
     /// How often in a row.
     pub error_count: u32,
+    /// How often its image failed in a row.
+    pub provisioning_fail_count: u32,
     /// Whether it was on when it was last asked.
     pub powered_on: bool,
     /// What became of its image.

@@ -238,6 +238,7 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
                 let new = Condition::new(INSPECTED, status, reason, "");
                 set(&mut host.status.conditions, new, tick.now);
             }
+            Verb::Attach | Verb::Eject => status.provisioning_fail_count = 0,
             Verb::Cycle => drop(host.metadata.annotations.remove(REBOOT)),
             _ => {}
         }
@@ -270,6 +271,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
         status.error_count += 1;
         (status.error_type, status.error_message) = (kind.into(), message.into());
         status.last_updated = Some(tick.now);
+        status.provisioning_fail_count += u32::from(reason == "ProvisioningError");
         if reason == "RegistrationError" {
             let new = Condition::new(REGISTERED, "False", reason, message);
             set(&mut status.conditions, new, tick.now);

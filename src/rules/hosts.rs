@@ -126,7 +126,7 @@ pub fn are_different(state: &State) -> Result<(), Refusal> {
     let (mut macs, mut bmcs) = (HashMap::new(), HashMap::new());
     for host in state.hosts.rows() {
         let mac = Some(host.spec.boot_mac_address.to_lowercase()).filter(|mac| !mac.is_empty());
-        let bmc = host.spec.bmc.as_ref().map(|bmc| bmc.address.clone());
+        let bmc = host.address().map(|address| address.controller());
         let other = mac.clone().and_then(|mac| macs.insert(mac, host.key()));
         let (what, other) = match other {
             Some(other) => ("bootMACAddress", other),

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, params};
 
+use crate::model::bmc::Address;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -48,14 +49,19 @@ pub fn of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), R
 pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let edited: Vec<BareMetalHost> =
         state.hosts.difference().filter_map(|change| change.after.cloned()).collect();
-    let sql = "SELECT id, body FROM host WHERE mac = lower(?1) OR bmc = ?2";
+    // One controller has many spellings; all have its name in them.
+    let sql = "SELECT id, body FROM host WHERE mac = lower(?1) OR instr(lower(bmc), lower(?2))";
     for host in edited {
         let mac = Some(&host.spec.boot_mac_address).filter(|mac| !mac.is_empty());
-        let bmc = host.spec.bmc.as_ref().map(|bmc| &bmc.address);
+        let address = host.address();
+        let bmc = address.as_ref().map(Address::host);
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = statement.query(params![mac, bmc])?;
         while let Some(row) = rows.next()? {
-            take(conn, state, decode(row)?)?;
+            let other: BareMetalHost = decode(row)?;
+            let key = other.key();
+            take(conn, state, other)?;
+            with_job(conn, state, &key)?;
         }
         credentials(conn, state, &host)?;
     }

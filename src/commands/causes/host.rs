@@ -46,7 +46,12 @@ impl Around<'_> {
     fn fails(&self, host: &BareMetalHost, secret: &str) -> Chain {
         let (name, status) = (&host.metadata.name, &host.status);
         let what = if status.error_type.is_empty() { "error" } else { &status.error_type };
-        let next = if what == "registration error" {
+        let next = if status.error_message.ends_with("is not there") {
+            format!(
+                "poolctl secret create {secret} --from-file=username --from-file=password{}",
+                self.at
+            )
+        } else if what == "registration error" {
             format!("poolctl describe secret {secret}{}", self.at)
         } else {
             format!("poolctl job logs host/{name}{}", self.at)
