@@ -75,6 +75,20 @@ impl Door<'_> {
         Ok((value, passed))
     }
 
+    /// The same, but what came of it is looked at before it is written: refused, nothing happened.
+    pub fn change_if<T, U>(
+        &self,
+        scope: &Scope,
+        needs: &[Need],
+        edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
+        look: impl FnOnce(&State) -> Result<U, Refusal>,
+    ) -> Result<(U, Passed), Refusal> {
+        self.alone(scope, || {
+            let judged = self.judged(false)?;
+            self.edited(scope, needs, judged, edit, look)
+        })
+    }
+
     /// Pools beyond the scope that list a customization which has another holder now.
     fn sharing(&self, state: &State) -> Result<Vec<Key>, Refusal> {
         let holder = |one: Option<&Customization>| one.and_then(|one| one.holder.clone());
@@ -124,26 +138,35 @@ impl Door<'_> {
     ) -> Result<(T, Passed), Refusal> {
         let whole = *scope == Scope::Whole && self.pass;
         let judged = self.judged(whole)?;
-        self.edited(scope, needs, judged, edit)
+        let mut value = None;
+        let edit = |state: &mut State, tick: &Tick| {
+            value = Some(edit(state, tick)?);
+            Ok(())
+        };
+        let ((), passed) = self.edited(scope, needs, judged, edit, |_| Ok(()))?;
+        let done = || Refusal::invalid("an edit that was not made");
+        Ok((value.ok_or_else(done)?, passed))
     }
 
-    fn edited<T>(
+    fn edited<T, U>(
         &self,
         scope: &Scope,
         needs: &[Need],
         judged: Judged,
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-    ) -> Result<(T, Passed), Refusal> {
+        look: impl FnOnce(&State) -> Result<U, Refusal>,
+    ) -> Result<(U, Passed), Refusal> {
         let news = judged.news;
         let (tick, mark, _) = self.tick(judged)?;
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
-        let value = edit(&mut state, &tick)?;
-        rules::invariants(&state)?;
+        edit(&mut state, &tick)?;
         self.store.load_references(scope, &mut state)?;
+        rules::invariants(&state)?;
         if self.pass {
             self.plan(&mut state, &tick)?;
         }
+        let value = look(&state)?;
         if state.is_unchanged() {
             self.store.rollback();
             return Ok((value, Passed::new(state)));
@@ -297,7 +320,7 @@ impl Door<'_> {
         for key in keys {
             let judged = last.clocks.judge(last.now, clocks.clone(), *scope == Scope::Whole);
             let scope = Scope::pool(key.clone());
-            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()));
+            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()), |_| Ok(()));
             match self.alone(&scope, edit) {
                 Ok(((), passed)) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),

@@ -42,7 +42,10 @@ fn prepared() -> Sandbox {
             echo \"metadata: {name: $host}\"
             echo \"spec: {online: true, bmc: {address: 'redfish://127.0.0.1:1/$host', credentialsName: bmc}}\"
         done | poolctl apply -qf - --no-reconcile";
-    let all = [create, customization, cloud, hosts, "poolctl reconcile --wait -q"].join("\n");
+    let addresses = "poolctl ippool create lan --range 192.168.100.0/24 --allocation sequential -q
+        poolctl ip claim lan db-1 -q";
+    let all =
+        [create, customization, cloud, hosts, addresses, "poolctl reconcile --wait -q"].join("\n");
     let ran = sandbox.shell(&format!("set -e\n{all}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for what in ["pool/lab", "cdc/foo", "host/node-1"] {

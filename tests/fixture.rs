@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use poolctl::model::address::{Addr, Stretch};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, FAKE, Power};
 use poolctl::model::condition::Condition;
@@ -10,10 +11,11 @@ use poolctl::model::customization::{Customization, Holder};
 use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
 use poolctl::model::driver::Driver;
 use poolctl::model::inventory::InventoryEntry;
+use poolctl::model::ip_pool::IpPool;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::platform::Platform;
 use poolctl::model::pool::ClusterPool;
-use poolctl::model::state::{NameBook, State};
+use poolctl::model::state::{AddressBook, NameBook, State};
 use poolctl::model::tick::Tick;
 use poolctl::model::time::{Span, Time};
 use poolctl::plan;
@@ -31,6 +33,30 @@ pub fn noon() -> Tick {
 /// Every name that the fixture itself uses.
 #[derive(Default)]
 pub struct Names(BTreeSet<String>);
+
+/// Nobody has any address.
+impl AddressBook for Names {
+    fn holder(&self, _: &str, _: Addr) -> Option<String> {
+        None
+    }
+
+    fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
+        let open = pool.open().into_iter().map(|(_, one)| one);
+        if after.is_none() { open.collect() } else { Vec::new() }
+    }
+
+    fn released(&self, _: &IpPool, _: Addr) -> Option<Time> {
+        None
+    }
+
+    fn rested(&self, _: &IpPool, _: Time, _: usize) -> Vec<(Addr, Time)> {
+        Vec::new()
+    }
+
+    fn is_scarce(&self, _: &IpPool) -> bool {
+        true
+    }
+}
 
 impl NameBook for Names {
     fn cluster_exists(&self, name: &str) -> bool {

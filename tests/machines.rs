@@ -110,7 +110,7 @@ fn each_redfish_trouble_has_its_message() {
     let all = [
         ("wrong", emulator.address(1), "wrong username or password (401)"),
         ("shut", shut, "refuses connections: nothing listens there"),
-        ("hole", format!("{hole}{ONE}"), "does not answer (for 30 s)"),
+        ("hole", format!("{hole}{ONE}"), "does not answer (for 10 s)"),
         ("slow", slow.bmc(ONE), "does not answer (for 30 s)"),
         ("huge", huge.bmc(ONE), "the answer is larger than 4 MiB"),
         ("leads", leads.bmc(ONE), "it refers to another host, http://127.0.0.1:"),

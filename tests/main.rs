@@ -33,6 +33,7 @@ mod running;
 mod sandbox;
 mod served;
 mod sharing;
+mod templates;
 mod terminal;
 mod transcripts;
 mod unusable_state;

@@ -174,6 +174,8 @@ impl Line {
             "JOB|CLUSTER" => of(&[Kind::ClusterDeployment]),
             "CUSTOMIZATION" => of(&[Kind::Customization]),
             "HOST" => of(&[Kind::BareMetalHost]),
+            "IPPOOL" | "IPPOOL[,IPPOOL]" => of(&[Kind::IpPool]),
+            "IPCLAIM" => of(&[Kind::IpClaim]),
             "IMAGESET" => of(&[Kind::ClusterImageSet]),
             "PLATFORM" => words(&NAMES),
             "NAMESPACE" => self.namespaces(context),

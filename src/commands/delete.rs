@@ -78,6 +78,9 @@ pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
             let owner = Some(&claim.owner).filter(|owner| !owner.is_empty());
             owner.map(|owner| format!("belongs to {owner}"))
         }
+        Object::IpAddress(one) => {
+            Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
+        }
         Object::Host(host) => {
             host.cluster().map(|cluster| format!("is used by cluster `{cluster}`, which loses it"))
         }

@@ -1,6 +1,7 @@
 //! Edits of objects of any kind: the scope they need, their deletion, the event they leave.
 
 use crate::model::event::Event;
+use crate::model::ip_lease::IpLease;
 use crate::model::kind::Kind;
 use crate::model::meta::{HasMeta, Key, LocalRef};
 use crate::model::object::Object;
@@ -109,6 +110,13 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         Kind::Namespace => take(&mut state.namespaces, key, now),
         Kind::RoleBinding => take(&mut state.role_bindings, key, now),
         Kind::Settings => take(&mut state.settings, key, now),
+        Kind::IpPool => take(&mut state.ip_pools, key, now),
+        Kind::IpClaim => state.ip_leases.find(key).map(|at| let_go(state, at, now)),
+        Kind::IpAddress => {
+            let named = |(_, one): &(usize, &IpLease)| state.name_of(one) == key.name;
+            let at = state.ip_leases.iter().find(named).map(|(at, _)| at);
+            at.map(|at| let_go(state, at, now))
+        }
         Kind::Job | Kind::Event => None,
     };
     if done == Some(true) {
@@ -150,6 +158,13 @@ fn mark<T: Row + HasMeta>(table: &mut Table<T>, key: &Key, now: Time) -> Option<
     Some(table.update(at, |one| {
         one.meta_mut().deletion_timestamp.get_or_insert(now);
     }))
+}
+
+/// An address goes with its claim, and the claim when nobody else holds it.
+fn let_go(state: &mut State, at: usize, now: Time) -> bool {
+    state.ip_leases.update(at, |one| {
+        one.deleting.get_or_insert(now);
+    })
 }
 
 /// Removes an object, unless a foreign finalizer holds it.

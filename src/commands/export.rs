@@ -18,13 +18,16 @@ use crate::store::{Filter, Store, copies};
 use super::{Context, Verb};
 
 /// Kinds in the order in which they refer to each other.
-pub const ORDER: [Kind; 10] = [
+pub const ORDER: [Kind; 13] = [
     Kind::Settings,
     Kind::Namespace,
     Kind::RoleBinding,
     Kind::ClusterImageSet,
     Kind::Secret,
     Kind::Customization,
+    Kind::IpPool,
+    Kind::IpAddress,
+    Kind::IpClaim,
     Kind::BareMetalHost,
     Kind::ClusterPool,
     Kind::ClusterDeployment,

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::model::bmc::Address;
 use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -89,20 +90,36 @@ impl Verb for Power {
         }
         for host in &hosts {
             reachable(host)?;
-            if let Some(cluster) = host.cluster().filter(|_| matches!(self.to, To::Off | To::Cycle))
-            {
+            if let Some(cluster) = host.cluster().filter(|_| self.to != To::Status) {
                 let name = &host.metadata.name;
-                let word = if self.to == To::Off { "off" } else { "cycle" };
+                let word = match self.to {
+                    To::On => "on",
+                    To::Off => "off",
+                    _ => "cycle",
+                };
                 let loss = format!("host `{name}` is used by cluster `{cluster}`");
                 context.confirm(&loss, &format!("poolctl host power {word} {name}"))?;
             }
         }
         let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
         let (to, boot) = (self.to, self.boot.clone());
-        change(context, &store, &keys, |host| {
+        let said = match to {
+            To::On => "It is to be on",
+            To::Off => "It is to be off",
+            To::Cycle => "It is to be cycled",
+            To::Status => "Its power is asked for",
+        };
+        change(context, &store, &keys, said, |host| {
             match to {
-                To::On => wish(host, true),
-                To::Off => wish(host, false),
+                // What was last seen may have been long ago.
+                To::On => {
+                    wish(host, true);
+                    plan::ask(host);
+                }
+                To::Off => {
+                    wish(host, false);
+                    plan::ask(host);
+                }
                 To::Cycle => {
                     wish(host, true);
                     let hard = "{\"mode\":\"hard\"}".to_owned();
@@ -140,7 +157,9 @@ impl Power {
         let ended = if door.pass {
             waiting.until(|_| {
                 let hosts = found(store, keys)?;
-                let (done, all) = (hosts.iter().filter(|one| settled(one)).count(), hosts.len());
+                let told = |one: &&BareMetalHost| self.to == To::Status && one.power().is_some();
+                let met = hosts.iter().filter(|one| settled(one) || told(one));
+                let (done, all) = (met.count(), hosts.len());
                 if done == all {
                     return Ok(Look::Met(()));
                 }
@@ -157,7 +176,8 @@ impl Power {
                 None if error.is_empty() => "unknown".into(),
                 None => format!("unknown: {error}"),
             };
-            failed += usize::from(host.status.error_count > 0 || !settled(&host));
+            let told = self.to == To::Status && known.is_some();
+            failed += usize::from(host.status.error_count > 0 || !(settled(&host) || told));
             context.changed(Kind::BareMetalHost, &host.metadata.name, &text)?;
         }
         match ended {
@@ -221,13 +241,16 @@ fn change(
     context: &Context,
     store: &Store,
     keys: &[Key],
+    said: &str,
     how: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
     let what: Vec<_> = keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
     let scope = edit::scope_of(store, &what)?;
-    let ((), passed) = context.door(store).change(&scope, &edit::needs_of(&what), |state, _| {
+    let needs = edit::needs_of(&what);
+    let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {
         for key in keys {
             let Some(at) = state.hosts.find(key) else { continue };
+            edit::say(state, tick, Kind::BareMetalHost, key.clone(), "Asked", said);
             state.hosts.update(at, |host| {
                 let before = host.spec.clone();
                 how(host);
@@ -262,14 +285,20 @@ impl Verb for Boot {
         let hosts = self.which.hosts(context, &store)?;
         for host in &hosts {
             reachable(host)?;
+            let name = &host.metadata.name;
+            if matches!(host.address(), Some(Address::Ipmi { .. })) {
+                let what = format!("host `{name}`: IPMI attaches no images");
+                let next = format!("poolctl host power cycle {name} --boot pxe");
+                return Err(Refusal::conflict(what).next(next).into());
+            }
             if let Some(cluster) = host.cluster() {
-                let name = &host.metadata.name;
                 let loss = format!("host `{name}` is used by cluster `{cluster}`");
                 context.confirm(&loss, &format!("poolctl host boot {name} --iso URL"))?;
             }
         }
         let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        change(context, &store, &keys, |host| {
+        let said = format!("It is to boot from {}", output::clean(&self.iso));
+        change(context, &store, &keys, &said, |host| {
             host.spec.image = Some(Image::live(&self.iso));
             // Also one that is attached already.
             host.status.provisioning.image = None;
@@ -299,7 +328,10 @@ impl Verb for Eject {
         let store = context.look()?;
         let hosts = self.which.hosts(context, &store)?;
         let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        change(context, &store, &keys, |host| {
+        change(context, &store, &keys, "It is to be without image", |host| {
+            // One whose attachment failed may be in the drive all the same.
+            let status = &mut host.status.provisioning.image;
+            *status = status.take().or(host.spec.image.take());
             host.spec.image = None;
             host.status.error_count = 0;
         })?;
@@ -349,7 +381,8 @@ fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Resul
     let store = context.look()?;
     let hosts = which.hosts(context, &store)?;
     let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-    change(context, &store, &keys, |host| match reason {
+    let said = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
+    change(context, &store, &keys, &said, |host| match reason {
         Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
         None => drop(host.metadata.annotations.remove(HOLD)),
     })?;

@@ -215,6 +215,10 @@ pub fn put_all(
                 return Err(Refusal::conflict(format!("there is a host `{}` already", key.name))
                     .next(format!("poolctl edit host {}", key.name)));
             }
+            if new && object.kind() == Kind::Secret && state.secrets.find(&key).is_some() {
+                return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
+                    .next(format!("--secret {} uses it; else delete it first", key.name)));
+            }
             let is_host = object.kind() == Kind::BareMetalHost;
             let verdict = put(state, object, true, tick)?;
             verdicts.extend(is_host.then_some(verdict));

@@ -84,7 +84,7 @@ impl Verb for Import {
 /// The hosts of a table, and what is wrong with its lines.
 fn read(text: &str, namespace: &str) -> (Vec<Made>, Vec<String>) {
     let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
+        .trim(csv::Trim::Headers)
         .comment(Some(b'#'))
         .from_reader(text.as_bytes());
     let header = match reader.headers() {
@@ -118,8 +118,12 @@ fn read(text: &str, namespace: &str) -> (Vec<Made>, Vec<String>) {
             }
         };
         let line = record.position().map_or(0, csv::Position::line);
-        let row: BTreeMap<&str, &str> =
-            header.iter().zip(&record).filter(|(_, value)| !value.is_empty()).collect();
+        let row: BTreeMap<&str, &str> = header
+            .iter()
+            .zip(&record)
+            .map(trimmed)
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
         match host(&row, namespace) {
             Ok(made) => {
                 problems.extend(twice(&made, line, &mut seen));
@@ -136,6 +140,11 @@ fn read(text: &str, namespace: &str) -> (Vec<Made>, Vec<String>) {
     (found, problems)
 }
 
+/// A password may begin or end with a space.
+fn trimmed<'a>((name, value): (&'a str, &'a str)) -> (&'a str, &'a str) {
+    (name, if name == "password" { value } else { value.trim() })
+}
+
 fn problem(error: &csv::Error, columns: usize) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { len, .. } => {
@@ -149,7 +158,7 @@ fn problem(error: &csv::Error, columns: usize) -> String {
 fn twice(made: &Made, line: u64, seen: &mut HashMap<String, u64>) -> Option<String> {
     let spec = &made.host.spec;
     let mac = spec.boot_mac_address.to_lowercase();
-    let bmc = spec.bmc.as_ref().map(|bmc| bmc.address.clone()).unwrap_or_default();
+    let bmc = made.host.address().map(|bmc| bmc.controller()).unwrap_or_default();
     let name = made.host.metadata.name.clone();
     let mut all = [("name", name), ("mac", mac), ("bmc", bmc)].into_iter();
     all.find_map(|(what, value)| {
@@ -177,7 +186,8 @@ fn host(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<Made, Vec<String>
         wrong.push("username and password go together".into());
     }
     if given == row.contains_key("secret") {
-        wrong.push("it needs username and password, or secret".into());
+        let many = if given { ", not all three" } else { "" };
+        wrong.push(format!("it needs username and password, or secret{many}"));
     }
     let mut labels = BTreeMap::new();
     for pair in text("labels").split(';').filter(|pair| !pair.is_empty()) {

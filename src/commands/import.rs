@@ -10,6 +10,7 @@ use crate::model::claim::Pending;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Holder;
 use crate::model::documents::Stored;
+use crate::model::ip_pool::IpPoolStatus;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -24,6 +25,7 @@ use crate::{plan, rules};
 
 use super::export::{ORDER, break_off};
 use super::manifest::{self, Manifests, Reading};
+use super::put_address::{put_address, put_claim};
 use super::put_secret::take_values;
 use super::{Context, Verb, put};
 
@@ -296,6 +298,12 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::Namespace(one) => drop(state.namespaces.insert(one)),
         Object::RoleBinding(one) => drop(state.role_bindings.insert(one)),
         Object::Settings(one) => drop(state.settings.insert(one)),
+        Object::IpPool(mut one) => {
+            one.status = IpPoolStatus::default();
+            state.ip_pools.insert(*one);
+        }
+        Object::IpClaim(one) => drop(put_claim(state, *one, false, tick)?),
+        Object::IpAddress(one) => drop(put_address(state, *one, false, tick)?),
     }
     Ok(())
 }
@@ -334,6 +342,10 @@ fn complete(object: &mut Object, tick: &Tick) {
         Object::Claim(one) if one.created == Time::default() => one.created = tick.now,
         Object::Cluster(one) if one.created == Time::default() => one.created = tick.now,
         _ => {}
+    }
+    if matches!(object, Object::IpClaim(_) | Object::IpAddress(_)) {
+        // Identity and age are those of the row.
+        return;
     }
     let facts = matches!(object, Object::Claim(_) | Object::Cluster(_));
     // Secrets that come with a cluster have no identity of their own.

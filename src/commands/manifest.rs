@@ -21,6 +21,9 @@ const THEIRS: [&str; 5] =
 /// Fields of metadata that poolctl writes: kept when a state is moved.
 const OURS: [&str; 5] = ["uid", "generation", "creationTimestamp", "deletionTimestamp", "status"];
 
+/// Finalizers of programs that have nothing to do here.
+const THEIR_FINALIZERS: [&str; 2] = ["hive.openshift.io/", "ipam.metal3.io"];
+
 /// The largest text of a whole state.
 const LARGEST_STATE: usize = 1 << 30;
 
@@ -246,11 +249,29 @@ fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
             remove(metadata, &["namespace"]);
         }
     }
+    if matches!(kind, Kind::IpClaim | Kind::IpAddress)
+        && let Some(spec) = field(document, "spec")
+    {
+        first_spellings(spec);
+    }
     if kind == Kind::ClusterPool
         && let Some(inventory) = field(document, "spec").and_then(|spec| field(spec, "inventory"))
         && let Some(listed) = inventory.get("ClusterDeploymentCustomizations")
     {
         *inventory = listed.clone();
+    }
+}
+
+/// The design of metal3's addresses has some fields with capitals that the API has without.
+fn first_spellings(node: &mut Node) {
+    let Tree::Map(entries) = &mut node.tree else { return };
+    for (key, value) in entries {
+        if let Tree::Scalar(Value::String(name)) = &mut key.tree
+            && let Some(first) = name.get_mut(..1)
+        {
+            first.make_ascii_lowercase();
+        }
+        first_spellings(value);
     }
 }
 
@@ -261,8 +282,10 @@ fn without_upstreams(metadata: &mut Node) {
         remove(annotations, &["kubectl.kubernetes.io/last-applied-configuration"]);
     }
     if let Some(Node { tree: Tree::List(finalizers), .. }) = field(metadata, "finalizers") {
-        finalizers
-            .retain(|one| !one.text().is_some_and(|name| name.starts_with("hive.openshift.io/")));
+        finalizers.retain(|one| {
+            !one.text()
+                .is_some_and(|name| THEIR_FINALIZERS.iter().any(|known| name.contains(known)))
+        });
     }
 }
 

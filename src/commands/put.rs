@@ -7,7 +7,8 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, RoleBinding, Settings};
-use crate::model::host::{AS_FOUND, BareMetalHost};
+use crate::model::host::BareMetalHost;
+use crate::model::ip_pool::{IpPool, IpPoolStatus};
 use crate::model::kind::Kind;
 use crate::model::meta::{HasMeta, Key, Meta};
 use crate::model::object::Object;
@@ -19,6 +20,8 @@ use crate::model::tick::Tick;
 
 use super::edit::{say, tell, whose};
 use super::pool::sizes;
+use super::put_address::{put_address, put_claim};
+use super::put_host;
 use super::put_secret::put_secret;
 
 /// What putting an object in came to.
@@ -83,7 +86,7 @@ fn put_one(
     let kind = object.kind();
     match object {
         Object::Pool(new) => put_pool(state, *new, merge, tick),
-        Object::Claim(new) => put_claim(state, *new, merge, tick),
+        Object::Claim(new) => put_cluster_claim(state, *new, merge, tick),
         Object::Cluster(new) => put_cluster(state, *new, merge, tick),
         Object::Secret(new) => put_secret(state, new, merge, tick),
         Object::Customization(new) => {
@@ -95,29 +98,19 @@ fn put_one(
             document(&mut state.customizations, *new, kind, merge, tick, keep)
         }
         Object::Host(new) => {
-            let keep = |old: &BareMetalHost, new: &mut BareMetalHost| {
-                new.status.clone_from(&old.status);
-                let notes = &mut new.metadata.annotations;
-                if !old.metadata.annotated_at_all(AS_FOUND) && notes.remove(AS_FOUND).is_some() {
-                    new.spec.online = old.spec.online;
-                }
-                // Who uses it and what it boots from is often said by others than the manifest.
-                if merge {
-                    let (spec, known) = (&mut new.spec, &old.spec);
-                    spec.consumer_ref = spec.consumer_ref.take().or(known.consumer_ref.clone());
-                    spec.image = spec.image.take().or(known.image.clone());
-                }
-                if old.spec.bmc != new.spec.bmc {
-                    new.status.good_credentials = None;
-                }
-                if old.spec != new.spec {
-                    // It is tried at once, whatever failed before.
-                    new.status.error_count = 0;
-                }
-                old.spec != new.spec
-            };
+            let keep =
+                |old: &BareMetalHost, new: &mut BareMetalHost| put_host::keep(old, new, merge);
             document(&mut state.hosts, *new, kind, merge, tick, keep)
         }
+        Object::IpPool(new) => {
+            let keep = |old: &IpPool, new: &mut IpPool| {
+                new.status = IpPoolStatus::default();
+                old.spec != new.spec
+            };
+            document(&mut state.ip_pools, without_status(*new), kind, merge, tick, keep)
+        }
+        Object::IpClaim(new) => put_claim(state, *new, merge, tick),
+        Object::IpAddress(new) => put_address(state, *new, merge, tick),
         Object::ImageSet(new) => {
             let keep = |old: &ClusterImageSet, new: &mut ClusterImageSet| old.spec != new.spec;
             document(&mut state.image_sets, new, kind, merge, tick, keep)
@@ -201,7 +194,7 @@ fn inherit(old: &Meta, new: &mut Meta, merge: bool, other_spec: bool) {
     }
 }
 
-fn merged(
+pub fn merged(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
@@ -231,7 +224,12 @@ fn put_pool(
     })
 }
 
-fn put_claim(
+/// What is counted is counted anew.
+fn without_status(pool: IpPool) -> IpPool {
+    IpPool { status: IpPoolStatus::default(), ..pool }
+}
+
+fn put_cluster_claim(
     state: &mut State,
     mut new: Claim,
     merge: bool,

@@ -186,7 +186,9 @@ fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
         if below {
             return Some(format!("{number} is less than {}", schema["minimum"]));
         }
-        if schema.get("type").is_some() && number > i64::from(i32::MAX) {
+        let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+        let wide = ["int64", "uint64"].contains(&format);
+        if schema.get("type").is_some() && !wide && number > i64::from(i32::MAX) {
             return Some(format!("{number} is more than {}", i32::MAX));
         }
     }

@@ -9,9 +9,9 @@ use super::context::{Context, Globals};
 use super::{
     Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, customization,
     delete, describe, diff, dns, doctor, driver, editor, events, explain, export, extend, extract,
-    get, host, host_add, host_import, import, job, label, metrics, patch, pause, plan, pool,
-    pool_create, reconcile, release, render, rotate, run, scale, secret, state, status, supervise,
-    version, wait, why,
+    get, host, host_add, host_import, import, ip, ippool, job, label, metrics, patch, pause, plan,
+    pool, pool_create, reconcile, release, render, rotate, run, scale, secret, state, status,
+    supervise, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -81,10 +81,19 @@ fn pools() -> Vec<Node> {
         entry::<host::Hold>(),
         entry::<host::Unhold>(),
     ];
+    let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
+    let ip = vec![
+        entry::<ip::Claim>(),
+        entry::<ip::Release>(),
+        entry::<ip::Reserve>(),
+        entry::<ip::Who>(),
+    ];
     vec![
         cluster(),
         Node::Group("pool", "Create, scale, render and pause pools", pool),
         Node::Group("customization", "Make, try and reset customizations", customization),
+        Node::Group("ippool", "Pools of addresses, and pictures of them", ippool),
+        Node::Group("ip", "Lease addresses, keep them, ask who has them", ip),
         Node::Group("host", "Machines: add them, power them, boot them from images", host),
     ]
 }

@@ -165,6 +165,9 @@ impl Client {
     fn why(&self, error: &ureq::Error) -> String {
         let origin = &self.origin;
         match error {
+            ureq::Error::Timeout(ureq::Timeout::Connect) => {
+                format!("{origin} does not answer (for {} s)", CONNECTING.as_secs())
+            }
             ureq::Error::Timeout(_) => {
                 format!("{origin} does not answer (for {} s)", self.patience.as_secs())
             }

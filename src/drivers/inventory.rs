@@ -7,6 +7,9 @@ use crate::model::hardware::{Cpu, Disk, Hardware, Nic, SystemVendor};
 use super::http::short;
 use super::redfish::Redfish;
 
+/// Nobody has more disks at one controller.
+const MOST: usize = 256;
+
 pub fn of(redfish: &Redfish, system: &Value) -> Hardware {
     let text = |value: &Value| short(value.as_str().unwrap_or_default()).trim().to_owned();
     let bios = text(&system["BiosVersion"]);
@@ -96,7 +99,7 @@ fn disks(redfish: &Redfish, system: &Value) -> Vec<Disk> {
     let mut found = Vec::new();
     for storage in all(redfish, &system["Storage"]) {
         let drives = storage["Drives"].as_array().cloned().unwrap_or_default();
-        for one in drives.iter().filter_map(|link| redfish.look(link)) {
+        for one in drives.iter().take(MOST).filter_map(|link| redfish.look(link)) {
             let kind = match (one["MediaType"].as_str(), one["Protocol"].as_str()) {
                 (Some("SSD"), Some("NVMe")) => "NVME",
                 (Some(kind @ ("HDD" | "SSD")), _) => kind,
@@ -113,7 +116,7 @@ fn disks(redfish: &Redfish, system: &Value) -> Vec<Disk> {
     }
     if found.is_empty() {
         for simple in all(redfish, &system["SimpleStorage"]) {
-            let devices = simple["Devices"].as_array().into_iter().flatten();
+            let devices = simple["Devices"].as_array().into_iter().flatten().take(MOST);
             found.extend(devices.map(|one| Disk {
                 name: name(one),
                 size_bytes: one["CapacityBytes"].as_u64().unwrap_or(0),

@@ -40,6 +40,8 @@ pub struct Ipmi {
     target: Target,
     environment: BTreeMap<String, String>,
     suite: Option<u8>,
+    /// The suite has worked in this job.
+    proven: bool,
 }
 
 struct Said {
@@ -67,24 +69,27 @@ impl Ipmi {
             ("IPMI_PASSWORD".to_owned(), password),
             ("HOME".to_owned(), folder.display().to_string()),
         ]);
-        Ok(Self { program, folder, target, environment, suite })
+        Ok(Self { program, folder, target, environment, suite, proven: false })
     }
 
     /// One command; the first finds the cipher suite.
     fn ask(&mut self, words: &[&str]) -> Result<String, String> {
         if let Some(suite) = self.suite {
             let said = self.run(suite, words)?;
-            return self.heard(said, &format!("cipher suite {suite}"));
+            // Other firmware takes another: then all are tried again, once.
+            if said.code == 0 || !refused(&said) || self.proven {
+                self.proven = self.proven || said.code == 0;
+                return self.heard(said, &format!("cipher suite {suite}"));
+            }
         }
         let mut last = None;
         for suite in SUITES {
             let said = self.run(suite, words)?;
             // Without a session: another suite may do. Whoever is silent is so with any.
-            let refused = said.code != 0 && no_session(&said.err) && said.took < SILENCE;
-            if !refused {
+            if !refused(&said) {
                 let heard = self.heard(said, &format!("cipher suite {suite}"));
                 if heard.is_ok() {
-                    self.suite = Some(suite);
+                    (self.suite, self.proven) = (Some(suite), true);
                 }
                 return heard;
             }
@@ -158,6 +163,10 @@ impl Ipmi {
         }
         Err(short(&format!("{} (exit code {})", lines.join(" "), said.code)))
     }
+}
+
+fn refused(said: &Said) -> bool {
+    said.code != 0 && no_session(&said.err) && said.took < SILENCE
 }
 
 fn no_session(err: &str) -> bool {

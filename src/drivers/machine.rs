@@ -96,7 +96,12 @@ pub fn run(
     verb: Verb,
     watch: &Watch,
 ) -> HostReport {
-    let mut report = HostReport { host: order.host.clone(), ..HostReport::default() };
+    let mut report = HostReport {
+        host: order.host.clone(),
+        address: order.address.clone(),
+        credentials: order.credentials.clone(),
+        ..HostReport::default()
+    };
     if let Err(error) = work(controller, order, verb, watch, &mut report) {
         watch.say(&format!("failed: {error}"));
         report.error = error;
@@ -136,9 +141,11 @@ fn work(
             let url = order.image.as_deref().unwrap_or_default();
             watch.say(&format!("attaching {url}"));
             controller.insert(url)?;
+            // Before it is cut off: what takes no boot order is left running.
+            controller.boot_once(Boot::Cdrom)?;
             off(controller, None, watch)?;
             report.powered_on = Some(false);
-            on(controller, Some(Boot::Cdrom), watch)?;
+            on(controller, None, watch)?;
             report.powered_on = Some(true);
             (report.image, report.booted) = (Some(url.to_owned()), true);
         }
@@ -187,7 +194,8 @@ fn off(
     until(controller, Action::Off, HARD, watch)
 }
 
-/// Tells a machine, and looks until it has done it.
+/// Tells a machine, and looks until it has done it. Whoever is told and then cannot be asked for a
+/// moment is asked again: one lost answer is no reason for force.
 fn until(
     controller: &mut dyn Controller,
     action: Action,
@@ -196,17 +204,19 @@ fn until(
 ) -> Result<(), String> {
     let (begun, mut told) = (Stopwatch::start(), Stopwatch::start());
     controller.tell(action)?;
-    let wanted = action == Action::On;
+    let (wanted, mut trouble) = (action == Action::On, None);
     while begun.elapsed() < time {
-        if controller.is_on()? == wanted {
-            return Ok(());
+        match controller.is_on() {
+            Ok(on) if on == wanted => return Ok(()),
+            looked => trouble = looked.err(),
         }
         watch.wait(LOOK.min(time))?;
         if told.elapsed() > AGAIN && action != Action::SoftOff {
-            controller.tell(action)?;
+            trouble = controller.tell(action).err().or(trouble);
             told = Stopwatch::start();
         }
     }
     let state = if wanted { "off" } else { "on" };
-    Err(format!("still {state} {} s after it was told", time.as_secs()))
+    let still = || format!("still {state} {} s after it was told", time.as_secs());
+    Err(trouble.unwrap_or_else(still))
 }

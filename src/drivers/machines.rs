@@ -123,6 +123,9 @@ fn controller(
         // An editor's last newline is no part of a password.
         text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned())
     };
+    if order.address.is_empty() {
+        return Err("the host is gone, or has no management controller any more".into());
+    }
     let lacks = |name: &str| format!("its Secret has no {name}");
     let user = secret("username").ok_or_else(|| lacks("username"))?;
     let password = secret("password").ok_or_else(|| lacks("password"))?;

@@ -61,10 +61,11 @@ impl Redfish {
         checked(reply, path)
     }
 
-    /// A resource that may not be there.
+    /// A resource that may not be there; asked once.
     pub fn look(&self, link: &Value) -> Option<Value> {
         let path = link["@odata.id"].as_str()?;
-        self.get(path).ok().map(|reply| reply.body)
+        let reply = self.client.send(&Method::GET, path, None, None).ok()?;
+        checked(reply, path).ok().map(|reply| reply.body)
     }
 
     /// All members of a collection, as far as anybody needs them.
@@ -74,7 +75,10 @@ impl Redfish {
         let (mut found, mut page) = (Vec::new(), self.look(collection));
         for _ in 0..PAGES {
             let Some(now) = page else { break };
-            found.extend(now["Members"].as_array().into_iter().flatten().cloned());
+            found.extend(now["Members"].as_array().into_iter().flatten().take(MEMBERS).cloned());
+            if found.len() >= MEMBERS {
+                break;
+            }
             page = self.look(&json!({"@odata.id": now["Members@odata.nextLink"]}));
         }
         found.truncate(MEMBERS);

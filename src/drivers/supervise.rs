@@ -84,7 +84,10 @@ pub fn run(folder: &Path) -> io::Result<()> {
     let mut task = Task { place, order, lock, watch, stop, scrubber, read: 0, saved: 0 };
     let ending = task.work();
     task.flow(true);
-    let ending = Ending { message: task.scrubbed(&ending.message), ..ending };
+    let mut ending = Ending { message: task.scrubbed(&ending.message), ..ending };
+    for host in &mut ending.hosts {
+        host.error = task.scrubbed(&host.error);
+    }
     task.place.write("outcome", &serde_json::to_vec(&ending)?)
 }
 

@@ -57,19 +57,6 @@ impl Address {
         }
     }
 
-    /// Name or address of the controller.
-    pub fn host(&self) -> &str {
-        match self {
-            Self::Ipmi { host, .. } => host,
-            Self::Redfish { origin, .. } => {
-                let bare = origin.split("://").last().unwrap_or_default();
-                bare.rsplit_once(':').map_or(bare, |(host, port)| {
-                    if port.bytes().all(|one| one.is_ascii_digit()) { host } else { bare }
-                })
-            }
-        }
-    }
-
     /// Whether what is sent there can be read on the way.
     pub fn is_plain(&self) -> bool {
         matches!(self, Self::Redfish { origin, .. } if origin.starts_with("http:"))
@@ -132,7 +119,7 @@ fn host(url: &Url, text: &str) -> Result<String, String> {
     if found.is_empty() || found.starts_with('-') || !found.chars().all(usable) {
         return Err(format!("`{text}` has no usable host"));
     }
-    Ok(found)
+    Ok(found.trim_end_matches('.').to_owned())
 }
 
 fn privilege(url: &Url, text: &str) -> Result<Option<String>, String> {

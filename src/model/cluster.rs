@@ -8,6 +8,7 @@ use std::rc::Rc;
 use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::Driver;
+use super::ip_pool::CAPI_PAUSED;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
 use super::time::{Span, Time};
@@ -269,7 +270,7 @@ impl Cluster {
     pub fn take_steering(&mut self, meta: &Meta, platform: &str) {
         self.driver = Driver::of(&meta.annotations, platform);
         self.power_paused = meta.annotated(POWER_PAUSED);
-        self.paused = meta.annotated(PAUSED);
+        self.paused = meta.annotated(PAUSED) || meta.annotated(CAPI_PAUSED);
         self.once = meta.annotated(ONCE);
         self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);

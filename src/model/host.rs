@@ -223,6 +223,9 @@ pub struct HostStatus {
     /// With which credentials its BMC was last reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub good_credentials: Option<CredentialsStatus>,
+    /// With which credentials it was last tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tried_credentials: Option<CredentialsStatus>,
     /// When it was last asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
@@ -249,7 +252,7 @@ pub struct Provisioning {
 pub struct CredentialsStatus {
     /// The Secret.
     pub credentials: SecretRef,
-    /// Its generation.
+    /// Its uid and generation.
     pub credentials_version: String,
 }
 

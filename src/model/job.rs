@@ -132,6 +132,10 @@ impl Outcome {
 pub struct HostReport {
     /// Namespace and name.
     pub host: String,
+    /// Of the controller that was asked.
+    pub address: String,
+    /// Which version of its Secret was used.
+    pub credentials: String,
     pub powered_on: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,

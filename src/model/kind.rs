@@ -13,6 +13,9 @@ pub enum Kind {
     Namespace,
     RoleBinding,
     Settings,
+    IpPool,
+    IpClaim,
+    IpAddress,
     Job,
     Event,
 }
@@ -26,9 +29,10 @@ struct Words {
 }
 
 const HIVE: &str = "hive.openshift.io/v1";
+const IPAM: &str = "ipam.metal3.io/v1alpha1";
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::ClusterPool,
         Self::ClusterClaim,
         Self::ClusterDeployment,
@@ -39,6 +43,9 @@ impl Kind {
         Self::Namespace,
         Self::RoleBinding,
         Self::Settings,
+        Self::IpPool,
+        Self::IpClaim,
+        Self::IpAddress,
         Self::Job,
         Self::Event,
     ];
@@ -67,6 +74,9 @@ impl Kind {
                 words("RoleBinding", "rbac.authorization.k8s.io/v1", "rolebinding", &[])
             }
             Self::Settings => words("Settings", "poolctl.dev/v1", "settings", &["setting"]),
+            Self::IpPool => words("IPPool", IPAM, "ippool", &["ipp"]),
+            Self::IpClaim => words("IPClaim", IPAM, "ipclaim", &["ipc"]),
+            Self::IpAddress => words("IPAddress", IPAM, "ipaddress", &["ipa", "ipaddresse", "ip"]),
             Self::Job => words("Job", "poolctl.dev/v1", "job", &[]),
             Self::Event => words("Event", "v1", "event", &["ev"]),
         }
@@ -94,6 +104,9 @@ impl Kind {
             Self::Namespace => "A namespace; none needs to be declared.",
             Self::RoleBinding => "Who may see the clusters of a namespace's pools.",
             Self::Settings => "The settings of poolctl itself, one object named default.",
+            Self::IpPool => "Ranges of addresses that are leased one by one.",
+            Self::IpClaim => "A wish for an address of a pool, and then the lease of it.",
+            Self::IpAddress => "An address that a claim has.",
             Self::Job => "Work of a driver on a cluster, and what came of it.",
             Self::Event => "What happened, to what, and because of whom.",
         }

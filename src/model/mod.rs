@@ -1,12 +1,14 @@
 //! Names: pure data. One file per kind, and what they have in common. Never does IO, decides
 //! nothing.
 
+pub mod address;
 pub mod bmc;
 pub mod claim;
 pub mod clock;
 pub mod cluster;
 pub mod condition;
 pub mod customization;
+pub mod data_template;
 pub mod deployment;
 pub mod documents;
 pub mod driver;
@@ -14,6 +16,8 @@ pub mod event;
 pub mod hardware;
 pub mod host;
 pub mod inventory;
+pub mod ip_lease;
+pub mod ip_pool;
 pub mod job;
 pub mod kind;
 pub mod meta;

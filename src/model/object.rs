@@ -15,6 +15,8 @@ use super::deployment::ClusterDeployment;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use super::event::EventDocument;
 use super::host::BareMetalHost;
+use super::ip_lease::{IpAddress, IpClaim};
+use super::ip_pool::IpPool;
 use super::job::JobDocument;
 use super::kind::Kind;
 use super::meta::{Key, Meta};
@@ -32,6 +34,9 @@ pub enum Object {
     Namespace(Namespace),
     RoleBinding(RoleBinding),
     Settings(Settings),
+    IpPool(Box<IpPool>),
+    IpClaim(Box<IpClaim>),
+    IpAddress(Box<IpAddress>),
 }
 
 impl Object {
@@ -55,6 +60,9 @@ impl Object {
             Kind::Namespace => Self::Namespace(read(wire)?),
             Kind::RoleBinding => Self::RoleBinding(read(wire)?),
             Kind::Settings => Self::Settings(read(wire)?),
+            Kind::IpPool => Self::IpPool(read(wire)?),
+            Kind::IpClaim => Self::IpClaim(read(wire)?),
+            Kind::IpAddress => Self::IpAddress(read(wire)?),
             Kind::Job | Kind::Event => {
                 return Err(serde::de::Error::custom("is made by poolctl, not applied"));
             }
@@ -75,6 +83,9 @@ impl Object {
             Self::Namespace(one) => wired(kind, one),
             Self::RoleBinding(one) => wired(kind, one),
             Self::Settings(one) => wired(kind, one),
+            Self::IpPool(one) => wired(kind, one),
+            Self::IpClaim(one) => wired(kind, one),
+            Self::IpAddress(one) => wired(kind, one),
         }
     }
 
@@ -90,6 +101,9 @@ impl Object {
             Self::Namespace(_) => Kind::Namespace,
             Self::RoleBinding(_) => Kind::RoleBinding,
             Self::Settings(_) => Kind::Settings,
+            Self::IpPool(_) => Kind::IpPool,
+            Self::IpClaim(_) => Kind::IpClaim,
+            Self::IpAddress(_) => Kind::IpAddress,
         }
     }
 
@@ -114,6 +128,9 @@ impl Object {
             Self::Namespace(one) => Some(&one.metadata),
             Self::RoleBinding(one) => Some(&one.metadata),
             Self::Settings(one) => Some(&one.metadata),
+            Self::IpPool(one) => Some(&one.metadata),
+            Self::IpClaim(one) => Some(&one.metadata),
+            Self::IpAddress(one) => Some(&one.metadata),
         }
     }
 
@@ -129,6 +146,9 @@ impl Object {
             Self::Namespace(one) => Some(&mut one.metadata),
             Self::RoleBinding(one) => Some(&mut one.metadata),
             Self::Settings(one) => Some(&mut one.metadata),
+            Self::IpPool(one) => Some(&mut one.metadata),
+            Self::IpClaim(one) => Some(&mut one.metadata),
+            Self::IpAddress(one) => Some(&mut one.metadata),
         }
     }
 
@@ -162,6 +182,9 @@ fn generate(kind: Kind) -> Value {
         Kind::Namespace => of::<Namespace>(),
         Kind::RoleBinding => of::<RoleBinding>(),
         Kind::Settings => of::<Settings>(),
+        Kind::IpPool => of::<IpPool>(),
+        Kind::IpClaim => of::<IpClaim>(),
+        Kind::IpAddress => of::<IpAddress>(),
         Kind::Job => of::<JobDocument>(),
         Kind::Event => of::<EventDocument>(),
     }

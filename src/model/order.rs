@@ -57,8 +57,10 @@ pub struct Order {
 pub struct Machine {
     /// Namespace and name.
     pub host: String,
-    /// Of its controller, in metal3's spelling.
+    /// Of its controller, in metal3's spelling; empty for one that is gone.
     pub address: String,
+    /// Which version of its Secret opens it.
+    pub credentials: String,
     /// One of its cluster's control plane.
     pub master: bool,
     /// Any certificate will do.

@@ -13,6 +13,8 @@ pub enum Exit {
     NotFound = 3,
     Conflict = 4,
     Timeout = 5,
+    /// Nothing is left to lease.
+    Exhausted = 6,
     Busy = 7,
     State = 8,
     Denied = 9,

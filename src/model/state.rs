@@ -6,17 +6,21 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use super::address::{Addr, Stretch};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::customization::Customization;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
 use super::event::Event;
 use super::host::BareMetalHost;
+use super::ip_lease::{IpLease, address_name};
+use super::ip_pool::IpPool;
 use super::job::Job;
 use super::meta::{HasMeta, Key, Meta};
 use super::object::Object;
 use super::pool::ClusterPool;
 use super::table::{Owner, Row, Table};
+use super::time::Time;
 
 /// Which objects are looked at together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +48,18 @@ pub struct State {
     pub namespaces: Table<Namespace>,
     pub role_bindings: Table<RoleBinding>,
     pub settings: Table<Settings>,
+    pub ip_pools: Table<IpPool>,
+    /// Claims of addresses: those that wait, that go, and that somebody edits.
+    pub ip_leases: Table<IpLease>,
+    /// What does not fit in pools of addresses that an edit has changed.
+    pub ip_offenders: HashMap<Key, Vec<String>>,
     /// Live jobs, and those that ended in this pass.
     pub jobs: Table<Job>,
     /// Install-config templates of the pools in scope, by Secret.
     pub templates: HashMap<Key, Template>,
     pub events: Vec<(Event, Owner)>,
+    /// Everything is here: what is not here does not exist.
+    pub whole: bool,
     members: HashMap<Key, Members>,
     /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.
     pub begun: HashMap<usize, u32>,
@@ -98,6 +109,7 @@ impl State {
             + self.customizations.changes_made()
             + self.hosts.changes_made()
             + self.secrets.changes_made()
+            + self.ip_leases.changes_made()
             + self.jobs.changes_made()
     }
 
@@ -189,7 +201,23 @@ impl State {
             Object::Namespace(_) => Object::Namespace(self.namespaces.by_key(&key)?.clone()),
             Object::RoleBinding(_) => Object::RoleBinding(self.role_bindings.by_key(&key)?.clone()),
             Object::Settings(_) => Object::Settings(self.settings.by_key(&key)?.clone()),
+            Object::IpPool(_) => Object::IpPool(Box::new(self.ip_pools.by_key(&key)?.clone())),
+            Object::IpClaim(_) => {
+                let one = self.ip_leases.by_key(&key).filter(|one| one.claimed)?;
+                Object::IpClaim(Box::new(one.to_claim(&self.name_of(one))))
+            }
+            Object::IpAddress(_) => {
+                let mut all = self.ip_leases.rows();
+                let one = all.find(|one| self.name_of(one) == key.name)?;
+                Object::IpAddress(Box::new(one.to_address(&key.name)?))
+            }
         })
+    }
+
+    /// What the IPAddress of a lease is called.
+    pub fn name_of(&self, lease: &IpLease) -> String {
+        let pool = self.ip_pools.by_key(&lease.pool_key());
+        pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
     }
 
     /// Hosts that a live job works on.
@@ -249,6 +277,8 @@ impl State {
             && self.namespaces.difference().next().is_none()
             && self.role_bindings.difference().next().is_none()
             && self.settings.difference().next().is_none()
+            && self.ip_pools.difference().next().is_none()
+            && self.ip_leases.difference().next().is_none()
     }
 }
 
@@ -270,7 +300,14 @@ macro_rules! found_by_metadata {
     };
 }
 found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
-found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost);
+found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost, IpPool);
+
+impl Row for IpLease {
+    /// A claim has one address.
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+}
 
 impl Row for Cluster {
     /// A cluster's name is unique over the state.
@@ -299,3 +336,21 @@ pub trait NameBook {
     /// The cluster object that has this name in DNS.
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String>;
 }
+
+/// Addresses beyond the scope. Read only.
+pub trait AddressBook {
+    /// The claim that has an address in a namespace.
+    fn holder(&self, namespace: &str, address: Addr) -> Option<String>;
+    /// Free stretches of a pool in its order, some at a time, after an address.
+    fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch>;
+    /// When an address was released, where a pool remembers that.
+    fn released(&self, pool: &IpPool, address: Addr) -> Option<Time>;
+    /// Some of the addresses that were released before a time.
+    fn rested(&self, pool: &IpPool, before: Time, most: usize) -> Vec<(Addr, Time)>;
+    /// Whether so few are free that drawing would take long.
+    fn is_scarce(&self, pool: &IpPool) -> bool;
+}
+
+/// All that plan looks up.
+pub trait Books: NameBook + AddressBook {}
+impl<T: NameBook + AddressBook> Books for T {}

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
@@ -9,6 +11,7 @@ use crate::model::event::Event;
 use crate::model::hardware::Hardware;
 use crate::model::host::BareMetalHost;
 use crate::model::inventory::EntryStatus;
+use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -67,6 +70,20 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::RoleBinding(one) => {
             vec![("role", format!("{}/{}", one.role_ref.kind, one.role_ref.name))]
         }
+        Object::IpPool(one) => ip_pool(one),
+        Object::IpClaim(one) => {
+            let address = one.status.address.as_ref().map(|one| one.name.clone());
+            vec![
+                ("pool", one.spec.pool.name.clone()),
+                ("ipaddress", address.unwrap_or_default()),
+                ("error", one.status.error_message.clone()),
+            ]
+        }
+        Object::IpAddress(one) => vec![
+            ("address", one.spec.address.clone()),
+            ("pool", one.spec.pool.name.clone()),
+            ("claim", one.spec.claim.name.clone()),
+        ],
         Object::Namespace(_) | Object::Settings(_) => Row::new(),
     });
     let created = match object {
@@ -96,6 +113,23 @@ fn pool(one: &ClusterPool, _: &View) -> Row {
         ("pending", status.pending.to_string()),
         ("running", status.running.to_string()),
         ("free-cdc", free),
+    ]
+}
+
+fn ip_pool(one: &IpPool) -> Row {
+    let counts = one.status.ip_addresses.as_ref();
+    let count = |name: &str| match counts.map(|all| &all[name]) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    let ranges: Vec<String> = one.ranges().map(|(_, range)| range.to_string()).collect();
+    vec![
+        ("ranges", ranges.join(", ")),
+        ("total", count("total")),
+        ("used", count("used")),
+        ("reserved", count("reserved")),
+        ("free", count("free")),
     ]
 }
 

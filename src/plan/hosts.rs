@@ -11,7 +11,7 @@ use crate::model::host::{
     POWERED_ON, REBOOT, REGISTERED, SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -40,7 +40,9 @@ pub fn advance(state: &mut State, tick: &Tick) {
         show(state, at, tick);
         let Some(host) = state.hosts.get(at) else { continue };
         let name = host.key().to_string();
-        let waits = tried_again_at(host).is_some_and(|next| tick.now < next);
+        let later = tried_again_at(host).is_some_and(|next| tick.now < next);
+        // What was put right is tried at once.
+        let waits = later && host.status.tried_credentials == credentials(state, host);
         if waits || busy.contains(&name) || is_its_clusters(state, host) {
             continue;
         }
@@ -63,7 +65,12 @@ pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
         return Vec::new();
     }
     let all = state.hosts_of(&cluster.name).into_iter().filter_map(|at| state.hosts.get(at));
-    all.map(|host| host.key().to_string()).collect()
+    let all: Vec<_> = all.collect();
+    // One that may not be touched keeps the others from being.
+    if all.iter().any(|host| host.is_left_alone() || host.spec.disable_power_off) {
+        return Vec::new();
+    }
+    all.into_iter().map(|host| host.key().to_string()).collect()
 }
 
 /// Whether something works on one of them.
@@ -77,6 +84,11 @@ pub fn follow(state: &mut State, cluster: &str, online: bool) {
     for at in state.hosts_of(cluster) {
         state.hosts.update(at, |host| host.spec.online = online);
     }
+}
+
+/// When a host that failed is tried again, if there is anything to try.
+pub fn due(state: &State, host: &BareMetalHost) -> Option<Time> {
+    tried_again_at(host).filter(|_| next(state, host).is_some() && !is_its_clusters(state, host))
 }
 
 /// After a failure it is tried again, later and later.
@@ -93,10 +105,13 @@ pub fn ask(host: &mut BareMetalHost) {
 
 /// A cluster that is on its way up or down takes its hosts along.
 fn is_its_clusters(state: &State, host: &BareMetalHost) -> bool {
-    let cluster = host.cluster().and_then(|name| state.clusters.get(state.cluster(name)?));
-    cluster.is_some_and(|one| {
-        one.installed() && (one.power.waking() || one.power.stopping() || one.power.failed())
-    })
+    let Some(name) = host.cluster() else { return false };
+    let Some(cluster) = state.cluster(name).and_then(|at| state.clusters.get(at)) else {
+        // Beyond the scope it may be doing anything.
+        return !state.whole;
+    };
+    let (power, drives) = (cluster.power, || !that_drive(state, cluster).is_empty());
+    cluster.installed() && (power.waking() || power.stopping() || power.failed()) && drives()
 }
 
 fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
@@ -108,7 +123,8 @@ fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
     if host.status.good_credentials != credentials(state, host) || again {
         return Some(Verb::Inspect);
     }
-    if meta.annotated_at_all(REBOOT) {
+    let free = !host.spec.disable_power_off;
+    if meta.annotated_at_all(REBOOT) && free {
         return Some(Verb::Cycle);
     }
     let wanted = host.spec.image.as_ref().filter(|image| image.is_live());
@@ -118,14 +134,14 @@ fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
         if wanted.is_none() {
             return Some(Verb::Eject);
         }
-        if host.spec.online {
+        if host.spec.online && free {
             return Some(Verb::Attach);
         }
     }
     match (host.power(), host.spec.online) {
         (None, _) => Some(Verb::State),
         (Some(false), true) => Some(Verb::Start),
-        (Some(true), false) if !host.spec.disable_power_off => Some(Verb::Stop),
+        (Some(true), false) if free => Some(Verb::Stop),
         _ => None,
     }
 }
@@ -135,8 +151,13 @@ fn credentials(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus>
     let name = host.spec.bmc.as_ref()?.credentials_name.clone();
     let namespace = host.metadata.namespace.clone();
     let secret = state.secrets.by_key(&Key::new(&*namespace, &*name))?;
-    let credentials_version = secret.metadata.generation.to_string();
+    let credentials_version = version(&secret.metadata);
     Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
+}
+
+/// Which one a Secret is: one that was made anew is another.
+pub fn version(secret: &Meta) -> String {
+    format!("{}/{}", secret.uid, secret.generation)
 }
 
 /// What is missing before anything can be done.
@@ -154,13 +175,16 @@ fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let (key, name) = (host.key(), host.key().to_string());
     let driver = host.address().map_or(Driver::Missing, |address| address.driver());
     let text = format!("{} started", verb.name());
+    let tried = credentials(state, host);
+    let attempt = host.status.error_count + 1;
+    state.hosts.update(at, |host| host.status.tried_credentials = tried);
     state.jobs.insert(Job {
         id: tick.uid("job", &format!("{name} {}", verb.name()), tick.revision),
         verb,
         object: name.clone(),
         hosts: vec![name],
         driver,
-        attempt: host.status.error_count + 1,
+        attempt,
         started: tick.now,
         ..Job::default()
     });
@@ -175,6 +199,11 @@ pub fn found(state: &mut State, all: Vec<HostReport>, tick: &Tick) {
     for report in all {
         let Some((namespace, name)) = report.host.split_once('/') else { continue };
         let Some(at) = state.hosts.find(&Key::new(namespace, name)) else { continue };
+        // Of another machine, if the host got another controller meanwhile.
+        let address = |host: &BareMetalHost| host.spec.bmc.as_ref().map(|bmc| bmc.address.clone());
+        if state.hosts.get(at).and_then(address).is_none_or(|now| now != report.address) {
+            continue;
+        }
         if let Some(on) = report.powered_on {
             power(state, at, Some(on), "", tick);
         }
@@ -184,8 +213,15 @@ pub fn found(state: &mut State, all: Vec<HostReport>, tick: &Tick) {
 
 fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     host.status.last_updated = Some(tick.now);
+    if report.error.is_empty() {
+        let name = host.spec.bmc.as_ref().map(|bmc| bmc.credentials_name.clone());
+        let namespace = host.metadata.namespace.clone();
+        let credentials = SecretRef { name: name.unwrap_or_default(), namespace };
+        let credentials_version = report.credentials;
+        host.status.good_credentials = Some(CredentialsStatus { credentials, credentials_version });
+    }
     if let Some(suite) = report.cipher {
-        host.metadata.annotations.entry(CIPHER.into()).or_insert_with(|| suite.to_string());
+        host.metadata.annotations.insert(CIPHER.into(), suite.to_string());
     }
     if let Some(url) = report.image {
         host.status.provisioning.image = Some(Image::live(&url)).filter(|_| !url.is_empty());
@@ -203,6 +239,10 @@ pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &
     let Some(at) = state.hosts.find(key) else { return };
     match outcome {
         Outcome::BrokeOff { message, .. } => {
+            state.hosts.update(at, |host| {
+                host.status.error_count += 1;
+                host.status.last_updated = Some(tick.now);
+            });
             let text = format!("{} broke off: {message}", verb.name());
             warn(state, tick, "JobInterrupted", (HOST, key.clone()), text);
         }
@@ -213,15 +253,14 @@ pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &
 
 fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
-    let (key, good) = (host.key(), credentials(state, host));
-    let again = host.status.good_credentials.is_some();
+    let key = host.key();
+    let again = condition::find(&host.status.conditions, INSPECTED).is_some();
     state.hosts.update(at, |host| {
         let status = &mut host.status;
         (status.error_count, status.last_updated) = (0, Some(tick.now));
         (status.error_type, status.error_message) = Default::default();
         match verb {
             Verb::Inspect => {
-                status.good_credentials = good;
                 host.metadata.annotations.remove(INSPECT);
                 if host.metadata.annotations.remove(AS_FOUND).is_some() {
                     host.spec.online = host.status.powered_on;
@@ -258,10 +297,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let (kind, reason) = match verb {
-        Verb::Inspect if host.status.good_credentials.is_none() => {
-            ("registration error", "RegistrationError")
-        }
-        Verb::Inspect => ("inspection error", "InspectionError"),
+        Verb::Inspect => ("registration error", "RegistrationError"),
         Verb::Attach | Verb::Eject => ("provisioning error", "ProvisioningError"),
         _ => ("power management error", "PowerManagementError"),
     };
@@ -277,7 +313,8 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
             set(&mut status.conditions, new, tick.now);
         }
     });
-    if !matches!(verb, Verb::Attach | Verb::Eject) {
+    // Who was told in vain is still as it was last seen.
+    if matches!(verb, Verb::State | Verb::Inspect) {
         power(state, at, None, message, tick);
     }
     if !known {

@@ -1,6 +1,7 @@
 //! Decides: State + Tick -> State. Pure and total; no clock, dice, disk or program. This file is
 //! the order of the steps; each concern has a file of its own.
 
+mod addresses;
 mod assign;
 pub mod buckets;
 mod create;
@@ -26,7 +27,7 @@ use std::rc::Rc;
 pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
-pub use hosts::{ask, tried_again_at};
+pub use hosts::{ask, tried_again_at, version};
 pub use inventory::summary as inventory_summary;
 pub use life::{WORRYING, retry_at};
 pub use power::hibernates_at;
@@ -43,7 +44,7 @@ use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::power::SETTLE;
-use crate::model::state::{NameBook, State};
+use crate::model::state::{Books, NameBook, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -55,7 +56,7 @@ const PATIENCE: usize = 100;
 pub struct NotConverged;
 
 /// Repeats `round` until nothing changes, time standing still.
-pub fn settle(state: &mut State, tick: &Tick, names: &dyn NameBook) -> Result<(), NotConverged> {
+pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), NotConverged> {
     for _ in 0..PATIENCE {
         let before = state.changes_made();
         round(state, tick, names);
@@ -67,7 +68,7 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn NameBook) -> Result<()
 }
 
 /// One round: what Hive would do in one reconcile of each pool, in its order.
-pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
+pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     let pools: Vec<usize> = state.pools.iter().map(|(at, _)| at).collect();
     for at in pools {
         let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else {
@@ -90,6 +91,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn NameBook) {
     state.act_for(None);
     without_pool(state, tick);
     hosts::advance(state, tick);
+    addresses::advance(state, names, tick);
 }
 
 /// A paused pool neither makes nor hands over; when it is deleted it goes all the same.
@@ -156,7 +158,7 @@ pub fn due(state: &State) -> Option<Time> {
     });
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
-    let hosts = state.hosts.rows().filter_map(hosts::tried_again_at);
+    let hosts = state.hosts.rows().filter_map(|one| hosts::due(state, one));
     expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
 }
 

@@ -113,10 +113,8 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     if busy {
         return;
     }
-    if !machines.is_empty() {
-        let name = cluster.name.clone();
-        hosts::follow(state, &name, verb == Verb::Start);
-    }
+    let name = cluster.name.clone();
+    hosts::follow(state, &name, verb == Verb::Start);
     life::start(state, at, verb, tick);
     set_power(state, at, then, None, tick);
 }

@@ -82,18 +82,21 @@ impl Door<'_> {
             whole: true,
         };
         let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
-        let Some(Object::Host(found)) = found else { return Err(gone()) };
-        let Some(bmc) = &found.spec.bmc else {
-            let what = format!("host `{host}` has no management controller");
-            return Err(Refusal::conflict(what).next(format!("poolctl edit host {name}")));
-        };
+        // Its job begins all the same, and fails by itself with what it lacks.
+        let lacking = || (Machine { host: host.to_owned(), ..Machine::default() }, Inputs::new());
+        let Some(Object::Host(found)) = found else { return Ok(lacking()) };
+        let Some(bmc) = &found.spec.bmc else { return Ok(lacking()) };
         let secret = Key::new(namespace, &*bmc.credentials_name);
         let mut inputs = Inputs::new();
         for key in CREDENTIALS {
             let value = self.store.secret_value(&secret, key)?;
             inputs.extend(value.map(|value| (key.to_owned(), value)));
         }
-        Ok((machine_of(&found, host), inputs))
+        let filter = Filter { name: Some(secret.name), ..filter };
+        let version = self.store.objects(Kind::Secret, &filter)?.into_iter().next();
+        let version = version.as_ref().and_then(Object::meta).map(plan::version);
+        let machine = machine_of(&found, host);
+        Ok((Machine { credentials: version.unwrap_or_default(), ..machine }, inputs))
     }
 
     fn of_cluster(&self, job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
@@ -243,7 +246,8 @@ fn machine_of(host: &BareMetalHost, name: &str) -> Machine {
         soft_off,
         soft: !hard,
         boot: note(BOOT),
-        image: host.spec.image.as_ref().map(|image| image.url.clone()),
+        image: host.spec.image.as_ref().filter(|one| one.is_live()).map(|one| one.url.clone()),
+        ..Machine::default()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
 
+use super::addresses;
 use super::hosts::NOTES;
 
 const OURS: &str = "poolctl.dev/";
@@ -89,6 +90,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
             idle(&all, &CLUSTER, &POOL, "the pool")
         }
         Object::Host(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
+        Object::IpPool(one) => idle(&own(&one.metadata), &addresses::NOTES, &[], ""),
         _ => Vec::new(),
     }
 }

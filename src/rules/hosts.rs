@@ -16,8 +16,8 @@ pub const NOTES: [&str; 6] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND];
 const ROLES: [&str; 3] = ["master", "worker", "auto-assign"];
 /// IPMI 2.0 numbers its suites up to this.
 const SUITES: u8 = 17;
-/// The job that waits for it has twenty.
-const LONGEST: Span = Span::minutes(15);
+/// A cluster's job has twenty, for workers and then masters.
+const LONGEST: Span = Span::minutes(7);
 const FETCHED: [&str; 4] = ["http", "https", "nfs", "cifs"];
 
 pub fn check(host: &BareMetalHost) -> Result<(), String> {
@@ -33,6 +33,12 @@ pub fn check(host: &BareMetalHost) -> Result<(), String> {
     if let Some(image) = spec.image.as_ref().filter(|image| image.is_live()) {
         let url = url::Url::parse(&image.url);
         let known = url.as_ref().is_ok_and(|url| FETCHED.contains(&url.scheme()) && url.has_host());
+        let secret =
+            url.as_ref().is_ok_and(|url| !url.username().is_empty() || url.password().is_some());
+        if secret {
+            // Not said again: it is shown to everybody who may look at the host.
+            return Err("spec.image.url: has a user in it, which anybody would see".into());
+        }
         if !known || image.url.chars().any(|one| one.is_control() || one == ' ') {
             let all = FETCHED.join(", ");
             return Err(format!("spec.image.url: no address by {all} that a BMC could fetch"));
@@ -57,7 +63,7 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
                 return wrong("is no cipher suite from 0 to 17");
             }
             SOFT_OFF if !value.parse::<Span>().is_ok_and(|time| time <= LONGEST) => {
-                return wrong("is no duration up to 15m");
+                return wrong("is no duration up to 7m");
             }
             BOOT if !BOOTS.contains(&&**value) => {
                 return wrong(&format!("is not one of {}", BOOTS.join(", ")));

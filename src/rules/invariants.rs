@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
+use super::addresses;
 use super::hosts::are_different;
 
 /// Looks at what changed: nothing is held twice, both ends of a link agree.
@@ -40,5 +41,6 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
             )));
         }
     }
+    addresses::invariants(state)?;
     are_different(state)
 }

@@ -1,7 +1,9 @@
 //! Refuses: pure validation of objects and of what must always hold. Changes nothing.
 
 pub mod access;
+mod addresses;
 mod annotations;
+pub mod data_templates;
 mod holders;
 mod hosts;
 mod invariants;

@@ -29,7 +29,25 @@ pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
 /// upstream's do; nothing of poolctl's is named after them.
 pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
     let what = format!("the name of a {}", kind.name());
-    let dotted = matches!(kind, Kind::ClusterImageSet | Kind::Secret | Kind::RoleBinding);
+    // Claims of addresses are written with capitals where metal3 was designed; in a name of ours
+    // they stand for themselves.
+    let lowered = name.to_ascii_lowercase();
+    let name = match kind {
+        Kind::IpClaim | Kind::IpAddress => &lowered,
+        _ => name,
+    };
+    let dotted = !matches!(
+        kind,
+        Kind::ClusterPool
+            | Kind::ClusterClaim
+            | Kind::ClusterDeployment
+            | Kind::Customization
+            | Kind::BareMetalHost
+            | Kind::Namespace
+            | Kind::Settings
+            | Kind::Job
+            | Kind::Event
+    );
     if !dotted {
         return label(&what, name);
     }

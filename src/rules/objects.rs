@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
-use super::{annotations, hosts, patches};
+use super::{addresses, annotations, hosts, patches};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -56,6 +56,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             let steering = steering.map_or(Ok(()), annotations::check);
             steering.map_err(|why| refuse(kind, &key.name, &why))
         }
+        Object::IpPool(one) => all_of(kind, &key.name, addresses::pool(one)),
+        Object::IpClaim(one) => all_of(kind, &key.name, addresses::claim(one)),
+        Object::IpAddress(one) => all_of(kind, &key.name, addresses::lease(one)),
         Object::Host(one) => hosts::check(one).map_err(|why| refuse(kind, &key.name, &why)),
         Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
             Err(refuse(kind, &key.name, "a subject has no name"))
@@ -81,6 +84,19 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
 
 fn refuse(kind: Kind, name: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("{} `{name}`: {why}", kind.name()))
+}
+
+/// Every problem at once.
+fn all_of(kind: Kind, name: &str, wrong: Vec<String>) -> Result<(), Refusal> {
+    match &wrong[..] {
+        [] => Ok(()),
+        [only] => Err(refuse(kind, name, only)),
+        _ => {
+            let mut refusal = refuse(kind, name, &format!("{} problems", wrong.len()));
+            refusal.causes = wrong;
+            Err(refusal)
+        }
+    }
 }
 
 fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
@@ -169,6 +185,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
         }
         Object::Customization(one) => found.extend(patches::warnings(one)),
         Object::Host(one) => found.extend(hosts::warnings(one)),
+        Object::IpPool(one) => found.extend(addresses::warnings(one)),
         _ => {}
     }
     if let Object::Pool(one) = object {

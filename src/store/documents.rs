@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::model::customization::Customization;
 use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use crate::model::host::BareMetalHost;
+use crate::model::ip_pool::IpPool;
 use crate::model::meta::{HasMeta, Key};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
@@ -29,6 +30,7 @@ documents! {
     Customization => "customization",
     ClusterImageSet => "image_set",
     BareMetalHost => "host",
+    IpPool => "ip_pool",
     Secret => "secret_object",
     Namespace => "namespace",
     RoleBinding => "role_binding",

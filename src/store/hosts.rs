@@ -47,22 +47,39 @@ pub fn of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), R
 /// Other hosts with the address or the controller of one that an edit has put in, and the Secrets
 /// that those which were put in name.
 pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let edited: Vec<BareMetalHost> =
-        state.hosts.difference().filter_map(|change| change.after.cloned()).collect();
-    // One controller has many spellings; all have its name in them.
-    let sql = "SELECT id, body FROM host WHERE mac = lower(?1) OR instr(lower(bmc), lower(?2))";
-    for host in edited {
-        let mac = Some(&host.spec.boot_mac_address).filter(|mac| !mac.is_empty());
-        let address = host.address();
-        let bmc = address.as_ref().map(Address::host);
+    let mut edited = Vec::new();
+    for change in state.hosts.difference() {
+        let is = |one: &BareMetalHost| {
+            let mac = Some(one.spec.boot_mac_address.to_lowercase()).filter(|mac| !mac.is_empty());
+            (mac, one.address().map(|address| address.controller()))
+        };
+        let Some(after) = change.after else { continue };
+        let same = change.before.is_some_and(|before| is(before) == is(after));
+        edited.push((after.clone(), (!same).then(|| is(after))));
+    }
+    let wanted: Vec<(Option<String>, Option<String>)> =
+        edited.iter().filter_map(|(_, is)| is.clone()).collect();
+    // One controller has many spellings: each is read.
+    if !wanted.is_empty() {
+        let sql = "SELECT namespace, name, mac, bmc FROM host";
         let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params![mac, bmc])?;
+        let (mut rows, mut met) = (statement.query([])?, Vec::new());
         while let Some(row) = rows.next()? {
-            let other: BareMetalHost = decode(row)?;
-            let key = other.key();
-            take(conn, state, other)?;
-            with_job(conn, state, &key)?;
+            let (mac, bmc): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
+            let bmc = bmc.and_then(|text| text.parse::<Address>().ok());
+            let bmc = bmc.map(|address| address.controller());
+            let meets = |(its, controller): &(Option<String>, Option<String>)| {
+                (its.is_some() && *its == mac) || (controller.is_some() && *controller == bmc)
+            };
+            if wanted.iter().any(meets) {
+                met.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+            }
         }
+        for key in met {
+            one(conn, state, &key)?;
+        }
+    }
+    for (host, _) in edited {
         credentials(conn, state, &host)?;
     }
     users(conn, state)

@@ -12,8 +12,10 @@ use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
+use super::addresses;
 use super::documents::{self, need, one};
 use super::hosts;
+use super::leases;
 use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 
@@ -42,6 +44,7 @@ pub fn load(conn: &Connection, scope: &Scope, needs: &[Need]) -> Result<State, R
 }
 
 fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    state.whole = true;
     for pool in documents::all(conn, None)? {
         state.pools.load(pool);
     }
@@ -49,6 +52,7 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     claims(conn, "ORDER BY id", [], state)?;
     customizations(conn, None, state)?;
     hosts::all(conn, state)?;
+    addresses::whole(conn, state)?;
     jobs(conn, "ended IS NULL", [], state)
 }
 
@@ -253,6 +257,9 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
         Kind::Secret => secret_values(conn, state, key),
         Kind::ClusterClaim => claim_body(conn, state, key),
         Kind::ClusterDeployment => cluster_body(conn, state, &key.name),
+        Kind::IpPool => addresses::pool(conn, state, key),
+        Kind::IpClaim => addresses::claim(conn, state, key),
+        Kind::IpAddress => leases::by_name(conn, state, key),
         Kind::Job | Kind::Event => Ok(()),
     }
 }
@@ -277,11 +284,17 @@ fn claim_body(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Ref
     Ok(())
 }
 
-pub fn cluster_body(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
+/// A cluster beyond the scope, without its document.
+pub fn cluster_facts(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     if state.cluster(name).is_none() {
         clusters(conn, "WHERE name = ?1", [name], state)?;
         jobs(conn, "ended IS NULL AND object = ?1", [name], state)?;
     }
+    Ok(())
+}
+
+pub fn cluster_body(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
+    cluster_facts(conn, state, name)?;
     let Some(at) = state.cluster(name) else {
         return Ok(());
     };

@@ -1,11 +1,15 @@
 //! Keeps: the only SQL. Opens and makes the state file, loads a scope, writes a difference.
 //! Knows no rules.
 
+mod addresses;
 mod backup;
+mod book;
 pub mod copies;
 mod doctor;
 mod documents;
+mod free;
 mod hosts;
+mod leases;
 mod load;
 mod lock;
 mod open;
@@ -13,10 +17,12 @@ mod prune;
 mod read;
 mod references;
 mod rows;
+mod tenancy;
 mod write;
 
 pub use backup::{Place, before_restore, place, read_backup, set_aside};
 pub use doctor::job_folders;
+pub use leases::Tenant;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;

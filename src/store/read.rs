@@ -89,11 +89,14 @@ impl Store {
             Kind::Secret => self.secrets(filter)?,
             Kind::ClusterClaim => self.claims(filter)?,
             Kind::ClusterDeployment => self.clusters(filter)?,
+            Kind::IpPool => self.ip_pools(filter)?,
+            Kind::IpClaim => self.ip_claims(filter)?,
+            Kind::IpAddress => self.ip_addresses(filter)?,
             Kind::Job | Kind::Event => Vec::new(),
         })
     }
 
-    fn documents<T: Document>(
+    pub(super) fn documents<T: Document>(
         &self,
         filter: &Filter,
         wrap: impl Fn(T) -> Object,
@@ -335,8 +338,8 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
 
 /// The names in use, looked up as they are asked for.
 pub struct Names<'a> {
-    store: &'a Store,
-    failed: RefCell<Option<Refusal>>,
+    pub(super) store: &'a Store,
+    pub(super) failed: RefCell<Option<Refusal>>,
 }
 
 impl Store {
@@ -351,7 +354,7 @@ impl Names<'_> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn look(&self, sql: &str, who: impl rusqlite::Params) -> Option<String> {
+    pub(super) fn look(&self, sql: &str, who: impl rusqlite::Params) -> Option<String> {
         let found = self
             .store
             .conn

@@ -11,6 +11,7 @@ use crate::model::meta::{Key, LocalRef};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
 
+use super::addresses;
 use super::documents::need;
 use super::hosts;
 use super::load::{customization, customizations, newly_named_pools, secret, secret_value};
@@ -32,6 +33,7 @@ struct Named {
 pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     newly_named_pools(conn, state)?;
     hosts::beside(conn, state)?;
+    addresses::beside(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
         need(conn, &mut state.image_sets, key)?;

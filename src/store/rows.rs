@@ -277,7 +277,8 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
     ];
     put(conn, "job", JOB, values)?;
     for host in &one.hosts {
-        let sql = "INSERT OR REPLACE INTO job_host (job, host, live) VALUES (?1, ?2, ?3)";
+        let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT (job, host) DO UPDATE SET live = excluded.live";
         let live = one.ended.is_none().then_some(1);
         conn.prepare_cached(sql)?.execute(params![one.id.to_string(), host, live])?;
     }

@@ -22,6 +22,7 @@ use crate::model::time::Time;
 use super::documents;
 use super::open::Store;
 use super::rows::{put_claim, put_cluster, put_job};
+use super::tenancy;
 
 /// When a pass wrote last: as passes count time, and what the clocks said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,11 +51,11 @@ pub fn write(
     }
     for owner in state.owners() {
         let Some(pool) = &owner else {
-            group(conn, state, &owner)?;
+            group(conn, state, &owner, mark.now)?;
             continue;
         };
         conn.execute_batch("SAVEPOINT pool")?;
-        match group(conn, state, &owner) {
+        match group(conn, state, &owner, mark.now) {
             Ok(()) => conn.execute_batch("RELEASE pool")?,
             Err(refusal) if refusal.exit == Exit::Conflict => {
                 conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
@@ -90,7 +91,7 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
 }
 
 /// Leases come after the clusters that they point to.
-fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal> {
+fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(), Refusal> {
     fn of<'a, T: 'a>(
         all: impl Iterator<Item = Change<'a, T>>,
         owner: &'a Owner,
@@ -129,6 +130,7 @@ fn group(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal>
         put_job(conn, job)?;
     }
     if owner.is_none() {
+        tenancy::write(conn, state, now)?;
         for change in state.image_sets.difference() {
             documents::write(conn, &change)?;
         }
@@ -163,6 +165,8 @@ fn remove_cluster(
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([gone.id])?;
     let sql = "UPDATE job SET ended = ?1 WHERE object = ?2 AND ended IS NULL";
     conn.prepare_cached(sql)?.execute(params![now.0, gone.name])?;
+    let sql = "UPDATE job_host SET live = NULL WHERE job IN (SELECT id FROM job WHERE object = ?1)";
+    conn.prepare_cached(sql)?.execute([&gone.name])?;
     if gone.pool.is_some() {
         let sql = "DELETE FROM secret_object WHERE namespace = ?1";
         conn.prepare_cached(sql)?.execute([&gone.namespace])?;

@@ -51,8 +51,14 @@ impl Around<'_> {
                 "poolctl secret create {secret} --from-file=username --from-file=password{}",
                 self.at
             )
+        } else if status.error_message.contains("SHA-256") {
+            let pin = "poolctl.dev/bmc-certificate-sha256=SHA256";
+            format!("poolctl annotate host {name} {pin}{}", self.at)
+        } else if status.error_message.contains("password") {
+            let from = "--from-file=username --from-file=password --overwrite";
+            format!("poolctl secret create {secret} {from}{}", self.at)
         } else if what == "registration error" {
-            format!("poolctl describe secret {secret}{}", self.at)
+            format!("poolctl edit host {name}{}", self.at)
         } else {
             format!("poolctl job logs host/{name}{}", self.at)
         };

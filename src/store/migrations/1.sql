@@ -174,6 +174,84 @@ CREATE UNIQUE INDEX host_mac ON host (mac) WHERE mac IS NOT NULL;
 CREATE UNIQUE INDEX host_bmc ON host (bmc) WHERE bmc IS NOT NULL;
 CREATE INDEX host_consumer ON host (consumer) WHERE consumer IS NOT NULL;
 
+CREATE TABLE ip_pool (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX ip_pool_name ON ip_pool (namespace, name);
+
+-- What is counted of a pool, and whether its free addresses are listed.
+CREATE TABLE ip_count (
+  pool INTEGER PRIMARY KEY REFERENCES ip_pool ON DELETE CASCADE,
+  used INTEGER NOT NULL,
+  outside INTEGER NOT NULL,
+  listed INTEGER NOT NULL,
+  updated INTEGER
+) STRICT;
+
+-- Leases are many: what repeats in them is a number.
+CREATE TABLE ip_scope (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE ip_network (id INTEGER PRIMARY KEY, body TEXT NOT NULL UNIQUE) STRICT;
+
+-- An address is leased once in its namespace, a claim has one address. The family comes before the
+-- bytes of an address.
+CREATE TABLE ip_lease (
+  scope INTEGER NOT NULL REFERENCES ip_scope,
+  address BLOB NOT NULL,
+  pool INTEGER NOT NULL REFERENCES ip_pool,
+  claim TEXT NOT NULL,
+  network INTEGER NOT NULL REFERENCES ip_network,
+  created INTEGER NOT NULL,
+  more TEXT,
+  PRIMARY KEY (scope, address)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX ip_lease_claim ON ip_lease (scope, claim);
+CREATE INDEX ip_lease_going ON ip_lease (pool) WHERE more ->> '$.deleting' IS NOT NULL;
+
+-- Claims without an address.
+CREATE TABLE ip_wait (
+  id INTEGER PRIMARY KEY,
+  namespace TEXT NOT NULL,
+  claim TEXT NOT NULL,
+  pool TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  more TEXT NOT NULL,
+  UNIQUE (namespace, claim)
+) STRICT;
+CREATE INDEX ip_wait_pool ON ip_wait (namespace, pool);
+
+-- Free addresses of pools that need them in order, from start to stop: follows from the leases.
+CREATE TABLE ip_free (
+  pool INTEGER NOT NULL REFERENCES ip_pool ON DELETE CASCADE,
+  entry INTEGER NOT NULL,
+  start BLOB NOT NULL,
+  stop BLOB NOT NULL,
+  PRIMARY KEY (pool, entry, start)
+) STRICT, WITHOUT ROWID;
+
+-- When addresses were released, in pools where that matters.
+CREATE TABLE ip_released (
+  pool INTEGER NOT NULL REFERENCES ip_pool ON DELETE CASCADE,
+  address BLOB NOT NULL,
+  released INTEGER NOT NULL,
+  PRIMARY KEY (pool, address)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ip_released_when ON ip_released (pool, released);
+
+-- Who had an address, and when.
+CREATE TABLE ip_history (
+  id INTEGER PRIMARY KEY,
+  scope INTEGER NOT NULL REFERENCES ip_scope,
+  address BLOB NOT NULL,
+  pool TEXT NOT NULL,
+  claim TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  until INTEGER NOT NULL
+) STRICT;
+CREATE INDEX ip_history_address ON ip_history (scope, address);
+
 -- A customization has one cluster, a cluster one customization. A cluster that is left running
 -- when its object goes keeps the lease: then there is no row for it any more.
 CREATE TABLE lease (

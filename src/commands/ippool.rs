@@ -1,0 +1,208 @@
+//! `ippool create|map`: pools of addresses, and a picture of one.
+
+use std::fmt::Write;
+
+use clap::Args;
+
+use crate::model::address::{Addr, Stretch, Subnet};
+use crate::model::ip_pool::{ALLOCATION, IpPool, IpPoolSpec, REUSE_DELAY, Range};
+use crate::model::kind::Kind;
+use crate::model::meta::Meta;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Span;
+use crate::output;
+use crate::rules;
+use crate::store::Store;
+
+use super::put::put;
+use super::{Context, Verb, edit};
+
+#[derive(Args)]
+pub struct Create {
+    /// Name of the pool
+    #[arg(value_name = "NEW")]
+    name: String,
+    /// A-B, A or A/LENGTH; once for each
+    #[arg(long, value_name = "RANGE", required = true)]
+    range: Vec<String>,
+    /// Gateway, never leased
+    #[arg(long)]
+    gateway: Option<String>,
+    /// Length of the network prefix; that of the subnet, unless given
+    #[arg(long)]
+    prefix: Option<i64>,
+    /// DNS server; once for each
+    #[arg(long)]
+    dns: Vec<String>,
+    /// random, sequential or least-recently-used
+    #[arg(long, value_name = "STRATEGY")]
+    allocation: Option<String>,
+    /// How long an address rests that was released
+    #[arg(long, value_name = "DURATION")]
+    reuse_delay: Option<Span>,
+}
+
+impl Verb for Create {
+    const NAME: &'static str = "create";
+    const ABOUT: &'static str = "Make a pool of addresses";
+    const EXAMPLE: &'static str =
+        "poolctl ippool create dmz --range 192.168.200.0/24 --gateway 192.168.200.1";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let key = context.key(Kind::IpPool, &self.name)?;
+        let pools: Result<Vec<Range>, Refusal> =
+            self.range.iter().map(|text| range(text)).collect();
+        let notes = [
+            (ALLOCATION, self.allocation.clone()),
+            (REUSE_DELAY, self.reuse_delay.map(|delay| delay.to_string())),
+        ];
+        let notes = notes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let metadata = Meta {
+            name: key.name.clone(),
+            namespace: key.namespace.clone(),
+            annotations: notes.collect(),
+            ..Meta::default()
+        };
+        let spec = IpPoolSpec {
+            pools: pools?,
+            prefix: self.prefix,
+            gateway: self.gateway.clone(),
+            dns_servers: self.dns.clone(),
+            ..IpPoolSpec::default()
+        };
+        let made = Object::IpPool(Box::new(IpPool { metadata, spec, ..IpPool::default() }));
+        rules::check(&made)?;
+        for warning in rules::warnings(&made) {
+            context.warn(&warning);
+        }
+        let store = context.open()?;
+        let what = [(Kind::IpPool, key.clone(), None)];
+        let scope = edit::scope_of(&store, &what)?;
+        let edit = |state: &mut State, tick: &Tick| {
+            if state.ip_pools.find(&key).is_some() {
+                return Err(Refusal::conflict(format!(
+                    "there is an IPPool `{}` already",
+                    key.name
+                ))
+                .next(format!("poolctl edit ippool {}", key.name)));
+            }
+            put(state, made, true, tick)
+        };
+        let (_, passed) = context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+        context.changed(Kind::IpPool, &key.name, "created")?;
+        Ok(context.finish(&passed)?)
+    }
+}
+
+fn range(text: &str) -> Result<Range, Refusal> {
+    if let Ok(subnet) = text.parse::<Subnet>() {
+        let prefix = Some(i64::from(subnet.length));
+        return Ok(Range { subnet: Some(text.into()), prefix, ..Range::default() });
+    }
+    let found: Stretch = text.parse().map_err(Refusal::usage)?;
+    let (start, end) = (Some(found.start.to_string()), Some(found.end.to_string()));
+    Ok(Range { start, end, ..Range::default() })
+}
+
+#[derive(Args)]
+pub struct Map {
+    /// IPPool
+    #[arg(value_name = "IPPOOL")]
+    name: String,
+}
+
+/// Addresses in a line.
+const WIDTH: u128 = 64;
+/// Lines of one range that are drawn; the rest is counted.
+const LINES: u128 = 32;
+
+impl Verb for Map {
+    const NAME: &'static str = "map";
+    const ABOUT: &'static str = "Draw a pool: what is free, leased, kept, in conflict";
+    const EXAMPLE: &'static str = "poolctl ippool map lan";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let Object::IpPool(pool) = context.find(&store, Kind::IpPool, &self.name)? else {
+            return Ok(());
+        };
+        let mut out = String::new();
+        for (_, whole) in pool.ranges() {
+            draw(&mut out, &pool, whole, &store)?;
+        }
+        for (range, comment) in pool.reserved() {
+            let _ = writeln!(out, "reserved {range} {}", output::clean(&comment));
+        }
+        let counts = pool.status.ip_addresses.clone().unwrap_or_default();
+        let count = |name: &str| {
+            counts[name].as_str().map_or_else(|| counts[name].to_string(), str::to_owned)
+        };
+        let _ = writeln!(
+            out,
+            "{} addresses: {} used, {} reserved, {} free{}",
+            count("total"),
+            count("used"),
+            count("reserved"),
+            count("free"),
+            match count("outOfRange").as_str() {
+                "0" => String::new(),
+                many => format!(", {many} out of range"),
+            }
+        );
+        let _ = writeln!(
+            out,
+            ". free  # leased  p pre-allocated  r reserved  g gateway  - never  ! conflict"
+        );
+        context.print(&out)
+    }
+}
+
+/// Lines of a range that begin with their first address.
+fn draw(out: &mut String, pool: &IpPool, whole: Stretch, store: &Store) -> Result<(), Refusal> {
+    let lines = whole.size().div_ceil(WIDTH);
+    let shown = lines.min(LINES);
+    let end = Addr((whole.start.0 + shown * WIDTH - 1).min(whole.end.0));
+    let leases = store.leases_between(pool, Stretch { start: whole.start, end })?;
+    let (never, pre) = (pool.never(), pool.pre_allocated().collect::<Vec<_>>());
+    let gateways: Vec<Addr> = pool
+        .spec
+        .pools
+        .iter()
+        .map(|one| &one.gateway)
+        .chain([&pool.spec.gateway])
+        .filter_map(|text| text.as_ref()?.parse().ok())
+        .collect();
+    let reserved = pool.reserved();
+    let letter = |address: Addr| {
+        let lease = leases.get(&address);
+        let owner = pre.iter().find(|(_, one)| *one == address).map(|(claim, _)| *claim);
+        let kept = reserved.iter().any(|(range, _)| range.has(address));
+        match lease {
+            // Another pool's, another claim's, or nobody's to have.
+            Some((_, false)) => '!',
+            Some((claim, true)) if owner.is_some_and(|owner| owner != claim) => '!',
+            Some(_) if never.contains(&address) => '!',
+            Some(_) => '#',
+            None if gateways.contains(&address) => 'g',
+            None if never.contains(&address) => '-',
+            None if owner.is_some() => 'p',
+            None if kept => 'r',
+            None => '.',
+        }
+    };
+    let width = whole.start.to_string().len().max(end.to_string().len());
+    for line in 0..shown {
+        let first = whole.start.0 + line * WIDTH;
+        let last = (first + WIDTH - 1).min(whole.end.0);
+        let picture: String = (first..=last).map(|one| letter(Addr(one))).collect();
+        let _ = writeln!(out, "{:<width$}  {picture}", Addr(first).to_string());
+    }
+    if lines > shown {
+        let rest = Stretch { start: Addr(whole.start.0 + shown * WIDTH), end: whole.end };
+        let _ = writeln!(out, "{:<width$}  {} more", rest.start.to_string(), rest.size());
+    }
+    Ok(())
+}

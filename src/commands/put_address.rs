@@ -1,0 +1,161 @@
+//! Puts claims of addresses and leases made by hand into the state; they are two views of one row.
+
+use crate::model::address::Addr;
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
+use crate::model::ip_pool::Network;
+use crate::model::meta::{Key, Meta};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::put::{Verdict, merged};
+
+pub fn put_claim(
+    state: &mut State,
+    new: IpClaim,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let key = new.metadata.key();
+    let created = new.metadata.creation_timestamp;
+    let deleting = new.metadata.deletion_timestamp;
+    let note = bare(new.metadata, &[]);
+    let Some(at) = state.ip_leases.find(&key) else {
+        let notes = Some(Box::new(Notes { claim: note, ..Notes::default() }));
+        state.ip_leases.insert(IpLease {
+            namespace: key.namespace,
+            claim: key.name,
+            pool: new.spec.pool.name,
+            created: created.unwrap_or(tick.now),
+            claimed: true,
+            deleting,
+            error: new.status.error_message,
+            notes,
+            ..IpLease::default()
+        });
+        return Ok(Verdict::Created);
+    };
+    let Some(known) = state.ip_leases.get(at).cloned() else { return Ok(Verdict::Unchanged) };
+    if known.pool != new.spec.pool.name {
+        return Err(Refusal::conflict(format!(
+            "IPClaim `{}`: spec.pool cannot be modified: it is of pool `{}`",
+            key.name, known.pool
+        )));
+    }
+    let changed = state.ip_leases.update(at, |one| {
+        let mut notes = one.notes.take().unwrap_or_default();
+        notes.claim = if merge { onto(&notes.claim, note) } else { note };
+        one.notes = Some(notes).filter(|notes| **notes != Notes::default());
+        if !one.claimed {
+            // The lease was there before.
+            let since = one.leased.unwrap_or(one.created);
+            one.created = created.unwrap_or(tick.now);
+            (one.leased, one.claimed) = ((since != one.created).then_some(since), true);
+        }
+    });
+    Ok(match (known.claimed, changed) {
+        (false, _) => Verdict::Created,
+        (true, true) => Verdict::Configured(String::new()),
+        (true, false) => Verdict::Unchanged,
+    })
+}
+
+pub fn put_address(
+    state: &mut State,
+    new: IpAddress,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let (name, spec) = (new.metadata.name.clone(), new.spec);
+    let wrong = |path: &str, why: String| {
+        Err(Refusal::conflict(format!("IPAddress `{name}`: spec.{path} {why}")))
+    };
+    let address: Addr = spec.address.parse().map_err(Refusal::invalid)?;
+    let key = Key::new(&*new.metadata.namespace, &*spec.claim.name);
+    let network = Network {
+        prefix: spec.prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),
+        gateway: spec.gateway,
+        dns_servers: spec.dns_servers,
+    };
+    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
+    let usual = IpLease {
+        address: Some(address),
+        pool: spec.pool.name.clone(),
+        namespace: key.namespace.clone(),
+        ..IpLease::default()
+    };
+    let is_usual = state.name_of(&usual) == name;
+    let mut note = bare(new.metadata, &["IPPool", "IPClaim"]);
+    if !is_usual {
+        note.name.clone_from(&name);
+    }
+    let Some(at) = state.ip_leases.find(&key) else {
+        let notes = Notes { address: note, ..Notes::default() };
+        state.ip_leases.insert(IpLease {
+            claim: key.name,
+            network,
+            created,
+            notes: Some(Box::new(notes)).filter(|notes| **notes != Notes::default()),
+            ..usual
+        });
+        return Ok(Verdict::Created);
+    };
+    let Some(known) = state.ip_leases.get(at).cloned() else { return Ok(Verdict::Unchanged) };
+    if known.pool != spec.pool.name {
+        return wrong(
+            "pool",
+            format!("cannot be modified: claim `{}` is of `{}`", key.name, known.pool),
+        );
+    }
+    if let Some(old) = known.address.filter(|old| *old != address) {
+        return wrong("address", format!("cannot be modified: claim `{}` has {old}", key.name));
+    }
+    let changed = state.ip_leases.update(at, |one| {
+        let mut notes = one.notes.take().unwrap_or_default();
+        notes.address = if merge { onto(&notes.address, note) } else { note };
+        one.notes = Some(notes).filter(|notes| **notes != Notes::default());
+        one.network = network;
+        if one.address.is_none() {
+            one.address = Some(address);
+            one.leased = (created != one.created).then_some(created);
+            one.error.clear();
+        }
+    });
+    Ok(match (known.address, changed) {
+        (None, _) => Verdict::Created,
+        (Some(_), true) => Verdict::Configured(String::new()),
+        (Some(_), false) => Verdict::Unchanged,
+    })
+}
+
+/// What of an object's metadata its row does not say, without owners that follow from it.
+fn bare(meta: Meta, owners: &[&str]) -> Meta {
+    Meta {
+        labels: meta.labels,
+        annotations: meta.annotations,
+        finalizers: meta.finalizers,
+        owner_references: meta
+            .owner_references
+            .into_iter()
+            .filter(|one| !owners.contains(&&*one.kind))
+            .collect(),
+        uid: meta.uid,
+        ..Meta::default()
+    }
+}
+
+fn onto(old: &Meta, new: Meta) -> Meta {
+    Meta {
+        labels: merged(&old.labels, &new.labels),
+        annotations: merged(&old.annotations, &new.annotations),
+        finalizers: if new.finalizers.is_empty() { old.finalizers.clone() } else { new.finalizers },
+        owner_references: if new.owner_references.is_empty() {
+            old.owner_references.clone()
+        } else {
+            new.owner_references
+        },
+        uid: old.uid.clone(),
+        name: new.name,
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,214 @@
+//! The metaData of a data template: which value each key gets, and where it comes from.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::meta::is_zero;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MetaData {
+    /// MAC addresses of the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from_host_interfaces: Vec<FromHostInterface>,
+    /// Addresses leased from pools.
+    #[serde(
+        rename = "ipAddressesFromIPPool",
+        alias = "ipAddressesFromPool",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub ip_addresses_from_ip_pool: Vec<FromPool>,
+    /// Lengths of the network prefixes of those leases.
+    #[serde(
+        rename = "prefixesFromIPPool",
+        alias = "prefixesFromPool",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub prefixes_from_ip_pool: Vec<FromPool>,
+    /// Gateways of those leases.
+    #[serde(
+        rename = "gatewaysFromIPPool",
+        alias = "gatewaysFromPool",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub gateways_from_ip_pool: Vec<FromPool>,
+    /// DNS servers of those leases, with commas between them.
+    #[serde(
+        rename = "dnsServersFromIPPool",
+        alias = "dnsServersFromPool",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub dns_servers_from_ip_pool: Vec<FromPool>,
+    /// Numbers that follow from the machine's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// The namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Namespace>,
+    /// Names of the machine or of the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub object_names: Vec<ObjectName>,
+    /// Labels; empty where there is no such label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from_labels: Vec<FromLabel>,
+    /// Annotations; empty where there is no such annotation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub from_annotations: Vec<FromAnnotation>,
+    /// Fixed values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub strings: Vec<Fixed>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FromHostInterface {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// The interface of that name, as the host was inspected.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub interface: String,
+    /// The host's bootMACAddress instead.
+    #[serde(default, rename = "fromBootMAC", skip_serializing_if = "is_zero")]
+    pub from_boot_mac: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FromPool {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// The IPPool.
+    #[serde(alias = "Name")]
+    pub name: String,
+    /// Kept for others, no effect here: it is an IPPool.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Kept for others, no effect here: it is `ipam.metal3.io`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_group: String,
+}
+
+/// prefix, then offset + index * step, then suffix.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// The number of machine 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offset: u32,
+    /// From one machine to the next; 1, unless given.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub step: u32,
+    /// What stands before the number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// What stands behind the number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub suffix: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Namespace {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectName {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// machine, metal3machine or baremetalhost.
+    pub object: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FromLabel {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// machine, metal3machine or baremetalhost.
+    pub object: String,
+    /// The label's key.
+    pub label: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FromAnnotation {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// machine, metal3machine or baremetalhost.
+    pub object: String,
+    /// The annotation's key.
+    pub annotation: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fixed {
+    /// Which key is set.
+    #[serde(alias = "Key")]
+    pub key: String,
+    /// To what.
+    pub value: String,
+}
+
+impl Index {
+    /// The text that a machine of this number gets.
+    pub fn text(&self, index: u64) -> String {
+        let step = u128::from(self.step.max(1));
+        let number = u128::from(self.offset) + u128::from(index) * step;
+        format!("{}{number}{}", self.prefix, self.suffix)
+    }
+}
+
+impl MetaData {
+    /// The lists that name pools.
+    pub fn from_pools(&self) -> [(&'static str, &[FromPool]); 4] {
+        [
+            ("ipAddressesFromIPPool", &self.ip_addresses_from_ip_pool),
+            ("prefixesFromIPPool", &self.prefixes_from_ip_pool),
+            ("gatewaysFromIPPool", &self.gateways_from_ip_pool),
+            ("dnsServersFromIPPool", &self.dns_servers_from_ip_pool),
+        ]
+    }
+
+    /// The keys that each list sets.
+    pub fn keys(&self) -> Vec<(&'static str, Vec<&str>)> {
+        fn of<T>(all: &[T], key: fn(&T) -> &str) -> Vec<&str> {
+            all.iter().map(key).collect()
+        }
+        let mut lists =
+            vec![("fromHostInterfaces", of(&self.from_host_interfaces, |one| &one.key))];
+        lists.extend(self.from_pools().map(|(list, all)| (list, of(all, |one| &one.key))));
+        lists.push(("indexes", of(&self.indexes, |one| &one.key)));
+        lists.push(("namespaces", of(&self.namespaces, |one| &one.key)));
+        lists.push(("objectNames", of(&self.object_names, |one| &one.key)));
+        lists.push(("fromLabels", of(&self.from_labels, |one| &one.key)));
+        lists.push(("fromAnnotations", of(&self.from_annotations, |one| &one.key)));
+        lists.push(("strings", of(&self.strings, |one| &one.key)));
+        lists
+    }
+
+    /// The objects that values are read from: list, place in it, object.
+    pub fn objects(&self) -> Vec<(&'static str, usize, &str)> {
+        let names = self.object_names.iter().map(|one| ("objectNames", &one.object));
+        let labels = self.from_labels.iter().map(|one| ("fromLabels", &one.object));
+        let notes = self.from_annotations.iter().map(|one| ("fromAnnotations", &one.object));
+        let mut all = Vec::new();
+        all.extend(names.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
+        all.extend(labels.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
+        all.extend(notes.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
+        all
+    }
+}

@@ -1,0 +1,387 @@
+//! The networkData of a data template: links, the networks on them, and their services.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::model::meta::is_zero;
+
+const MTU: u32 = 1500;
+/// Parameters of a bond that have fields of their own.
+const OWN_FIELDS: [&str; 3] = ["mode", "xmit_hash_policy", "links"];
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkData {
+    /// Interfaces, bonds of them and VLANs on them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub links: Links,
+    /// Addresses and routes of links.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub networks: Networks,
+    /// DNS servers.
+    #[serde(deserialize_with = "services", skip_serializing_if = "is_zero")]
+    #[schemars(extend("type" = ["object", "array"]))]
+    pub services: Services,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Links {
+    /// Interfaces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ethernets: Vec<Ethernet>,
+    /// Several links as one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bonds: Vec<Bond>,
+    /// VLANs on links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<Vlan>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ethernet {
+    /// What kind of interface; phy is a real one.
+    #[serde(rename = "type")]
+    pub kind: EthernetType,
+    /// What networks and other links call it.
+    pub id: String,
+    /// Name on the machine, up to 15 letters; its id, unless given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Largest packet, from 1280 to 9000; 1500, unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Which interface it is, by its MAC address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<MacAddress>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EthernetType {
+    Bridge,
+    Dvs,
+    HwVeb,
+    Hyperv,
+    Ovs,
+    Tap,
+    Vhostuser,
+    Vif,
+    #[default]
+    Phy,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bond {
+    /// How its links share the load.
+    #[serde(rename = "bondMode")]
+    pub mode: BondMode,
+    /// What decides which link a packet takes.
+    #[serde(default, rename = "bondXmitHashPolicy", skip_serializing_if = "Option::is_none")]
+    pub xmit_hash_policy: Option<XmitHashPolicy>,
+    /// What networks and other links call it.
+    pub id: String,
+    /// Name on the machine, up to 15 letters; its id, unless given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Largest packet, from 1280 to 9000; 1500, unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Its MAC address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<MacAddress>,
+    /// Other options by name without `bond_`, like miimon: 100.
+    #[serde(default, deserialize_with = "parameters", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("type" = ["object", "array"]))]
+    pub parameters: BTreeMap<String, Value>,
+    /// Ids of its links.
+    #[serde(default, rename = "bondLinks", skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BondMode {
+    #[default]
+    BalanceRr,
+    ActiveBackup,
+    BalanceXor,
+    Broadcast,
+    BalanceTlb,
+    BalanceAlb,
+    #[serde(rename = "802.3ad")]
+    Lacp,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum XmitHashPolicy {
+    #[default]
+    #[serde(rename = "layer2")]
+    Macs,
+    #[serde(rename = "layer3+4")]
+    Ports,
+    #[serde(rename = "layer2+3")]
+    Addresses,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Vlan {
+    /// Its number, from 0 to 4096.
+    #[serde(default, rename = "vlanID", skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// What networks and other links call it.
+    pub id: String,
+    /// Name on the machine, up to 15 letters; its id, unless given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Largest packet, from 1280 to 9000; 1500, unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Its MAC address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<MacAddress>,
+    /// Id of the link that it is on.
+    #[serde(rename = "vlanLink")]
+    pub link: String,
+}
+
+/// The first that is given counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct MacAddress {
+    /// The address itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub string: String,
+    /// That of the host's interface of this name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from_host_interface: String,
+    /// An annotation that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_annotation: Option<ObjectAnnotation>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectAnnotation {
+    /// machine, metal3machine or baremetalhost.
+    pub object: String,
+    /// The annotation's key.
+    pub annotation: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Networks {
+    /// IPv4 addresses leased from pools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ipv4: Vec<StaticNetwork>,
+    /// IPv6 addresses leased from pools.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ipv6: Vec<StaticNetwork>,
+    /// IPv4 addresses by DHCP.
+    #[serde(rename = "ipv4DHCP", skip_serializing_if = "Vec::is_empty")]
+    pub ipv4_dhcp: Vec<DynamicNetwork>,
+    /// IPv6 addresses by DHCP.
+    #[serde(rename = "ipv6DHCP", skip_serializing_if = "Vec::is_empty")]
+    pub ipv6_dhcp: Vec<DynamicNetwork>,
+    /// IPv6 addresses that machines give themselves.
+    #[serde(rename = "ipv6SLAAC", skip_serializing_if = "Vec::is_empty")]
+    pub ipv6_slaac: Vec<DynamicNetwork>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StaticNetwork {
+    /// Name of the network.
+    pub id: String,
+    /// Id of the link that it is on.
+    pub link: String,
+    /// The IPPool; one of these three, an annotation before a reference before this name.
+    #[serde(
+        default,
+        rename = "ipAddressFromIPPool",
+        alias = "ipAddressfromIPPool",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub ip_address_from_ip_pool: String,
+    /// The IPPool, with its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_pool_ref: Option<PoolRef>,
+    /// An annotation that names the IPPool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_pool_annotation: Option<ObjectAnnotation>,
+    /// Routes over it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DynamicNetwork {
+    /// Name of the network.
+    pub id: String,
+    /// Id of the link that it is on.
+    pub link: String,
+    /// Routes over it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PoolRef {
+    /// Name of the pool.
+    pub name: String,
+    /// IPPool, unless given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// `ipam.metal3.io`, unless given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub api_group: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Route {
+    /// Address of the network that it leads to.
+    pub network: String,
+    /// Length of that network's prefix.
+    pub prefix: u8,
+    /// The next machine on the way.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gateway: Gateway,
+    /// DNS servers that are reached by it.
+    #[serde(deserialize_with = "services", skip_serializing_if = "is_zero")]
+    #[schemars(extend("type" = ["object", "array"]))]
+    pub services: Services,
+}
+
+/// The first that is given counts, an annotation before a reference before a name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Gateway {
+    /// The address itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub string: String,
+    /// That of the lease from this IPPool.
+    #[serde(rename = "fromIPPool", skip_serializing_if = "String::is_empty")]
+    pub from_ip_pool: String,
+    /// The same, with the pool's kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_pool_ref: Option<PoolRef>,
+    /// An annotation that names the IPPool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_pool_annotation: Option<ObjectAnnotation>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Services {
+    /// Addresses of DNS servers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dns: Vec<String>,
+    /// After them those of the lease from this IPPool.
+    #[serde(rename = "dnsFromIPPool", skip_serializing_if = "String::is_empty")]
+    pub dns_from_ip_pool: String,
+}
+
+/// Services by their types; also the first design's list of types and addresses.
+fn services<'de, D: Deserializer<'de>>(from: D) -> Result<Services, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Service {
+        #[serde(rename = "type")]
+        kind: String,
+        address: String,
+    }
+    let given = Value::deserialize(from)?;
+    if !given.is_array() {
+        return serde_json::from_value(given).map_err(D::Error::custom);
+    }
+    let list: Vec<Service> = serde_json::from_value(given).map_err(D::Error::custom)?;
+    if let Some(other) = list.iter().find(|one| one.kind != "dns") {
+        let why = format!("services: type `{}` is not known; dns is", other.kind);
+        return Err(D::Error::custom(why));
+    }
+    let dns = list.into_iter().map(|one| one.address).collect();
+    Ok(Services { dns, ..Services::default() })
+}
+
+/// Values by name; also v1beta2's list of names and values.
+fn parameters<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Parameter {
+        name: String,
+        #[serde(default)]
+        value: Value,
+    }
+    let given = Value::deserialize(from)?;
+    if !given.is_array() {
+        return serde_json::from_value(given).map_err(D::Error::custom);
+    }
+    let list: Vec<Parameter> = serde_json::from_value(given).map_err(D::Error::custom)?;
+    Ok(list.into_iter().map(|one| (one.name, one.value)).collect())
+}
+
+impl Bond {
+    /// Why some of its parameters cannot be, if they cannot.
+    pub fn illegal_parameters(&self) -> Option<String> {
+        let own = OWN_FIELDS.iter().filter(|name| self.parameters.contains_key(**name));
+        let names: Vec<String> = own.map(|name| format!("\"{name}\"")).collect();
+        let text = || {
+            format!(
+                "illegal params {} into bond params blob into link id={}",
+                names.join(", "),
+                self.id
+            )
+        };
+        (!names.is_empty()).then(text)
+    }
+}
+
+/// What all links have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link<'a> {
+    /// The list it is in: ethernets, bonds or vlans.
+    pub list: &'static str,
+    pub id: &'a str,
+    pub name: &'a str,
+    pub mtu: u32,
+    pub mac: Option<&'a MacAddress>,
+}
+
+macro_rules! a_link {
+    ($type:ty, $list:literal) => {
+        impl $type {
+            pub fn link(&self) -> Link<'_> {
+                Link {
+                    list: $list,
+                    id: &self.id,
+                    name: &self.name,
+                    mtu: self.mtu.unwrap_or(MTU),
+                    mac: self.mac_address.as_ref(),
+                }
+            }
+        }
+    };
+}
+a_link!(Ethernet, "ethernets");
+a_link!(Bond, "bonds");
+a_link!(Vlan, "vlans");
+
+/// Whether a text is six pairs of hexadecimal digits with colons or dashes.
+pub fn is_mac(text: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| match at % 3 {
+        2 => byte == b':' || byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 17 && text.bytes().enumerate().all(fits)
+}

@@ -1,0 +1,164 @@
+//! The free addresses of a pool as stretches, kept beside the leases: found, taken and given back in
+//! the time that an index needs.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::address::{Addr, Stretch};
+use crate::model::ip_pool::IpPool;
+use crate::model::refusal::Refusal;
+
+/// As many as are read at once.
+const SOME: i64 = 64;
+
+pub fn is_listed(conn: &Connection, pool: i64) -> Result<bool, Refusal> {
+    let sql = "SELECT listed FROM ip_count WHERE pool = ?1";
+    let found = conn.prepare_cached(sql)?.query_row([pool], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+fn set_listed(conn: &Connection, pool: i64, listed: bool) -> Result<(), Refusal> {
+    let sql = "UPDATE ip_count SET listed = ?2 WHERE pool = ?1";
+    conn.prepare_cached(sql)?.execute(params![pool, listed])?;
+    Ok(())
+}
+
+pub fn forget(conn: &Connection, pool: i64) -> Result<(), Refusal> {
+    conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool])?;
+    set_listed(conn, pool, false)
+}
+
+/// Makes the list anew.
+pub fn list(conn: &Connection, pool: i64, of: &IpPool) -> Result<(), Refusal> {
+    forget(conn, pool)?;
+    let mut insert = conn
+        .prepare_cached("INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)")?;
+    for (entry, one) in gaps(conn, pool, of)? {
+        insert.execute(params![pool, number(entry), one.start.key(), one.end.key()])?;
+    }
+    set_listed(conn, pool, true)
+}
+
+/// What is open and neither leased, in this pool or another, nor just released.
+pub fn gaps(conn: &Connection, pool: i64, of: &IpPool) -> Result<Vec<(usize, Stretch)>, Refusal> {
+    let sql = "SELECT l.address FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
+               WHERE s.namespace = ?2 AND l.address BETWEEN ?3 AND ?4 \
+               UNION SELECT address FROM ip_released WHERE pool = ?1 AND address BETWEEN ?3 AND ?4 \
+               ORDER BY 1";
+    let (mut statement, mut found) = (conn.prepare_cached(sql)?, Vec::new());
+    for (entry, range) in of.open() {
+        let (mut from, namespace) = (Some(range.start), &of.metadata.namespace);
+        let mut rows =
+            statement.query(params![pool, namespace, range.start.key(), range.end.key()])?;
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            let (Some(used), Some(start)) = (Addr::from_key(&key), from) else { continue };
+            if used > start {
+                found.push((entry, Stretch { start, end: Addr(used.0 - 1) }));
+            }
+            from = used.0.checked_add(1).map(Addr);
+        }
+        let left = from.filter(|start| *start <= range.end);
+        found.extend(left.map(|start| (entry, Stretch { start, end: range.end })));
+    }
+    Ok(found)
+}
+
+fn number(entry: usize) -> i64 {
+    i64::try_from(entry).unwrap_or(i64::MAX)
+}
+
+/// Some of the list in order, after an address.
+pub fn some(
+    conn: &Connection,
+    pool: i64,
+    of: &IpPool,
+    after: Option<Addr>,
+) -> Result<Vec<Stretch>, Refusal> {
+    let entry = after.and_then(|after| of.entry_of(after)).map_or(-1, number);
+    let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND (entry, start) > (?2, ?3) \
+               ORDER BY entry, start LIMIT ?4";
+    let mut statement = conn.prepare_cached(sql)?;
+    let after = after.map(Addr::key).unwrap_or_default();
+    let mut rows = statement.query(params![pool, entry, after, SOME])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (start, end): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        if let (Some(start), Some(end)) = (Addr::from_key(&start), Addr::from_key(&end)) {
+            found.push(Stretch { start, end });
+        }
+    }
+    Ok(found)
+}
+
+/// The stretch that an address lies in or, at its edge, follows.
+fn around(
+    conn: &Connection,
+    pool: i64,
+    entry: usize,
+    address: Addr,
+) -> Result<Option<Stretch>, Refusal> {
+    let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start <= ?3 \
+               ORDER BY start DESC LIMIT 1";
+    let found: Option<(Vec<u8>, Vec<u8>)> = conn
+        .prepare_cached(sql)?
+        .query_row(params![pool, number(entry), address.key()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    Ok(found.and_then(|(start, end)| {
+        Some(Stretch { start: Addr::from_key(&start)?, end: Addr::from_key(&end)? })
+    }))
+}
+
+fn drop_one(conn: &Connection, pool: i64, entry: usize, one: Stretch) -> Result<(), Refusal> {
+    let sql = "DELETE FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start = ?3";
+    conn.prepare_cached(sql)?.execute(params![pool, number(entry), one.start.key()])?;
+    Ok(())
+}
+
+fn put(conn: &Connection, pool: i64, entry: usize, one: Stretch) -> Result<(), Refusal> {
+    let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
+    let what = params![pool, number(entry), one.start.key(), one.end.key()];
+    conn.prepare_cached(sql)?.execute(what)?;
+    Ok(())
+}
+
+/// An address is free no more.
+pub fn take(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Result<(), Refusal> {
+    let Some(entry) = of.entry_of(address).filter(|_| is_listed(conn, pool).unwrap_or(false))
+    else {
+        return Ok(());
+    };
+    let found = around(conn, pool, entry, address)?.filter(|found| found.has(address));
+    let Some(found) = found else { return Ok(()) };
+    drop_one(conn, pool, entry, found)?;
+    for left in found.without(&[Stretch::one(address)]) {
+        put(conn, pool, entry, left)?;
+    }
+    Ok(())
+}
+
+/// An address is free again, if anybody may have it.
+pub fn give_back(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Result<(), Refusal> {
+    let open = of.open().into_iter().find(|(_, range)| range.has(address));
+    let Some((entry, _)) = open.filter(|_| is_listed(conn, pool).unwrap_or(false)) else {
+        return Ok(());
+    };
+    let mut whole = Stretch::one(address);
+    let before = around(conn, pool, entry, address)?;
+    if before.is_some_and(|before| before.has(address)) {
+        return Ok(());
+    }
+    if let Some(before) = before.filter(|before| before.end.0.checked_add(1) == Some(address.0)) {
+        drop_one(conn, pool, entry, before)?;
+        whole.start = before.start;
+    }
+    if let Some(next) = address.0.checked_add(1).map(Addr) {
+        let after = around(conn, pool, entry, next)?.filter(|after| after.start == next);
+        if let Some(after) = after {
+            drop_one(conn, pool, entry, after)?;
+            whole.end = after.end;
+        }
+    }
+    put(conn, pool, entry, whole)
+}

@@ -1,0 +1,295 @@
+//! Leases of addresses as people see them: pools with their counts, claims, addresses, tenants.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+
+use crate::model::address::{Addr, Stretch};
+use crate::model::ip_lease::{IpLease, address_name};
+use crate::model::ip_pool::{IpPool, IpPoolStatus};
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::time::Time;
+
+use super::addresses::{self, LEASE, by_claim, lease_row, wait_row};
+use super::open::Store;
+use super::read::Filter;
+
+/// JSON numbers are exact up to this.
+const EXACT: u128 = 1 << 53;
+
+/// Who has or had an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    pub pool: String,
+    pub claim: String,
+    pub since: Time,
+    /// None: it has it still.
+    pub until: Option<Time>,
+}
+
+/// How many addresses a pool has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub total: u128,
+    pub used: u128,
+    pub reserved: u128,
+    pub free: u128,
+    pub outside: u128,
+}
+
+impl Counts {
+    fn document(self) -> Value {
+        let number = |count: u128| match u64::try_from(count) {
+            Ok(small) if count <= EXACT => Value::from(small),
+            _ => Value::from(count.to_string()),
+        };
+        json!({"total": number(self.total), "used": number(self.used), "free": number(self.free),
+               "reserved": number(self.reserved), "outOfRange": number(self.outside)})
+    }
+}
+
+impl Store {
+    /// Pools with their counts; whole ones with who has what.
+    pub(super) fn ip_pools(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let mut found = self.documents(filter, |one: IpPool| Object::IpPool(Box::new(one)))?;
+        for one in &mut found {
+            let Object::IpPool(pool) = one else { continue };
+            let (counts, updated) = self.ip_counts(pool)?;
+            let mut status = IpPoolStatus {
+                last_updated: updated.or(pool.metadata.creation_timestamp),
+                ip_addresses: Some(counts.document()),
+                ..IpPoolStatus::default()
+            };
+            if filter.whole {
+                for lease in self.leases_of(pool)? {
+                    let Some(address) = lease.address else { continue };
+                    status.allocations.insert(lease.claim.clone(), address.to_string());
+                    status.addresses.insert(lease.claim.clone(), address_name(pool, &lease));
+                }
+                status.indexes.clone_from(&status.allocations);
+            }
+            pool.status = status;
+        }
+        Ok(found)
+    }
+
+    /// Exact at any size, and without looking at every lease.
+    pub fn ip_counts(&self, pool: &IpPool) -> Result<(Counts, Option<Time>), Refusal> {
+        let sql = "SELECT used, outside, updated FROM ip_count WHERE pool = ?1";
+        let (used, outside, updated): (i64, i64, Option<i64>) = self
+            .conn
+            .prepare_cached(sql)?
+            .query_row([pool.metadata.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let sum =
+            |all: &[Stretch]| all.iter().fold(0_u128, |sum, one| sum.saturating_add(one.size()));
+        let usable: Vec<Stretch> = pool.usable().into_iter().map(|(_, one)| one).collect();
+        let pre: Vec<Addr> = pool.pre_allocated().map(|(_, address)| address).collect();
+        let beside = pre.iter().filter(|one| !usable.iter().any(|range| range.has(**one))).count();
+        let total = sum(&usable).saturating_add(beside as u128);
+        let open: Vec<Stretch> = pool.open().into_iter().map(|(_, one)| one).collect();
+        // Kept from others: all that is not open, but for what is leased of it.
+        let kept = total.saturating_sub(sum(&open));
+        let mut leased = 0_u128;
+        for (range, _) in pool.reserved() {
+            leased += self.leased_within(pool, range, &usable)?;
+        }
+        let reserved: Vec<Stretch> = pool.reserved().into_iter().map(|(range, _)| range).collect();
+        for address in pre.iter().filter(|one| !reserved.iter().any(|range| range.has(**one))) {
+            let has = addresses::by_address(&self.conn, &pool.metadata.namespace, *address)?;
+            leased += u128::from(has.is_some());
+        }
+        let (used, outside) = (u128::from(used.unsigned_abs()), u128::from(outside.unsigned_abs()));
+        let inside = used.saturating_sub(outside);
+        let reserved = kept.saturating_sub(leased);
+        let free = total.saturating_sub(inside).saturating_sub(reserved);
+        Ok((Counts { total, used, reserved, free, outside }, updated.map(Time)))
+    }
+
+    fn leased_within(
+        &self,
+        pool: &IpPool,
+        range: Stretch,
+        usable: &[Stretch],
+    ) -> Result<u128, Refusal> {
+        let sql = "SELECT count(*) FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
+                   WHERE s.namespace = ?1 AND l.pool = ?2 AND l.address BETWEEN ?3 AND ?4";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut all = 0;
+        for part in usable.iter().filter(|part| part.meets(range)) {
+            let (start, end) = (part.start.max(range.start), part.end.min(range.end));
+            let who = params![pool.metadata.namespace, pool.metadata.id, start.key(), end.key()];
+            let found: i64 = statement.query_row(who, |row| row.get(0))?;
+            all += u128::from(found.unsigned_abs());
+        }
+        Ok(all)
+    }
+
+    /// The leases of a pool, by address.
+    pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
+        let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query([pool.metadata.id])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(lease_row(row)?);
+        }
+        Ok(found)
+    }
+
+    /// Who has addresses of a range, and whether of this pool.
+    pub fn leases_between(
+        &self,
+        pool: &IpPool,
+        range: Stretch,
+    ) -> Result<HashMap<Addr, (String, bool)>, Refusal> {
+        let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
+                   WHERE s.namespace = ?1 AND l.address BETWEEN ?2 AND ?3";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let who = params![pool.metadata.namespace, range.start.key(), range.end.key()];
+        let (mut rows, mut found) = (statement.query(who)?, HashMap::new());
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            let ours = row.get::<_, i64>(2)? == pool.metadata.id;
+            if let Some(address) = Addr::from_key(&key) {
+                found.insert(address, (row.get(1)?, ours));
+            }
+        }
+        Ok(found)
+    }
+
+    fn all_leases(
+        &self,
+        filter: &Filter,
+        waiting: bool,
+    ) -> Result<Vec<(IpLease, String)>, Refusal> {
+        let mut found = Vec::new();
+        if let (Some(namespace), Some(name), true) = (&filter.namespace, &filter.name, waiting) {
+            found.extend(by_claim(&self.conn, &Key::new(&**namespace, &**name))?);
+        } else {
+            let sql = format!(
+                "SELECT {LEASE} WHERE (?1 IS NULL OR s.namespace = ?1) \
+                 AND (NOT ?3 OR ?2 IS NULL OR l.claim = ?2) ORDER BY l.scope, l.address"
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
+            while let Some(row) = rows.next()? {
+                found.push(lease_row(row)?);
+            }
+            let sql = "SELECT namespace, claim, pool, created, more, id FROM ip_wait \
+                       WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR claim = ?2) AND ?3 ORDER BY id";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
+            while let Some(row) = rows.next()? {
+                found.push(wait_row(row)?);
+            }
+        }
+        let pools =
+            self.documents(&Filter::default(), |one: IpPool| Object::IpPool(Box::new(one)))?;
+        let pool = |one: &IpLease| {
+            pools.iter().find_map(|pool| match pool {
+                Object::IpPool(pool) if pool.metadata.key() == one.pool_key() => Some(pool),
+                _ => None,
+            })
+        };
+        let named = |one: IpLease| {
+            let name = pool(&one).map(|pool| address_name(pool, &one)).unwrap_or_default();
+            (one, name)
+        };
+        Ok(found.into_iter().map(named).collect())
+    }
+
+    pub(super) fn ip_claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        let all = self.all_leases(filter, true)?.into_iter().filter(|(one, _)| one.claimed);
+        Ok(all.map(|(one, name)| Object::IpClaim(Box::new(one.to_claim(&name)))).collect())
+    }
+
+    pub(super) fn ip_addresses(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
+        if let (Some(namespace), Some(name)) = (&filter.namespace, &filter.name)
+            && let Some((one, name)) = by_its_name(&self.conn, &Key::new(&**namespace, &**name))?
+        {
+            return Ok(one
+                .to_address(&name)
+                .into_iter()
+                .map(|one| Object::IpAddress(Box::new(one)))
+                .collect());
+        }
+        let all = self.all_leases(&Filter { name: None, ..filter.clone() }, false)?.into_iter();
+        let wanted =
+            all.filter(|(_, name)| filter.name.as_ref().is_none_or(|wanted| wanted == name));
+        let found = wanted.filter_map(|(one, name)| one.to_address(&name));
+        Ok(found.map(|one| Object::IpAddress(Box::new(one))).collect())
+    }
+
+    /// Who has an address, and who had it, the last one first.
+    pub fn tenants(&self, namespace: &str, address: Addr) -> Result<Vec<Tenant>, Refusal> {
+        let now = addresses::by_address(&self.conn, namespace, address)?;
+        let mut found: Vec<Tenant> = now
+            .map(|one| Tenant {
+                since: one.leased.unwrap_or(one.created),
+                pool: one.pool,
+                claim: one.claim,
+                until: None,
+            })
+            .into_iter()
+            .collect();
+        let sql = "SELECT h.pool, h.claim, h.since, h.until FROM ip_history h \
+                   JOIN ip_scope s ON s.id = h.scope \
+                   WHERE s.namespace = ?1 AND h.address = ?2 ORDER BY h.id DESC";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![namespace, address.key()])?;
+        while let Some(row) = rows.next()? {
+            let (since, until) = (Time(row.get(2)?), Some(Time(row.get(3)?)));
+            found.push(Tenant { pool: row.get(0)?, claim: row.get(1)?, since, until });
+        }
+        Ok(found)
+    }
+}
+
+/// The lease that an IPAddress of this name is.
+fn by_its_name(conn: &Connection, key: &Key) -> Result<Option<(IpLease, String)>, Refusal> {
+    for pool in super::documents::all::<IpPool>(conn, Some(&key.namespace))? {
+        // The name has the address in it, with dashes; zeros at its end were left out.
+        let prefix = pool.name_of(Addr(0));
+        let prefix = prefix.trim_end_matches('-');
+        let Some(rest) = key.name.strip_prefix(prefix) else { continue };
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        let v6 = rest.replace('-', ":");
+        for text in [
+            rest.replace('-', "."),
+            v6.clone(),
+            format!("{v6}::"),
+            format!("{v6}:"),
+            format!("::{v6}"),
+        ] {
+            let Some(address) =
+                text.parse::<Addr>().ok().filter(|one| pool.name_of(*one) == key.name)
+            else {
+                continue;
+            };
+            let found = addresses::by_address(conn, &key.namespace, address)?;
+            if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {
+                return Ok(Some((found, key.name.clone())));
+            }
+        }
+    }
+    let sql =
+        format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.more ->> '$.notes.address.name' = ?2");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![key.namespace, key.name])?;
+    match rows.next()? {
+        Some(row) => Ok(Some((lease_row(row)?, key.name.clone()))),
+        None => Ok(None),
+    }
+}
+
+/// Loads the lease behind an IPAddress.
+pub fn by_name(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    match by_its_name(conn, key)? {
+        Some((one, _)) => addresses::claim(conn, state, &one.key()),
+        None => Ok(()),
+    }
+}

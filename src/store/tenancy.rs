@@ -1,0 +1,223 @@
+//! Writes leases of addresses with what follows from them: counts, the list of free addresses, when
+//! one was released, who had it.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::model::address::Addr;
+use crate::model::ip_lease::IpLease;
+use crate::model::ip_pool::{IpPool, Network, Strategy};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::Change;
+use crate::model::time::Time;
+
+use super::addresses::{More, unreadable};
+use super::documents;
+use super::free;
+
+/// Random pools list their free addresses when there are fewer than this, or than a 1024th.
+const FEW: u128 = 4096;
+
+/// Writes what changed of leases and pools, and what follows.
+pub fn write(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
+    let mut changed = Vec::new();
+    for change in state.ip_pools.difference() {
+        let id = documents::write(conn, &change)?;
+        if let Some(after) = change.after {
+            let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
+            conn.prepare_cached(sql)?.execute([id])?;
+            if change
+                .before
+                .is_none_or(|before| before.spec != after.spec || before.open() != after.open())
+            {
+                changed.push((id, after.clone()));
+            }
+        }
+    }
+    let mut pools = Pools { conn, known: Vec::new() };
+    let gone = |change: &&Change<'_, IpLease>| {
+        change.before.is_some_and(|one| Some(one.address) != change.after.map(|one| one.address))
+    };
+    let all: Vec<Change<'_, IpLease>> = state.ip_leases.difference().collect();
+    // What is given back goes first: another may take it.
+    for change in all.iter().filter(gone) {
+        if let Some(before) = change.before {
+            remove(&mut pools, before, now)?;
+        }
+    }
+    for change in &all {
+        if let Some(after) = change.after {
+            insert(&mut pools, change.before, after, now)?;
+        }
+    }
+    for (id, pool) in &changed {
+        recount(conn, *id, pool)?;
+        free::forget(conn, *id)?;
+    }
+    let touched: Vec<(i64, IpPool)> = pools.known.into_iter().chain(changed).collect();
+    for (id, pool) in &touched {
+        keep_list(conn, *id, pool)?;
+    }
+    Ok(())
+}
+
+/// Pools whose leases change, with their ids.
+struct Pools<'a> {
+    conn: &'a Connection,
+    known: Vec<(i64, IpPool)>,
+}
+
+impl Pools<'_> {
+    fn of(&mut self, one: &IpLease) -> Result<(i64, IpPool), Refusal> {
+        let key = one.pool_key();
+        if let Some(known) = self.known.iter().find(|(_, pool)| pool.metadata.key() == key) {
+            return Ok(known.clone());
+        }
+        let found: IpPool = documents::one(self.conn, &key)?.ok_or_else(|| {
+            Refusal::not_found(format!(
+                "there is no IPPool `{}` in namespace `{}`",
+                key.name, key.namespace
+            ))
+        })?;
+        self.known.push((found.metadata.id, found.clone()));
+        Ok((found.metadata.id, found))
+    }
+}
+
+fn remove(pools: &mut Pools<'_>, before: &IpLease, now: Time) -> Result<(), Refusal> {
+    let conn = pools.conn;
+    let Some(address) = before.address else {
+        conn.prepare_cached("DELETE FROM ip_wait WHERE id = ?1")?.execute([before.id])?;
+        return Ok(());
+    };
+    let (id, pool) = pools.of(before)?;
+    let scope = scope_of(conn, &before.namespace)?;
+    let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
+    conn.prepare_cached(sql)?.execute(params![scope, address.key()])?;
+    let since = before.leased.unwrap_or(before.created);
+    let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let who = params![scope, address.key(), before.pool, before.claim, since.0, now.0];
+    conn.prepare_cached(sql)?.execute(who)?;
+    count(conn, id, &pool, address, -1, now)?;
+    if pool.remembers() {
+        let sql = "INSERT OR REPLACE INTO ip_released VALUES (?1, ?2, ?3)";
+        conn.prepare_cached(sql)?.execute(params![id, address.key(), now.0])?;
+    } else {
+        free::give_back(conn, id, &pool, address)?;
+    }
+    Ok(())
+}
+
+fn insert(
+    pools: &mut Pools<'_>,
+    before: Option<&IpLease>,
+    after: &IpLease,
+    now: Time,
+) -> Result<(), Refusal> {
+    let (conn, more) = (pools.conn, More::of(after));
+    let Some(address) = after.address else {
+        let created = after.created.0.div_euclid(1_000_000);
+        if before.is_some_and(|before| before.address.is_none()) {
+            let sql = "UPDATE ip_wait SET more = ?2 WHERE id = ?1";
+            conn.prepare_cached(sql)?.execute(params![after.id, more.text()?])?;
+            return Ok(());
+        }
+        let sql = "INSERT INTO ip_wait (namespace, claim, pool, created, more) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let what = params![after.namespace, after.claim, after.pool, created, more.text()?];
+        conn.prepare_cached(sql)?.execute(what)?;
+        return Ok(());
+    };
+    let scope = scope_of(conn, &after.namespace)?;
+    let text = if more == More::default() { None } else { Some(more.text()?) };
+    let network = network_of(conn, &after.network)?;
+    if before.is_some_and(|before| before.address == after.address) {
+        let sql = "UPDATE ip_lease SET network = ?3, more = ?4 WHERE scope = ?1 AND address = ?2";
+        conn.prepare_cached(sql)?.execute(params![scope, address.key(), network, text])?;
+        return Ok(());
+    }
+    let (id, pool) = pools.of(after)?;
+    let sql = "INSERT INTO ip_lease VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let created = after.created.0.div_euclid(1_000_000);
+    let what = params![scope, address.key(), id, after.claim, network, created, text];
+    conn.prepare_cached(sql)?.execute(what)?;
+    count(conn, id, &pool, address, 1, now)?;
+    let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
+    conn.prepare_cached(sql)?.execute(params![id, address.key()])?;
+    free::take(conn, id, &pool, address)
+}
+
+fn scope_of(conn: &Connection, namespace: &str) -> Result<i64, Refusal> {
+    let sql = "SELECT id FROM ip_scope WHERE namespace = ?1";
+    let known = conn.prepare_cached(sql)?.query_row([namespace], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    conn.prepare_cached("INSERT INTO ip_scope (namespace) VALUES (?1)")?.execute([namespace])?;
+    Ok(conn.last_insert_rowid())
+}
+
+fn network_of(conn: &Connection, network: &Network) -> Result<i64, Refusal> {
+    let body = serde_json::to_string(network).map_err(unreadable)?;
+    let sql = "SELECT id FROM ip_network WHERE body = ?1";
+    let known = conn.prepare_cached(sql)?.query_row([&body], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    conn.prepare_cached("INSERT INTO ip_network (body) VALUES (?1)")?.execute([&body])?;
+    Ok(conn.last_insert_rowid())
+}
+
+fn count(
+    conn: &Connection,
+    id: i64,
+    pool: &IpPool,
+    address: Addr,
+    by: i64,
+    now: Time,
+) -> Result<(), Refusal> {
+    let outside = if is_inside(pool, address) { 0 } else { by };
+    let sql = "UPDATE ip_count SET used = used + ?2, outside = outside + ?3, updated = ?4 WHERE pool = ?1";
+    conn.prepare_cached(sql)?.execute(params![id, by, outside, now.0])?;
+    Ok(())
+}
+
+/// Whether an address is among those that a pool counts.
+pub fn is_inside(pool: &IpPool, address: Addr) -> bool {
+    let pre = pool.pre_allocated().any(|(_, pre)| pre == address);
+    pre || pool.usable().iter().any(|(_, range)| range.has(address))
+}
+
+/// Counts anew: a pool was changed, or somebody doubts.
+pub fn recount(conn: &Connection, id: i64, pool: &IpPool) -> Result<(), Refusal> {
+    let (mut used, mut outside) = (0_i64, 0_i64);
+    let mut statement = conn.prepare_cached("SELECT address FROM ip_lease WHERE pool = ?1")?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        let key: Vec<u8> = row.get(0)?;
+        used += 1;
+        outside += i64::from(!Addr::from_key(&key).is_some_and(|address| is_inside(pool, address)));
+    }
+    let sql = "UPDATE ip_count SET used = ?2, outside = ?3 WHERE pool = ?1";
+    conn.prepare_cached(sql)?.execute(params![id, used, outside])?;
+    Ok(())
+}
+
+/// Whether a pool has so few free addresses that they are looked for in a list.
+pub fn is_scarce(conn: &Connection, id: i64, pool: &IpPool) -> Result<bool, Refusal> {
+    let total = pool.open().iter().fold(0_u128, |sum, (_, one)| sum.saturating_add(one.size()));
+    let sql = "SELECT used FROM ip_count WHERE pool = ?1";
+    let used: Option<i64> =
+        conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?;
+    let used = u128::from(used.unwrap_or_default().unsigned_abs());
+    Ok(total.saturating_sub(used) < FEW.max(total / 1024))
+}
+
+/// Sequential pools list their free addresses; random ones only while they are few.
+fn keep_list(conn: &Connection, id: i64, pool: &IpPool) -> Result<(), Refusal> {
+    let needs = pool.strategy() != Strategy::Random || is_scarce(conn, id, pool)?;
+    match (needs, free::is_listed(conn, id)?) {
+        (true, false) => free::list(conn, id, pool),
+        (false, true) => free::forget(conn, id),
+        _ => Ok(()),
+    }
+}
