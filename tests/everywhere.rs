@@ -43,7 +43,9 @@ fn prepared() -> Sandbox {
             echo \"spec: {online: true, bmc: {address: 'redfish://127.0.0.1:1/$host', credentialsName: bmc}}\"
         done | poolctl apply -qf - --no-reconcile";
     let addresses = "poolctl ippool create lan --range 192.168.100.0/24 --allocation sequential -q
-        poolctl ip claim lan db-1 -q";
+        poolctl ip claim lan db-1 -q
+        poolctl ippool create machines --range 192.168.101.0/24 -q
+        poolctl apply -qf examples/addresses/template.yaml";
     let all =
         [create, customization, cloud, hosts, addresses, "poolctl reconcile --wait -q"].join("\n");
     let ran = sandbox.shell(&format!("set -e\n{all}"));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod access;
+mod addresses;
 mod architecture;
 mod bad_input;
 mod claims;
@@ -34,6 +35,7 @@ mod sandbox;
 mod served;
 mod sharing;
 mod templates;
+mod tenants;
 mod terminal;
 mod transcripts;
 mod unusable_state;

@@ -175,6 +175,7 @@ impl Line {
             "CUSTOMIZATION" => of(&[Kind::Customization]),
             "HOST" => of(&[Kind::BareMetalHost]),
             "IPPOOL" | "IPPOOL[,IPPOOL]" => of(&[Kind::IpPool]),
+            "TEMPLATE" => of(&[Kind::DataTemplate]),
             "IPCLAIM" => of(&[Kind::IpClaim]),
             "IMAGESET" => of(&[Kind::ClusterImageSet]),
             "PLATFORM" => words(&NAMES),

@@ -66,6 +66,7 @@ impl Verb for Doctor {
         };
         check("constraints", &|| store.constraints(), None);
         check("journal", &|| store.journal(), Some(&|| store.fix_journal()));
+        check("addresses", &|| store.addresses(), Some(&|| store.fix_addresses()));
         check("links", &|| links(&door), Some(&|| mend(&door)));
         check("claims", &|| orphaned(&store), None);
         check(

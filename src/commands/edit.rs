@@ -110,6 +110,7 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         Kind::Namespace => take(&mut state.namespaces, key, now),
         Kind::RoleBinding => take(&mut state.role_bindings, key, now),
         Kind::Settings => take(&mut state.settings, key, now),
+        Kind::DataTemplate => take(&mut state.data_templates, key, now),
         Kind::IpPool => take(&mut state.ip_pools, key, now),
         Kind::IpClaim => state.ip_leases.find(key).map(|at| let_go(state, at, now)),
         Kind::IpAddress => {

@@ -18,13 +18,14 @@ use crate::store::{Filter, Store, copies};
 use super::{Context, Verb};
 
 /// Kinds in the order in which they refer to each other.
-pub const ORDER: [Kind; 13] = [
+pub const ORDER: [Kind; 14] = [
     Kind::Settings,
     Kind::Namespace,
     Kind::RoleBinding,
     Kind::ClusterImageSet,
     Kind::Secret,
     Kind::Customization,
+    Kind::DataTemplate,
     Kind::IpPool,
     Kind::IpAddress,
     Kind::IpClaim,

@@ -205,6 +205,10 @@ fn take(
 /// A document without what an import may fill in.
 fn comparable(object: &Object) -> Value {
     let mut document = object.to_wire();
+    if let (Object::IpPool(_), Some(fields)) = (object, document.as_object_mut()) {
+        // Counted from the leases, which are compared themselves.
+        fields.remove("status");
+    }
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("uid");
         metadata.remove("creationTimestamp");
@@ -298,8 +302,10 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::Namespace(one) => drop(state.namespaces.insert(one)),
         Object::RoleBinding(one) => drop(state.role_bindings.insert(one)),
         Object::Settings(one) => drop(state.settings.insert(one)),
+        Object::DataTemplate(one) => drop(state.data_templates.insert(*one)),
         Object::IpPool(mut one) => {
-            one.status = IpPoolStatus::default();
+            let last_updated = one.status.last_updated;
+            one.status = IpPoolStatus { last_updated, ..IpPoolStatus::default() };
             state.ip_pools.insert(*one);
         }
         Object::IpClaim(one) => drop(put_claim(state, *one, false, tick)?),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::model::data_template::NEWER_NAMES;
 use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
@@ -249,7 +250,7 @@ fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
             remove(metadata, &["namespace"]);
         }
     }
-    if matches!(kind, Kind::IpClaim | Kind::IpAddress)
+    if matches!(kind, Kind::IpClaim | Kind::IpAddress | Kind::DataTemplate)
         && let Some(spec) = field(document, "spec")
     {
         first_spellings(spec);
@@ -270,6 +271,12 @@ fn first_spellings(node: &mut Node) {
             && let Some(first) = name.get_mut(..1)
         {
             first.make_ascii_lowercase();
+            let newer = NEWER_NAMES.iter().find(|(newer, _)| newer == name);
+            if let Some((_, known)) = newer {
+                (*known).clone_into(name);
+            } else if name == "ipAddressfromIPPool" {
+                "ipAddressFromIPPool".clone_into(name);
+            }
         }
         first_spellings(value);
     }

@@ -62,6 +62,7 @@ mod state;
 mod status;
 mod supervise;
 mod target;
+mod template;
 mod tree;
 mod version;
 mod wait;

@@ -20,7 +20,7 @@ use crate::model::tick::Tick;
 
 use super::edit::{say, tell, whose};
 use super::pool::sizes;
-use super::put_address::{put_address, put_claim};
+use super::put_address::{put_address, put_claim, put_template};
 use super::put_host;
 use super::put_secret::put_secret;
 
@@ -102,6 +102,7 @@ fn put_one(
                 |old: &BareMetalHost, new: &mut BareMetalHost| put_host::keep(old, new, merge);
             document(&mut state.hosts, *new, kind, merge, tick, keep)
         }
+        Object::DataTemplate(new) => put_template(state, *new, merge, tick),
         Object::IpPool(new) => {
             let keep = |old: &IpPool, new: &mut IpPool| {
                 new.status = IpPoolStatus::default();

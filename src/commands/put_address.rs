@@ -1,14 +1,18 @@
-//! Puts claims of addresses and leases made by hand into the state; they are two views of one row.
+//! Puts claims of addresses and leases made by hand into the state, which are two views of one row, and
+//! templates of what hosts are told.
 
 use crate::model::address::Addr;
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
 use crate::model::ip_pool::Network;
+use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::rules;
 
-use super::put::{Verdict, merged};
+use super::put::{Verdict, document, merged};
 
 pub fn put_claim(
     state: &mut State,
@@ -126,6 +130,29 @@ pub fn put_address(
         (Some(_), true) => Verdict::Configured(String::new()),
         (Some(_), false) => Verdict::Unchanged,
     })
+}
+
+/// A template is fixed once it is made: hosts were told what it says.
+pub fn put_template(
+    state: &mut State,
+    new: Metal3DataTemplate,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    if let Some(old) = state.data_templates.by_key(&new.metadata.key()) {
+        rules::data_templates::check_change(old, &new).map_err(|wrong| {
+            let what =
+                format!("Metal3DataTemplate `{}` is fixed once it is made", new.metadata.name);
+            let mut refusal = Refusal::conflict(what);
+            refusal.causes = wrong;
+            refusal.next("apply it under another name")
+        })?;
+    }
+    let keep = |old: &Metal3DataTemplate, new: &mut Metal3DataTemplate| {
+        new.status.clone_from(&old.status);
+        old.spec != new.spec
+    };
+    document(&mut state.data_templates, new, Kind::DataTemplate, merge, tick, keep)
 }
 
 /// What of an object's metadata its row does not say, without owners that follow from it.

@@ -11,7 +11,7 @@ use super::{
     delete, describe, diff, dns, doctor, driver, editor, events, explain, export, extend, extract,
     get, host, host_add, host_import, import, ip, ippool, job, label, metrics, patch, pause, plan,
     pool, pool_create, reconcile, release, render, rotate, run, scale, secret, state, status,
-    supervise, version, wait, why,
+    supervise, template, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -82,6 +82,7 @@ fn pools() -> Vec<Node> {
         entry::<host::Unhold>(),
     ];
     let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
+    let template = vec![entry::<template::Render>(), entry::<template::Release>()];
     let ip = vec![
         entry::<ip::Claim>(),
         entry::<ip::Release>(),
@@ -93,6 +94,7 @@ fn pools() -> Vec<Node> {
         Node::Group("pool", "Create, scale, render and pause pools", pool),
         Node::Group("customization", "Make, try and reset customizations", customization),
         Node::Group("ippool", "Pools of addresses, and pictures of them", ippool),
+        Node::Group("template", "What hosts are told: rendered, with addresses leased", template),
         Node::Group("ip", "Lease addresses, keep them, ask who has them", ip),
         Node::Group("host", "Machines: add them, power them, boot them from images", host),
     ]

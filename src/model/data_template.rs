@@ -73,6 +73,40 @@ pub struct DataTemplateStatus {
     pub last_updated: Option<Time>,
 }
 
+impl Metal3DataTemplate {
+    /// The number of a machine.
+    pub fn index_of(&self, machine: &str) -> Option<u64> {
+        let found = self.status.indexes.iter().find(|(_, one)| *one == machine);
+        found.and_then(|(number, _)| number.parse().ok())
+    }
+
+    /// The machine of a number.
+    pub fn holder_of(&self, index: u64) -> Option<String> {
+        self.status.indexes.get(&index.to_string()).cloned()
+    }
+
+    /// The smallest number that no machine has.
+    pub fn free_index(&self) -> u64 {
+        // Among so many one more than there are is free.
+        let most = self.status.indexes.len() as u64;
+        (0..=most).find(|index| self.holder_of(*index).is_none()).unwrap_or(most)
+    }
+
+    pub fn give(&mut self, machine: &str, index: u64, now: Time) {
+        let name = format!("{}-{index}", self.metadata.name);
+        let old = self.status.indexes.insert(index.to_string(), machine.to_owned());
+        self.status.data_names.insert(machine.to_owned(), name);
+        if old.as_deref() != Some(machine) {
+            self.status.last_updated = Some(now);
+        }
+    }
+
+    pub fn forget(&mut self, machine: &str) {
+        self.status.indexes.retain(|_, one| one != machine);
+        self.status.data_names.remove(machine);
+    }
+}
+
 /// Number to machine; also v1beta1's machine to number, and v1beta2's list.
 fn indexes<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]

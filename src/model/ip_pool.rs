@@ -20,6 +20,9 @@ pub const RESERVED: &str = "poolctl.dev/reserved";
 pub const OVERLAP: &str = "poolctl.dev/allow-overlap";
 /// Ranges may shrink under leases, which stay until they are released.
 pub const OUT_OF_RANGE: &str = "poolctl.dev/allow-out-of-range";
+/// Annotation of a ClusterPool: the IPPools, one or one of each family, that its clusters take the
+/// addresses of their API and ingress from.
+pub const VIPS_FROM: &str = "poolctl.dev/vips-from";
 /// Annotation of a claim: the address it wants.
 pub const WANTED: &str = "ipAddress";
 /// Annotations that pause a pool, a claim or a cluster.

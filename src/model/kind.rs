@@ -16,6 +16,7 @@ pub enum Kind {
     IpPool,
     IpClaim,
     IpAddress,
+    DataTemplate,
     Job,
     Event,
 }
@@ -32,7 +33,7 @@ const HIVE: &str = "hive.openshift.io/v1";
 const IPAM: &str = "ipam.metal3.io/v1alpha1";
 
 impl Kind {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ClusterPool,
         Self::ClusterClaim,
         Self::ClusterDeployment,
@@ -46,6 +47,7 @@ impl Kind {
         Self::IpPool,
         Self::IpClaim,
         Self::IpAddress,
+        Self::DataTemplate,
         Self::Job,
         Self::Event,
     ];
@@ -77,6 +79,10 @@ impl Kind {
             Self::IpPool => words("IPPool", IPAM, "ippool", &["ipp"]),
             Self::IpClaim => words("IPClaim", IPAM, "ipclaim", &["ipc"]),
             Self::IpAddress => words("IPAddress", IPAM, "ipaddress", &["ipa", "ipaddresse", "ip"]),
+            Self::DataTemplate => {
+                let group = "infrastructure.cluster.x-k8s.io/v1beta1";
+                words("Metal3DataTemplate", group, "datatemplate", &["metal3datatemplate", "m3dt"])
+            }
             Self::Job => words("Job", "poolctl.dev/v1", "job", &[]),
             Self::Event => words("Event", "v1", "event", &["ev"]),
         }
@@ -107,6 +113,7 @@ impl Kind {
             Self::IpPool => "Ranges of addresses that are leased one by one.",
             Self::IpClaim => "A wish for an address of a pool, and then the lease of it.",
             Self::IpAddress => "An address that a claim has.",
+            Self::DataTemplate => "What machines are told about themselves and their networks.",
             Self::Job => "Work of a driver on a cluster, and what came of it.",
             Self::Event => "What happened, to what, and because of whom.",
         }

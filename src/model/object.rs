@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::claim::{Claim, ClusterClaim};
 use super::cluster::Cluster;
 use super::customization::Customization;
+use super::data_template::Metal3DataTemplate;
 use super::deployment::ClusterDeployment;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use super::event::EventDocument;
@@ -37,6 +38,7 @@ pub enum Object {
     IpPool(Box<IpPool>),
     IpClaim(Box<IpClaim>),
     IpAddress(Box<IpAddress>),
+    DataTemplate(Box<Metal3DataTemplate>),
 }
 
 impl Object {
@@ -63,6 +65,7 @@ impl Object {
             Kind::IpPool => Self::IpPool(read(wire)?),
             Kind::IpClaim => Self::IpClaim(read(wire)?),
             Kind::IpAddress => Self::IpAddress(read(wire)?),
+            Kind::DataTemplate => Self::DataTemplate(read(wire)?),
             Kind::Job | Kind::Event => {
                 return Err(serde::de::Error::custom("is made by poolctl, not applied"));
             }
@@ -86,6 +89,7 @@ impl Object {
             Self::IpPool(one) => wired(kind, one),
             Self::IpClaim(one) => wired(kind, one),
             Self::IpAddress(one) => wired(kind, one),
+            Self::DataTemplate(one) => wired(kind, one),
         }
     }
 
@@ -104,6 +108,7 @@ impl Object {
             Self::IpPool(_) => Kind::IpPool,
             Self::IpClaim(_) => Kind::IpClaim,
             Self::IpAddress(_) => Kind::IpAddress,
+            Self::DataTemplate(_) => Kind::DataTemplate,
         }
     }
 
@@ -131,6 +136,7 @@ impl Object {
             Self::IpPool(one) => Some(&one.metadata),
             Self::IpClaim(one) => Some(&one.metadata),
             Self::IpAddress(one) => Some(&one.metadata),
+            Self::DataTemplate(one) => Some(&one.metadata),
         }
     }
 
@@ -149,6 +155,7 @@ impl Object {
             Self::IpPool(one) => Some(&mut one.metadata),
             Self::IpClaim(one) => Some(&mut one.metadata),
             Self::IpAddress(one) => Some(&mut one.metadata),
+            Self::DataTemplate(one) => Some(&mut one.metadata),
         }
     }
 
@@ -185,6 +192,7 @@ fn generate(kind: Kind) -> Value {
         Kind::IpPool => of::<IpPool>(),
         Kind::IpClaim => of::<IpClaim>(),
         Kind::IpAddress => of::<IpAddress>(),
+        Kind::DataTemplate => of::<Metal3DataTemplate>(),
         Kind::Job => of::<JobDocument>(),
         Kind::Event => of::<EventDocument>(),
     }

@@ -9,9 +9,13 @@ use serde_json::Value;
 use super::condition::Condition;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
+use super::ip_pool::VIPS_FROM;
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
+
+/// What of a cluster has an address of its own.
+pub const VIPS: [&str; 2] = ["api", "ingress"];
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -206,6 +210,27 @@ pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
 }
 
 impl ClusterPool {
+    /// The claims of addresses that a cluster of it has: for its API, then for its ingress.
+    pub fn vip_claims(&self, cluster: &str) -> Vec<Key> {
+        let names = self.vips_from();
+        let name = |role: &str, from: &str| {
+            if names.len() > 1 {
+                format!("{cluster}-{role}-{from}")
+            } else {
+                format!("{cluster}-{role}")
+            }
+        };
+        let all = VIPS.iter().flat_map(|role| names.iter().map(|from| name(role, from)));
+        all.map(|name| Key::new(&*self.metadata.namespace, name)).collect()
+    }
+
+    /// The IPPools that its clusters have addresses from.
+    pub fn vips_from(&self) -> Vec<&str> {
+        let given = self.metadata.annotation(VIPS_FROM);
+        let given = given.or_else(|| self.spec.annotations.get(VIPS_FROM).map(String::as_str));
+        given.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty()).collect()
+    }
+
     pub fn key(&self) -> Key {
         self.metadata.key()
     }

@@ -10,6 +10,7 @@ use super::address::{Addr, Stretch};
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::customization::Customization;
+use super::data_template::Metal3DataTemplate;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
 use super::event::Event;
 use super::host::BareMetalHost;
@@ -48,6 +49,7 @@ pub struct State {
     pub namespaces: Table<Namespace>,
     pub role_bindings: Table<RoleBinding>,
     pub settings: Table<Settings>,
+    pub data_templates: Table<Metal3DataTemplate>,
     pub ip_pools: Table<IpPool>,
     /// Claims of addresses: those that wait, that go, and that somebody edits.
     pub ip_leases: Table<IpLease>,
@@ -61,6 +63,8 @@ pub struct State {
     /// Everything is here: what is not here does not exist.
     pub whole: bool,
     members: HashMap<Key, Members>,
+    /// Pools that have no addresses for another cluster, and why.
+    pub short: HashMap<Key, String>,
     /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.
     pub begun: HashMap<usize, u32>,
     /// Names in DNS given in this pass, and to whom.
@@ -96,6 +100,7 @@ impl State {
         self.claims.act_for(&owner);
         self.customizations.act_for(&owner);
         self.hosts.act_for(&owner);
+        self.ip_leases.act_for(&owner);
         self.secrets.act_for(&owner);
         self.jobs.act_for(&owner);
         self.acting = owner;
@@ -201,6 +206,9 @@ impl State {
             Object::Namespace(_) => Object::Namespace(self.namespaces.by_key(&key)?.clone()),
             Object::RoleBinding(_) => Object::RoleBinding(self.role_bindings.by_key(&key)?.clone()),
             Object::Settings(_) => Object::Settings(self.settings.by_key(&key)?.clone()),
+            Object::DataTemplate(_) => {
+                Object::DataTemplate(Box::new(self.data_templates.by_key(&key)?.clone()))
+            }
             Object::IpPool(_) => Object::IpPool(Box::new(self.ip_pools.by_key(&key)?.clone())),
             Object::IpClaim(_) => {
                 let one = self.ip_leases.by_key(&key).filter(|one| one.claimed)?;
@@ -253,10 +261,11 @@ impl State {
         let secrets = self.secrets.difference().map(|one| one.owner);
         let hosts = self.hosts.difference().map(|one| one.owner);
         let jobs = self.jobs.difference().map(|one| one.owner);
+        let leases = self.ip_leases.difference().map(|one| one.owner);
         let events = self.events.iter().map(|(_, owner)| owner);
         let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
         let mut seen = std::collections::HashSet::new();
-        for owner in tables.chain(hosts).chain(jobs).chain(events).flatten() {
+        for owner in tables.chain(hosts).chain(leases).chain(jobs).chain(events).flatten() {
             if seen.insert(Rc::clone(owner)) {
                 owners.push(Some(Rc::clone(owner)));
             }
@@ -277,6 +286,7 @@ impl State {
             && self.namespaces.difference().next().is_none()
             && self.role_bindings.difference().next().is_none()
             && self.settings.difference().next().is_none()
+            && self.data_templates.difference().next().is_none()
             && self.ip_pools.difference().next().is_none()
             && self.ip_leases.difference().next().is_none()
     }
@@ -300,7 +310,7 @@ macro_rules! found_by_metadata {
     };
 }
 found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
-found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost, IpPool);
+found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost, IpPool, Metal3DataTemplate);
 
 impl Row for IpLease {
     /// A claim has one address.

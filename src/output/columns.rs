@@ -70,6 +70,9 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::RoleBinding(one) => {
             vec![("role", format!("{}/{}", one.role_ref.kind, one.role_ref.name))]
         }
+        Object::DataTemplate(one) => {
+            vec![("hosts", one.status.indexes.len().to_string())]
+        }
         Object::IpPool(one) => ip_pool(one),
         Object::IpClaim(one) => {
             let address = one.status.address.as_ref().map(|one| one.name.clone());

@@ -116,13 +116,15 @@ fn say(state: &mut State, tick: &Tick, warning: bool, reason: &str, object: Key,
 }
 
 /// Where a pool's addresses are given out.
-struct Desk<'a> {
+pub struct Desk<'a> {
     pool: &'a IpPool,
     book: &'a dyn AddressBook,
     tick: &'a Tick,
     open: Vec<(usize, Stretch)>,
     /// Given in this pass, by this pool or another of the namespace.
     taken: HashSet<Addr>,
+    /// Given back in this pass.
+    freed: HashSet<Addr>,
     /// How far a sequential pool was looked through.
     free: std::vec::IntoIter<Stretch>,
     now: Option<Stretch>,
@@ -131,16 +133,26 @@ struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    fn new(pool: &'a IpPool, book: &'a dyn AddressBook, state: &State, tick: &'a Tick) -> Self {
+    pub fn new(pool: &'a IpPool, book: &'a dyn AddressBook, state: &State, tick: &'a Tick) -> Self {
         let namespace = &pool.metadata.namespace;
         let mine = state.ip_leases.difference().filter_map(|change| change.after);
         let mine = mine.filter(|one| one.namespace == *namespace);
         let taken = mine.filter_map(|one| one.address).collect();
+        let gone = state.ip_leases.difference().filter(|change| {
+            let address = change.after.and_then(|one| one.address);
+            change.before.is_some_and(|one| one.namespace == *namespace && one.address != address)
+        });
+        let freed = gone.filter_map(|change| change.before?.address).collect();
         let (free, now, after) = (Vec::new().into_iter(), None, None);
-        Self { pool, book, tick, open: pool.open(), taken, free, now, after, over: false }
+        Self { pool, book, tick, open: pool.open(), taken, freed, free, now, after, over: false }
     }
 
-    fn serve(&mut self, one: &IpLease) -> Result<Addr, String> {
+    /// These are given already.
+    pub fn keep(&mut self, all: impl Iterator<Item = Addr>) {
+        self.taken.extend(all);
+    }
+
+    pub fn serve(&mut self, one: &IpLease) -> Result<Addr, String> {
         let pre = self.pool.pre_allocated().find(|(claim, _)| *claim == one.claim);
         let pre = pre.map(|(_, address)| address);
         let wanted = match one.wanted() {
@@ -180,7 +192,9 @@ impl<'a> Desk<'a> {
 
     fn is_free(&self, address: Addr) -> bool {
         let namespace = &self.pool.metadata.namespace;
-        !self.taken.contains(&address) && self.book.holder(namespace, address).is_none()
+        let freed = || self.freed.contains(&address) && !self.pool.remembers();
+        !self.taken.contains(&address)
+            && (freed() || self.book.holder(namespace, address).is_none())
     }
 
     /// When an address that was released may be leased again.
@@ -199,7 +213,7 @@ impl<'a> Desk<'a> {
             Strategy::Sequential => self.lowest(),
             Strategy::LeastRecent => self.lowest().or_else(|| self.longest_free()),
         };
-        if let Some(found) = found {
+        if let Some(found) = found.or_else(|| self.just_freed()) {
             return Ok(found);
         }
         match self.book.rested(self.pool, Time(i64::MAX), 1).first() {
@@ -208,6 +222,13 @@ impl<'a> Desk<'a> {
             }
             _ => Err(EXHAUSTED.into()),
         }
+    }
+
+    /// One that was given back in this pass, when there is no other.
+    fn just_freed(&self) -> Option<Addr> {
+        let open = |address: &Addr| self.open.iter().any(|(_, range)| range.has(*address));
+        let freed = self.freed.iter().copied().filter(|one| open(one) && self.is_free(*one));
+        freed.min().filter(|_| !self.pool.remembers())
     }
 
     /// The next free one in order; rested ones among them.

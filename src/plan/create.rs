@@ -11,9 +11,10 @@ use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::inventory::EntryStatus;
+use crate::model::ip_lease::IpLease;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{NameBook, State};
+use crate::model::state::{Books, State};
 use crate::model::tick::Tick;
 use crate::render::install_config::Rendered;
 use crate::render::redact;
@@ -22,6 +23,7 @@ use super::customizations::write_status;
 use super::inventory::{NAME_TAKEN, free, worth_another_look};
 use super::recipe::{bounded, recipe, render};
 use super::version::pool_version;
+use super::vips;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
 
 /// What is the same for every cluster that is made in one go.
@@ -30,19 +32,15 @@ struct Batch<'a> {
     base: Value,
     version: Rc<str>,
     key: Rc<Key>,
-    names: &'a dyn NameBook,
+    names: &'a dyn Books,
     /// Entries that turned out unusable: status and why.
     unusable: BTreeMap<String, (EntryStatus, String)>,
+    /// Why there are no addresses for another one.
+    short: Option<String>,
 }
 
 /// Makes up to `number` clusters and says how many it made.
-pub fn add(
-    state: &mut State,
-    at: usize,
-    number: usize,
-    tick: &Tick,
-    names: &dyn NameBook,
-) -> usize {
+pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn Books) -> usize {
     let Some(pool) = state.pools.get(at) else {
         return 0;
     };
@@ -55,7 +53,7 @@ pub fn add(
     let version = pool_version(pool).into();
     let (pool, key) = (pool.clone(), Rc::new(pool.key()));
     let unusable = BTreeMap::new();
-    let mut batch = Batch { pool, base, version, key, names, unusable };
+    let mut batch = Batch { pool, base, version, key, names, unusable, short: None };
     let made = if batch.pool.spec.inventory.is_some() {
         let usable = free(&batch.pool).chain(worth_another_look(&batch.pool));
         let candidates: Vec<String> = usable.map(str::to_owned).collect();
@@ -73,6 +71,9 @@ pub fn add(
     } else {
         (0..number).filter(|_| plain(state, &mut batch, tick)).count()
     };
+    if let Some(why) = batch.short.take() {
+        state.short.insert((*batch.key).clone(), why);
+    }
     write_back(state, at, batch);
     made
 }
@@ -103,9 +104,13 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    match render(&batch.base, &name, None, &batch.pool) {
+    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
+        batch.pool.status.ordinal = drawn;
+        return false;
+    };
+    match render(&base, &name, None, &batch.pool) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
-            insert(state, batch, &name, None, rendered, tick);
+            insert(state, batch, &name, None, (rendered, leases), tick);
             true
         }
         _ => {
@@ -116,16 +121,31 @@ fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     }
 }
 
+/// What it is made from, with its addresses; none if there are none for it.
+fn addressed(
+    state: &State,
+    batch: &mut Batch<'_>,
+    name: &str,
+    tick: &Tick,
+) -> Option<(Vec<IpLease>, Value)> {
+    let found = vips::lease(state, &batch.pool, name, &batch.base, batch.names, tick);
+    found.map_err(|why| batch.short = Some(why)).ok()
+}
+
 /// Makes a cluster with a customization, or notes why it cannot be used.
 fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick: &Tick) -> bool {
     let Some(one) = state.customizations.get(at).filter(|one| one.holder.is_none()) else {
         return false;
     };
     let entry = one.metadata.name.clone();
-    let patches = Some(&one.spec);
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let rendered = render(&batch.base, &name, patches, &batch.pool);
+    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
+        batch.pool.status.ordinal = drawn;
+        return false;
+    };
+    let Some(one) = state.customizations.get(at) else { return false };
+    let rendered = render(&base, &name, Some(&one.spec), &batch.pool);
     let refused = match rendered {
         Err(message) => {
             note_broken(state, at, &message, tick);
@@ -135,7 +155,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
             if let Some(message) = taken(state, batch, &rendered) {
                 Some((EntryStatus::Unavailable, message))
             } else {
-                insert(state, batch, &name, Some(at), rendered, tick);
+                insert(state, batch, &name, Some(at), (rendered, leases), tick);
                 None
             }
         }
@@ -193,9 +213,12 @@ fn insert(
     batch: &mut Batch<'_>,
     name: &str,
     customization: Option<usize>,
-    rendered: Rendered,
+    (rendered, leases): (Rendered, Vec<IpLease>),
     tick: &Tick,
 ) {
+    for one in leases {
+        state.ip_leases.insert(one);
+    }
     let spec = &batch.pool.spec;
     let customization_name = customization
         .and_then(|at| state.customizations.get(at))

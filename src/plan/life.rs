@@ -9,7 +9,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::size::as_count;
-use super::{CLUSTER, CUSTOMIZATION, customizations, hosts, power, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, customizations, hosts, power, say, vips, warn};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -178,6 +178,9 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
+    if let Some(gone) = state.clusters.get(at).filter(|one| !one.preserve).cloned() {
+        vips::release(state, &gone);
+    }
     state.clusters.remove(at);
     let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
     say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());

@@ -20,6 +20,7 @@ mod schedule;
 mod size;
 mod status;
 mod version;
+mod vips;
 mod whole;
 
 use std::rc::Rc;
@@ -44,7 +45,7 @@ use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::power::SETTLE;
-use crate::model::state::{Books, NameBook, State};
+use crate::model::state::{Books, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -100,7 +101,7 @@ fn acts(pool: &ClusterPool) -> bool {
 }
 
 /// What a pool does of its own accord.
-fn choose(state: &mut State, at: usize, key: &Key, tick: &Tick, names: &dyn NameBook) {
+fn choose(state: &mut State, at: usize, key: &Key, tick: &Tick, names: &dyn Books) {
     // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
     // it is never deleted as stale in the pass that hands it over.
     assign::claims(state, key, tick);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::pool::{ClusterPool, REFRESH};
-use crate::model::state::{NameBook, State};
+use crate::model::state::{Books, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
@@ -18,7 +18,7 @@ pub const STALE: &str = "ClusterStale";
 const DELETING: &str = "ClusterDeleting";
 const TOO_MANY: (&str, &str) = (DELETING, "more than the pool's size");
 
-pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn NameBook) {
+pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };

@@ -100,7 +100,7 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     } else {
         Condition::new("MissingDependencies", "True", "Missing", joined(&lacks))
     };
-    let mut all = vec![dependencies, capacity(pool, sorted), current(state, sorted)];
+    let mut all = vec![dependencies, capacity(state, pool, sorted), current(state, sorted)];
     all.extend(valid(pool).or_else(|| no_inventory(pool)));
     all.extend(sufficient(pool));
     let text = unsupported(pool).map(|text| ("False", "Unsupported", text));
@@ -120,12 +120,16 @@ fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
     })
 }
 
-fn capacity(pool: &ClusterPool, sorted: &Buckets) -> Condition {
+fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
     match pool.spec.max_size {
         Some(most) if sorted.total >= as_count(most) => {
             let full =
                 format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
             Condition::new("CapacityAvailable", "False", "MaxCapacity", full)
+        }
+        _ if state.short.contains_key(&pool.key()) => {
+            let why = state.short.get(&pool.key()).cloned().unwrap_or_default();
+            Condition::new("CapacityAvailable", "False", "AddressesExhausted", why)
         }
         _ => {
             let room = "There is capacity to add more clusters to the pool.";

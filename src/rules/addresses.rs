@@ -180,6 +180,14 @@ fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
 /// What is accepted but worth a word.
 pub fn warnings(pool: &IpPool) -> Vec<String> {
     let (name, mut found) = (&pool.metadata.name, Vec::new());
+    let servers = pool.spec.pools.iter().flat_map(|one| &one.dns_servers);
+    for server in servers.chain(&pool.spec.dns_servers).filter_map(|text| text.parse().ok()) {
+        if pool.open().iter().any(|(_, range)| range.has(server)) {
+            found.push(format!(
+                "ippool `{name}`: DNS server {server} would be leased: poolctl ip reserve {name} {server}"
+            ));
+        }
+    }
     for (at, one) in pool.spec.pools.iter().enumerate() {
         let Some(subnet) = one.subnet() else { continue };
         let gateway = one.gateway.as_ref().or(pool.spec.gateway.as_ref());

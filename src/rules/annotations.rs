@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
 use crate::model::driver::is_driver_name;
+use crate::model::ip_pool::VIPS_FROM;
 use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
@@ -15,9 +16,10 @@ use super::hosts::NOTES;
 
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
-const POOL: [&str; 4] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS];
+const POOL: [&str; 5] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM];
 /// On a cluster, and among a pool's spec.annotations, which its clusters get.
-const CLUSTER: [&str; 9] = [
+const CLUSTER: [&str; 10] = [
+    VIPS_FROM,
     DRIVER,
     POWER,
     INSTALL_TIMEOUT,

@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
-use super::{addresses, annotations, hosts, patches};
+use super::{addresses, annotations, data_templates, hosts, patches};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -55,6 +55,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
             let steering = steering.map_or(Ok(()), annotations::check);
             steering.map_err(|why| refuse(kind, &key.name, &why))
+        }
+        Object::DataTemplate(one) => {
+            all_of(kind, &key.name, data_templates::check(one).err().unwrap_or_default())
         }
         Object::IpPool(one) => all_of(kind, &key.name, addresses::pool(one)),
         Object::IpClaim(one) => all_of(kind, &key.name, addresses::claim(one)),

@@ -265,3 +265,23 @@ fn offenders(
     }
     Ok(wrong)
 }
+
+/// What clusters of the pools in scope have addresses from, and those that they have.
+pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let (mut pools, mut claims) = (Vec::new(), Vec::new());
+    for one in state.pools.rows().filter(|one| !one.vips_from().is_empty()) {
+        let names = one.vips_from().into_iter();
+        pools.extend(names.map(|name| Key::new(&*one.metadata.namespace, name)));
+        for at in state.members(&one.key()).clusters {
+            let Some(cluster) = state.clusters.get(at) else { continue };
+            claims.extend(one.vip_claims(&cluster.name));
+        }
+    }
+    for key in pools {
+        pool(conn, state, &key)?;
+    }
+    for key in claims {
+        claim(conn, state, &key)?;
+    }
+    Ok(())
+}

@@ -9,7 +9,9 @@ use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 
 use super::copies;
+use super::lock::Lock;
 use super::open::{Store, unfinished};
+use super::tenancy;
 
 /// A file being made is no orphan yet.
 const YOUNG: Duration = Duration::from_secs(3600);
@@ -62,6 +64,22 @@ impl Store {
             found.push("the state is on a network file system, where locks do not hold".into());
         }
         Ok(found)
+    }
+
+    /// Counts and free addresses of pools of addresses, against the leases.
+    pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
+        tenancy::check(&self.conn, false)
+    }
+
+    /// Makes them anew from the leases.
+    pub fn fix_addresses(&self) -> Result<(), Refusal> {
+        let _lock = Lock::to_write(self.path())?;
+        self.begin_write()?;
+        let fixed = tenancy::check(&self.conn, true).and_then(|_| self.commit());
+        if fixed.is_err() {
+            self.rollback();
+        }
+        fixed
     }
 
     pub fn fix_journal(&self) -> Result<(), Refusal> {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::customization::Customization;
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use crate::model::host::BareMetalHost;
 use crate::model::ip_pool::IpPool;
@@ -31,6 +32,7 @@ documents! {
     ClusterImageSet => "image_set",
     BareMetalHost => "host",
     IpPool => "ip_pool",
+    Metal3DataTemplate => "data_template",
     Secret => "secret_object",
     Namespace => "namespace",
     RoleBinding => "role_binding",

@@ -162,3 +162,20 @@ pub fn give_back(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Re
     }
     put(conn, pool, entry, whole)
 }
+
+/// Whether the list is another than the leases make.
+pub fn differs(conn: &Connection, pool: i64, of: &IpPool) -> Result<bool, Refusal> {
+    let sql = "SELECT entry, start, stop FROM ip_free WHERE pool = ?1 ORDER BY entry, start";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([pool])?;
+    let mut listed: Vec<(i64, Vec<u8>, Vec<u8>)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        listed.push((row.get(0)?, row.get(1)?, row.get(2)?));
+    }
+    let mut is: Vec<(i64, Vec<u8>, Vec<u8>)> = gaps(conn, pool, of)?
+        .into_iter()
+        .map(|(entry, one)| (number(entry), one.start.key(), one.end.key()))
+        .collect();
+    is.sort();
+    Ok(listed != is)
+}

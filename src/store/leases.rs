@@ -60,7 +60,9 @@ impl Store {
             let Object::IpPool(pool) = one else { continue };
             let (counts, updated) = self.ip_counts(pool)?;
             let mut status = IpPoolStatus {
-                last_updated: updated.or(pool.metadata.creation_timestamp),
+                last_updated: updated
+                    .max(pool.status.last_updated)
+                    .or(pool.metadata.creation_timestamp),
                 ip_addresses: Some(counts.document()),
                 ..IpPoolStatus::default()
             };

@@ -257,6 +257,7 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
         Kind::Secret => secret_values(conn, state, key),
         Kind::ClusterClaim => claim_body(conn, state, key),
         Kind::ClusterDeployment => cluster_body(conn, state, &key.name),
+        Kind::DataTemplate => need(conn, &mut state.data_templates, key),
         Kind::IpPool => addresses::pool(conn, state, key),
         Kind::IpClaim => addresses::claim(conn, state, key),
         Kind::IpAddress => leases::by_name(conn, state, key),

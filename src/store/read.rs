@@ -89,6 +89,9 @@ impl Store {
             Kind::Secret => self.secrets(filter)?,
             Kind::ClusterClaim => self.claims(filter)?,
             Kind::ClusterDeployment => self.clusters(filter)?,
+            Kind::DataTemplate => {
+                self.documents(filter, |one| Object::DataTemplate(Box::new(one)))?
+            }
             Kind::IpPool => self.ip_pools(filter)?,
             Kind::IpClaim => self.ip_claims(filter)?,
             Kind::IpAddress => self.ip_addresses(filter)?,

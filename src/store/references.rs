@@ -34,6 +34,7 @@ pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result
     newly_named_pools(conn, state)?;
     hosts::beside(conn, state)?;
     addresses::beside(conn, state)?;
+    addresses::of_clusters(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
         need(conn, &mut state.image_sets, key)?;

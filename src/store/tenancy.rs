@@ -5,10 +5,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::model::address::Addr;
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, Network, Strategy};
+use crate::model::ip_pool::{IpPool, Network, OVERLAP, Strategy};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::table::Change;
+use crate::model::table::{Change, Owner};
 use crate::model::time::Time;
 
 use super::addresses::{More, unreadable};
@@ -19,9 +19,9 @@ use super::free;
 const FEW: u128 = 4096;
 
 /// Writes what changed of leases and pools, and what follows.
-pub fn write(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
+pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(), Refusal> {
     let mut changed = Vec::new();
-    for change in state.ip_pools.difference() {
+    for change in state.ip_pools.difference().filter(|one| one.owner == owner) {
         let id = documents::write(conn, &change)?;
         if let Some(after) = change.after {
             let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
@@ -38,7 +38,8 @@ pub fn write(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal>
     let gone = |change: &&Change<'_, IpLease>| {
         change.before.is_some_and(|one| Some(one.address) != change.after.map(|one| one.address))
     };
-    let all: Vec<Change<'_, IpLease>> = state.ip_leases.difference().collect();
+    let all: Vec<Change<'_, IpLease>> =
+        state.ip_leases.difference().filter(|one| one.owner == owner).collect();
     // What is given back goes first: another may take it.
     for change in all.iter().filter(gone) {
         if let Some(before) = change.before {
@@ -47,7 +48,7 @@ pub fn write(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal>
     }
     for change in &all {
         if let Some(after) = change.after {
-            insert(&mut pools, change.before, after, now)?;
+            insert(&mut pools, change.before, after)?;
         }
     }
     for (id, pool) in &changed {
@@ -108,12 +109,7 @@ fn remove(pools: &mut Pools<'_>, before: &IpLease, now: Time) -> Result<(), Refu
     Ok(())
 }
 
-fn insert(
-    pools: &mut Pools<'_>,
-    before: Option<&IpLease>,
-    after: &IpLease,
-    now: Time,
-) -> Result<(), Refusal> {
+fn insert(pools: &mut Pools<'_>, before: Option<&IpLease>, after: &IpLease) -> Result<(), Refusal> {
     let (conn, more) = (pools.conn, More::of(after));
     let Some(address) = after.address else {
         let created = after.created.0.div_euclid(1_000_000);
@@ -140,7 +136,7 @@ fn insert(
     let created = after.created.0.div_euclid(1_000_000);
     let what = params![scope, address.key(), id, after.claim, network, created, text];
     conn.prepare_cached(sql)?.execute(what)?;
-    count(conn, id, &pool, address, 1, now)?;
+    count(conn, id, &pool, address, 1, after.leased.unwrap_or(after.created))?;
     let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![id, address.key()])?;
     free::take(conn, id, &pool, address)
@@ -176,7 +172,8 @@ fn count(
     now: Time,
 ) -> Result<(), Refusal> {
     let outside = if is_inside(pool, address) { 0 } else { by };
-    let sql = "UPDATE ip_count SET used = used + ?2, outside = outside + ?3, updated = ?4 WHERE pool = ?1";
+    let sql = "UPDATE ip_count SET used = used + ?2, outside = outside + ?3, \
+               updated = max(coalesce(updated, 0), ?4) WHERE pool = ?1";
     conn.prepare_cached(sql)?.execute(params![id, by, outside, now.0])?;
     Ok(())
 }
@@ -189,6 +186,14 @@ pub fn is_inside(pool: &IpPool, address: Addr) -> bool {
 
 /// Counts anew: a pool was changed, or somebody doubts.
 pub fn recount(conn: &Connection, id: i64, pool: &IpPool) -> Result<(), Refusal> {
+    let (used, outside) = tally(conn, id, pool)?;
+    let sql = "UPDATE ip_count SET used = ?2, outside = ?3 WHERE pool = ?1";
+    conn.prepare_cached(sql)?.execute(params![id, used, outside])?;
+    Ok(())
+}
+
+/// All leases of a pool, and those outside of it.
+fn tally(conn: &Connection, id: i64, pool: &IpPool) -> Result<(i64, i64), Refusal> {
     let (mut used, mut outside) = (0_i64, 0_i64);
     let mut statement = conn.prepare_cached("SELECT address FROM ip_lease WHERE pool = ?1")?;
     let mut rows = statement.query([id])?;
@@ -197,9 +202,7 @@ pub fn recount(conn: &Connection, id: i64, pool: &IpPool) -> Result<(), Refusal>
         used += 1;
         outside += i64::from(!Addr::from_key(&key).is_some_and(|address| is_inside(pool, address)));
     }
-    let sql = "UPDATE ip_count SET used = ?2, outside = ?3 WHERE pool = ?1";
-    conn.prepare_cached(sql)?.execute(params![id, used, outside])?;
-    Ok(())
+    Ok((used, outside))
 }
 
 /// Whether a pool has so few free addresses that they are looked for in a list.
@@ -220,4 +223,37 @@ fn keep_list(conn: &Connection, id: i64, pool: &IpPool) -> Result<(), Refusal> {
         (false, true) => free::forget(conn, id),
         _ => Ok(()),
     }
+}
+
+/// What is counted or listed otherwise than the leases say; mended if asked to.
+pub fn check(conn: &Connection, mend: bool) -> Result<Vec<String>, Refusal> {
+    let mut found = Vec::new();
+    for pool in documents::all::<IpPool>(conn, None)? {
+        let (id, name) = (pool.metadata.id, pool.metadata.key());
+        let counts = || -> Result<(i64, i64), Refusal> {
+            let sql = "SELECT used, outside FROM ip_count WHERE pool = ?1";
+            let who =
+                conn.prepare_cached(sql)?.query_row([id], |row| Ok((row.get(0)?, row.get(1)?)));
+            Ok(who.optional()?.unwrap_or((-1, -1)))
+        };
+        let before = counts()?;
+        let counted = tally(conn, id, &pool)?;
+        if before != counted {
+            let (was, is) = (before.0, counted.0);
+            found.push(format!("IPPool `{name}` counts {was} leases and has {is}"));
+        }
+        // Where pools overlap, another has what is listed here.
+        let alone = !pool.metadata.annotated(OVERLAP);
+        if alone && free::is_listed(conn, id)? && free::differs(conn, id, &pool)? {
+            found.push(format!("IPPool `{name}` lists other addresses as free than are"));
+        }
+        if mend {
+            let sql = "INSERT OR REPLACE INTO ip_count VALUES (?1, ?2, ?3, 0, \
+                       (SELECT updated FROM ip_count WHERE pool = ?1))";
+            conn.prepare_cached(sql)?.execute(params![id, counted.0, counted.1])?;
+            free::forget(conn, id)?;
+            keep_list(conn, id, &pool)?;
+        }
+    }
+    Ok(found)
 }

@@ -129,8 +129,11 @@ fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(
     {
         put_job(conn, job)?;
     }
+    tenancy::write(conn, state, owner, now)?;
     if owner.is_none() {
-        tenancy::write(conn, state, now)?;
+        for change in state.data_templates.difference() {
+            documents::write(conn, &change)?;
+        }
         for change in state.image_sets.difference() {
             documents::write(conn, &change)?;
         }

@@ -182,6 +182,14 @@ CREATE TABLE ip_pool (
 ) STRICT;
 CREATE UNIQUE INDEX ip_pool_name ON ip_pool (namespace, name);
 
+CREATE TABLE data_template (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX data_template_name ON data_template (namespace, name);
+
 -- What is counted of a pool, and whether its free addresses are listed.
 CREATE TABLE ip_count (
   pool INTEGER PRIMARY KEY REFERENCES ip_pool ON DELETE CASCADE,

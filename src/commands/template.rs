@@ -1,0 +1,230 @@
+//! `template render|release`: what a data template says to one host, with addresses leased for it.
+
+use std::collections::BTreeMap;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::model::data_template::Metal3DataTemplate;
+use crate::model::host::BareMetalHost;
+use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::output::{self, Format};
+use crate::reconcile::Door;
+use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
+use crate::store::Need;
+
+use super::put::put;
+use super::{Context, Verb, edit};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum As {
+    /// metaData and networkData, as metal3 writes them
+    Metal3,
+    /// The networks as agent-config.yaml has them
+    Nmstate,
+}
+
+#[derive(Args)]
+pub struct Render {
+    /// Metal3DataTemplate
+    #[arg(value_name = "TEMPLATE")]
+    name: String,
+    /// For this host
+    #[arg(long)]
+    host: String,
+    /// In which form
+    #[arg(long = "as", value_enum, default_value = "metal3")]
+    form: As,
+}
+
+impl Verb for Render {
+    const NAME: &'static str = "render";
+    const ABOUT: &'static str = "Lease what a host needs of a template, and print its data";
+    const EXAMPLE: &'static str = "poolctl template render nodes --host node-1";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let (template, host) = both(context, &store, &self.name, &self.host)?;
+        let pools = pools_of(&template, &host);
+        let namespace = template.metadata.namespace.clone();
+        let index = template.index_of(&self.host).unwrap_or_else(|| template.free_index());
+        let data = format!("{}-{index}", template.metadata.name);
+        let key = template.metadata.key();
+        let claims: Vec<Key> =
+            pools.iter().map(|pool| Key::new(&*namespace, format!("{data}-{pool}"))).collect();
+        let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
+        needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
+        let named = pools.iter().map(|pool| Key::new(&*namespace, &**pool));
+        needs.extend(named.map(|key| Need { kind: Kind::IpPool, key }));
+        let door = Door { pass: true, ..context.door(&store) };
+        let edit = |state: &mut State, tick: &Tick| {
+            number(state, &key, &self.host, index, tick)?;
+            for (claim, pool) in claims.iter().zip(&pools) {
+                if state.ip_pools.find(&Key::new(&*namespace, &**pool)).is_none() {
+                    return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
+                        .next("poolctl get ippool"));
+                }
+                if state.ip_leases.find(claim).is_none() {
+                    put(state, claim_of(claim, pool), true, tick)?;
+                }
+            }
+            Ok(())
+        };
+        let look = |state: &State| leased(state, &claims, &pools);
+        let (leases, _) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look)?;
+        let machine = host.metadata.name.as_str();
+        let facts = Facts {
+            template: &template,
+            index,
+            host: &host,
+            machine,
+            namespace: &namespace,
+            leases: &leases,
+        };
+        let document = self.document(&facts, &data).map_err(Refusal::invalid)?;
+        let format = match &context.globals.output {
+            Format::Table | Format::Wide | Format::Name => &Format::Yaml,
+            whole => whole,
+        };
+        context.print(&output::document_text(format, &document)?)
+    }
+}
+
+impl Render {
+    fn document(&self, facts: &Facts<'_>, data: &str) -> Result<Value, String> {
+        let networks = network_data(facts)?;
+        Ok(match self.form {
+            As::Nmstate => nmstate(&networks),
+            As::Metal3 => {
+                let meta = meta_data(facts)?;
+                let mut document = json!({"name": data, "index": facts.index});
+                if !meta.is_empty() {
+                    document["metaData"] = json!(meta);
+                }
+                if !networks.is_null() {
+                    document["networkData"] = networks;
+                }
+                document
+            }
+        })
+    }
+}
+
+#[derive(Args)]
+pub struct Release {
+    /// Metal3DataTemplate
+    #[arg(value_name = "TEMPLATE")]
+    name: String,
+    /// Of this host
+    #[arg(long)]
+    host: String,
+}
+
+impl Verb for Release {
+    const NAME: &'static str = "release";
+    const ABOUT: &'static str = "Give back a host's number and addresses of a template";
+    const EXAMPLE: &'static str = "poolctl template release nodes --host node-1";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let (template, host) = both(context, &store, &self.name, &self.host)?;
+        let key = template.metadata.key();
+        let Some(index) = template.index_of(&self.host) else {
+            context.hint(&format!("host `{}` has nothing of template `{}`", self.host, self.name));
+            return Ok(());
+        };
+        let data = format!("{}-{index}", template.metadata.name);
+        let pools = pools_of(&template, &host).into_iter();
+        let claims: Vec<Key> =
+            pools.map(|pool| Key::new(&*key.namespace, format!("{data}-{pool}"))).collect();
+        let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
+        needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
+        let edit = |state: &mut State, tick: &Tick| {
+            for claim in &claims {
+                edit::delete(state, Kind::IpClaim, claim, tick);
+            }
+            if let Some(at) = state.data_templates.find(&key) {
+                state.data_templates.update(at, |one| one.forget(&self.host));
+            }
+            Ok(())
+        };
+        let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
+        context.changed(Kind::DataTemplate, &key.name, &format!("given back by {}", self.host))?;
+        Ok(context.finish(&passed)?)
+    }
+}
+
+fn both(
+    context: &Context,
+    store: &crate::store::Store,
+    template: &str,
+    host: &str,
+) -> Result<(Metal3DataTemplate, BareMetalHost), Refusal> {
+    let found = context.find(store, Kind::DataTemplate, template)?;
+    let host = context.find(store, Kind::BareMetalHost, host)?;
+    match (found, host) {
+        (Object::DataTemplate(template), Object::Host(host)) => Ok((*template, *host)),
+        _ => Err(Refusal::not_found("a template and a host")),
+    }
+}
+
+fn pools_of(template: &Metal3DataTemplate, host: &BareMetalHost) -> Vec<String> {
+    template.pools(host.annotations()).into_iter().map(str::to_owned).collect()
+}
+
+/// The host has this number of the template from now on.
+fn number(
+    state: &mut State,
+    key: &Key,
+    host: &str,
+    index: u64,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let Some(at) = state.data_templates.find(key) else { return Ok(()) };
+    let taken = state.data_templates.get(at).and_then(|one| one.holder_of(index));
+    if taken.as_deref().is_some_and(|other| other != host) {
+        return Err(Refusal::conflict(format!("another host has number {index} meanwhile"))
+            .next("run the command again"));
+    }
+    state.data_templates.update(at, |one| one.give(host, index, tick.now));
+    Ok(())
+}
+
+fn claim_of(key: &Key, pool: &str) -> Object {
+    let metadata =
+        Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+    let pool = Reference { name: pool.to_owned(), ..Reference::default() };
+    let spec = IpClaimSpec { pool, owner: None };
+    Object::IpClaim(Box::new(IpClaim { metadata, spec, ..IpClaim::default() }))
+}
+
+fn leased(
+    state: &State,
+    claims: &[Key],
+    pools: &[String],
+) -> Result<BTreeMap<String, Leased>, Refusal> {
+    let mut found = BTreeMap::new();
+    for (claim, pool) in claims.iter().zip(pools) {
+        let Some(one) = state.ip_leases.by_key(claim) else { continue };
+        let Some(address) = one.address else {
+            let why = format!("IP Allocation for {pool} failed : {}", one.error);
+            let next = format!("poolctl ippool map {pool}");
+            return Err(Refusal::new(Exit::Exhausted, why).next(next));
+        };
+        let IpLease { network, .. } = one.clone();
+        let leased = Leased {
+            address: address.to_string(),
+            prefix: network.prefix,
+            gateway: network.gateway.unwrap_or_default(),
+            dns: network.dns_servers,
+        };
+        found.insert(pool.clone(), leased);
+    }
+    Ok(found)
+}

@@ -1,0 +1,81 @@
+//! The addresses of a cluster's API and ingress: leased with the cluster, given back with it.
+
+use serde_json::{Value, json};
+
+use crate::model::cluster::Cluster;
+use crate::model::ip_lease::IpLease;
+use crate::model::meta::Key;
+use crate::model::pool::{ClusterPool, VIPS};
+use crate::model::state::{AddressBook, State};
+use crate::model::tick::Tick;
+
+use super::addresses::Desk;
+
+/// Fields of a platform, by what has the address.
+const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
+/// Platforms whose install-config takes them.
+const TAKE: [&str; 5] = ["baremetal", "nutanix", "openstack", "ovirt", "vsphere"];
+
+/// Addresses for a new cluster, and what it is made from with them in it; all of them or why not.
+pub fn lease(
+    state: &State,
+    pool: &ClusterPool,
+    cluster: &str,
+    base: &Value,
+    book: &dyn AddressBook,
+    tick: &Tick,
+) -> Result<(Vec<IpLease>, Value), String> {
+    let (mut leases, mut document) = (Vec::new(), base.clone());
+    let names = pool.vips_from();
+    if names.is_empty() {
+        return Ok((leases, document));
+    }
+    let platform = TAKE.into_iter().find(|name| document["platform"][*name].is_object());
+    let platform = platform.ok_or("the platform has no addresses for API and ingress")?;
+    let keys: Vec<Key> = pool.vip_claims(cluster);
+    let (mut keys, mut found) = (keys.into_iter(), [Vec::new(), Vec::new()]);
+    for (place, (role, _)) in ROLES.into_iter().enumerate() {
+        for name in &names {
+            let key = Key::new(&*pool.metadata.namespace, *name);
+            let from =
+                state.ip_pools.by_key(&key).ok_or_else(|| format!("there is no IPPool {name}"))?;
+            let mut desk = Desk::new(from, book, state, tick);
+            desk.keep(leases.iter().filter_map(|one: &IpLease| one.address));
+            let Some(claim) = keys.next() else { continue };
+            let mut one = IpLease {
+                namespace: claim.namespace,
+                claim: claim.name,
+                pool: (*name).to_owned(),
+                created: tick.now,
+                claimed: true,
+                ..IpLease::default()
+            };
+            let address =
+                desk.serve(&one).map_err(|why| format!("IPPool {name}, {role}: {why}"))?;
+            (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
+            if let Some(all) = found.get_mut(place) {
+                all.push(address.to_string());
+            }
+            leases.push(one);
+        }
+    }
+    for ((_, field), all) in ROLES.into_iter().zip(found) {
+        document["platform"][platform][field] = json!(all);
+    }
+    Ok((leases, document))
+}
+
+/// What a cluster that is gone had.
+pub fn release(state: &mut State, cluster: &Cluster) {
+    let Some(pool) = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key)) else {
+        return;
+    };
+    let all: Vec<usize> = pool
+        .vip_claims(&cluster.name)
+        .into_iter()
+        .filter_map(|key| state.ip_leases.find(&key))
+        .collect();
+    for at in all {
+        state.ip_leases.remove(at);
+    }
+}

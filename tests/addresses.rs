@@ -1,0 +1,211 @@
+//! Pools of addresses: what is accepted, who gets which, in one process as the commands do it.
+
+use serde_json::{Value, json};
+
+use crate::sandbox::{Sandbox, apply, jsonpath};
+
+/// An entry of a pool from its short form.
+fn entry(text: &str) -> Value {
+    let mut parts = text.split(',');
+    let range = parts.next().unwrap();
+    let mut entry = match range.split_once('@') {
+        Some((start, subnet)) => json!({"start": start, "subnet": subnet}),
+        None => match range.split_once('-') {
+            Some(("", end)) => json!({"end": end}),
+            Some((start, "")) => json!({"start": start}),
+            Some((start, end)) => json!({"start": start, "end": end}),
+            None => json!({"subnet": range}),
+        },
+    };
+    parts.for_each(|part| set(&mut entry, part));
+    entry
+}
+
+fn set(to: &mut Value, part: &str) {
+    let (kind, value) = part.split_at(1);
+    match kind {
+        "p" => to["prefix"] = value.parse::<i64>().unwrap().into(),
+        "g" => to["gateway"] = value.into(),
+        "d" => to["dnsServers"] = json!([value]),
+        other => panic!("{other}"),
+    }
+}
+
+struct Case<'a> {
+    name: &'a str,
+    sandbox: Sandbox,
+    pool: Value,
+    made: bool,
+}
+
+impl<'a> Case<'a> {
+    fn new(name: &'a str) -> Self {
+        let pool = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool",
+            "metadata": {"name": "p"},
+            "spec": {"allocationStrategy": "sequential", "namePrefix": "abcpref", "pools": []}});
+        Self { name, sandbox: Sandbox::new(), pool, made: false }
+    }
+
+    fn make(&mut self) {
+        if !self.made {
+            apply(&self.sandbox, &self.pool.to_string());
+            self.made = true;
+        }
+    }
+
+    fn step(&mut self, line: &str) {
+        let name = self.name;
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "random" => self.pool["spec"]["allocationStrategy"] = "random".into(),
+            "pool" => self.pool["spec"]["pools"] = rest.split(' ').map(entry).collect(),
+            "default" => rest.split(' ').for_each(|part| set(&mut self.pool["spec"], part)),
+            "pre" => {
+                for (claim, address) in rest.split(' ').map(|one| one.split_once('=').unwrap()) {
+                    self.pool["spec"]["preAllocations"][claim] = address.into();
+                }
+            }
+            "refused" => {
+                let path = self.sandbox.file("bad.json", &self.pool.to_string());
+                let ran = self.sandbox.run(&["apply", "-f", &path]);
+                assert!(ran.code == 1 && ran.err.contains(rest), "{name}: {}", ran.err);
+                self.made = true;
+            }
+            "reserve" => {
+                self.make();
+                self.sandbox.ok(&["ip", "reserve", "p", rest]);
+            }
+            "used" => {
+                self.make();
+                for (at, address) in rest.split(' ').enumerate() {
+                    let claim = format!("used-{at}");
+                    self.sandbox.ok(&["ip", "claim", "p", &claim, "--address", address]);
+                }
+            }
+            "claim" => self.claim(rest),
+            "release" => drop(self.sandbox.ok(&["ip", "release", rest])),
+            "count" => {
+                self.make();
+                let row = self.sandbox.ok(&["get", "ippool", "p", "--no-headers"]);
+                let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
+                let found = [words[4], words[3], words[2], words[1]].join(" ");
+                assert_eq!(found, rest, "{name}: {row}");
+            }
+            other => panic!("{name}: {other}"),
+        }
+    }
+
+    fn claim(&mut self, text: &str) {
+        self.make();
+        let (asked, becomes) = text.split_once(" => ").unwrap();
+        let mut words = asked.split(' ');
+        // Names with capitals are those of others' manifests.
+        let (claim, name) = (words.next().unwrap(), self.name);
+        let mut document = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
+            "metadata": {"name": claim}, "spec": {"pool": {"name": "p"}}});
+        if let Some(address) = words.next() {
+            document["metadata"]["annotations"] = json!({"ipAddress": address});
+        }
+        apply(&self.sandbox, &document.to_string());
+        let found = jsonpath(&self.sandbox, &format!("ipclaim/{claim}"), "{.status}");
+        let status: Value = serde_json::from_str(&found).unwrap_or_default();
+        if let Some(why) = becomes.strip_prefix("! ") {
+            assert_eq!(status["errorMessage"], why, "{name}: {claim}");
+            self.sandbox.ok(&["delete", "ipclaim", claim]);
+            return;
+        }
+        let address =
+            status["address"]["name"].as_str().unwrap_or_else(|| panic!("{name}: {status}"));
+        let lease = jsonpath(&self.sandbox, &format!("ipaddress/{address}"), "{.spec}");
+        let lease: Value = serde_json::from_str(&lease).unwrap();
+        let dns = lease["dnsServers"][0].as_str().unwrap_or_default();
+        let prefix = lease["prefix"].as_i64().map(|prefix| prefix.to_string()).unwrap_or_default();
+        let gateway = lease["gateway"].as_str().unwrap_or_default();
+        let found = [lease["address"].as_str().unwrap(), &prefix, gateway, dns].join(" ");
+        let found = if becomes.contains(' ') { &found } else { found.split(' ').next().unwrap() };
+        assert_eq!(found, becomes, "{name}: {claim}");
+    }
+}
+
+#[test]
+fn every_case_ends_as_it_says() {
+    let text = include_str!("cases/addresses.txt");
+    let mut many = 0;
+    for block in text.split("\n\n").filter(|block| !block.starts_with('#')) {
+        let (name, lines) = block.trim().split_once('\n').unwrap_or((block, ""));
+        let mut case = Case::new(name);
+        lines.lines().for_each(|line| case.step(line));
+        case.make();
+        let doctor = case.sandbox.run(&["doctor"]);
+        assert!(doctor.code == 0 || !case.sandbox.state().exists(), "{name}: {}", doctor.out);
+        many += 1;
+    }
+    assert!(many > 40, "{many}");
+}
+
+/// A simulated pool on a platform whose clusters have addresses of their own.
+const VSPHERE: &str = r#"
+apiVersion: hive.openshift.io/v1
+kind: ClusterImageSet
+metadata: {name: ocp}
+spec: {releaseImage: "example.com/ocp:4.18.3-x86_64"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: vsphere}
+stringData: {username: a, password: b}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterPool
+metadata: {name: lab, annotations: {poolctl.dev/vips-from: "vips,vips6"}}
+spec:
+  size: 2
+  runningCount: 2
+  baseDomain: example.com
+  imageSetRef: {name: ocp}
+  annotations: {hive.openshift.io/fake-cluster: "true"}
+  platform:
+    vsphere: {credentialsSecretRef: {name: vsphere}, certificatesSecretRef: {name: vsphere},
+      vCenter: v.example.com, datacenter: d, defaultDatastore: s}
+"#;
+
+#[test]
+fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
+    let sandbox = Sandbox::new();
+    let create = ["ippool", "create", "vips", "--allocation", "sequential", "--range"];
+    sandbox.ok(&[&create[..], &["10.50.0.10-10.50.0.15"]].concat());
+    let six = ["ippool", "create", "vips6", "--allocation", "sequential", "--range"];
+    sandbox.ok(&[&six[..], &["fd00:50::10-fd00:50::ff"]].concat());
+    apply(&sandbox, VSPHERE);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let names = sandbox.ok(&["get", "cluster", "-o", "name"]).replace("cluster/", "");
+    let names: Vec<&str> = names.lines().collect();
+    assert_eq!(names.len(), 2);
+    for name in &names {
+        let secret = format!("secret/{name}-install-config");
+        let config = sandbox.ok(&["extract", &secret, "-n", name, "--to=-"]);
+        let config = &config[config.find("apiVersion").unwrap()..];
+        let config = poolctl::yaml::value(config).unwrap();
+        for (role, field) in [("api", "apiVIPs"), ("ingress", "ingressVIPs")] {
+            let found = config["platform"]["vsphere"][field].as_array().unwrap().clone();
+            let leased = |pool: &str| {
+                let claim = format!("ipclaim/{name}-{role}-{pool}");
+                let lease = jsonpath(&sandbox, &claim, "{.status.address.name}");
+                let lease = format!("ipaddress/{}", lease.trim());
+                Value::from(jsonpath(&sandbox, &lease, "{.spec.address}"))
+            };
+            assert_eq!(found, [leased("vips"), leased("vips6")], "{config}");
+        }
+    }
+    // For a fourth there is no address: it is not made, and the pool says why.
+    sandbox.ok(&["pool", "scale", "lab", "--size", "4", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 3);
+    let conditions = jsonpath(&sandbox, "pool/lab", "{.status.conditions}");
+    assert!(conditions.contains("IPPool vips, api: Exhausted IP Pools"), "{conditions}");
+    // What goes gives back; nobody else has any.
+    sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(sandbox.ok(&["get", "ipaddress,ipclaim", "-o", "name"]), "");
+    sandbox.ok(&["doctor"]);
+}
