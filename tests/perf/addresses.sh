@@ -13,7 +13,7 @@ export POOLCTL_SEED=1
 sqlite3 sc.db 'PRAGMA journal_mode = WAL; CREATE TABLE t (x)' > /dev/null
 
 run() { # NAME COMMAND: the median in milliseconds
-  hyperfine -N --warmup 5 --runs "${runs:-60}" --export-csv out.csv ${prepare:+--prepare "$prepare"} "$2" > /dev/null 2>&1
+  hyperfine -N -i --warmup 5 --runs "${runs:-60}" --export-csv out.csv ${prepare:+--prepare "$prepare"} "$2" > /dev/null 2>&1
   awk -F, -v name="$1" 'NR == 2 { printf "%-36s %8.2f ms\n", name, $4 * 1000 }' out.csv
 }
 
@@ -23,7 +23,7 @@ for strategy in sequential random; do
     state=$strategy.$leases.db
     poolctl --state "$state" ippool create p --range 10.0.0.0/11 --allocation $strategy -q > /dev/null
     done=0
-    while [ $done -lt $leases ]; do
+    while [ "$done" -lt "$leases" ]; do
       many=$((leases - done < 50000 ? leases - done : 50000))
       poolctl --state "$state" ip claim p "c$done" --count $many > /dev/null
       done=$((done + many))
