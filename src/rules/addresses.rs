@@ -1,6 +1,6 @@
 //! What makes a pool of addresses, a claim of one and a lease; every problem is said at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::model::address::{Addr, Stretch, Subnet};
 use crate::model::ip_lease::{IpAddress, IpClaim};
@@ -257,6 +257,7 @@ pub fn lease(lease: &IpAddress) -> Vec<String> {
 
 /// What of a changed pool its leases and the other pools forbid.
 pub fn invariants(state: &State) -> Result<(), Refusal> {
+    once(state)?;
     for change in state.ip_pools.difference() {
         let Some(after) = change.after else {
             let gone = change.before.map(|one| one.metadata.key()).unwrap_or_default();
@@ -286,6 +287,22 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
             .filter(|other| other.metadata.namespace == after.metadata.namespace)
         {
             apart(after, other)?;
+        }
+    }
+    Ok(())
+}
+
+/// No address has two tenants.
+fn once(state: &State) -> Result<(), Refusal> {
+    if state.ip_leases.difference().next().is_none() {
+        return Ok(());
+    }
+    let mut tenants = HashMap::new();
+    for one in state.ip_leases.rows() {
+        let Some(address) = one.address else { continue };
+        if let Some(other) = tenants.insert((&one.namespace, address), &one.claim) {
+            let what = format!("{address} would be leased to both `{other}` and `{}`", one.claim);
+            return Err(Refusal::conflict(what).next(format!("poolctl ip who {address}")));
         }
     }
     Ok(())

@@ -179,6 +179,18 @@ pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for key in named {
         pool(conn, state, &key)?;
     }
+    // Whoever has an address that was given by hand.
+    let given: Vec<(String, Addr)> = state
+        .ip_leases
+        .difference()
+        .filter(|change| change.before.is_none_or(|before| before.address.is_none()))
+        .filter_map(|change| Some((change.after?.namespace.clone(), change.after?.address?)))
+        .collect();
+    for (namespace, address) in given {
+        if let Some(other) = by_address(conn, &namespace, address)? {
+            put(state, other);
+        }
+    }
     let changed: Vec<(Option<IpPool>, IpPool)> = state
         .ip_pools
         .difference()
