@@ -163,7 +163,12 @@ fn take(sandbox: &Sandbox, model: &mut Model, step: &Step) {
         Step::Reserve(at, many) => {
             let to = (at + many).min(63);
             let range = format!("{}-{}", model.spelled(*at), model.text(to));
-            sandbox.ok(&["ip", "reserve", "p", &range, "--comment", "kept"]);
+            let met = model.history.ranges.iter().any(|(first, last)| at <= last && *first <= to);
+            let ran = sandbox.run(&["ip", "reserve", "p", &range, "--comment", "kept"]);
+            assert_eq!(ran.code, if met { 0 } else { 2 }, "{}", ran.err);
+            if !met {
+                return;
+            }
             model.reserved.retain(|one| *one != (*at, to));
             model.reserved.push((*at, to));
         }

@@ -6,6 +6,7 @@ mod pool;
 
 use crate::model::claim::{Claim, ClusterRunning};
 use crate::model::customization::Customization;
+use crate::model::ip_lease::IpClaim;
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::PAUSED;
@@ -53,6 +54,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Cluster(one) => around.cluster(one),
         Object::Customization(one) => around.customization(one)?,
         Object::Host(one) => around.host(one)?,
+        Object::IpClaim(one) => around.ip_claim(one),
         other => around.other(other),
     })
 }
@@ -152,6 +154,19 @@ impl Around<'_> {
         }
         let next = format!("poolctl get customization {name} -o yaml{at}");
         Ok(Chain::of(first, next).after(said.join("; ")))
+    }
+
+    fn ip_claim(&self, one: &IpClaim) -> Chain {
+        let (name, pool) = (&one.metadata.name, &one.spec.pool.name);
+        let map = format!("poolctl ippool map {pool}{}", self.at);
+        if let Some(address) = &one.status.address {
+            return Chain::of(format!("ipclaim {name} has {}", address.name), map);
+        }
+        let first = Chain::of(format!("ipclaim {name} waits for an address of IPPool {pool}"), map);
+        match one.status.error_message.as_str() {
+            "" => first.after("the pool or its cluster is paused, or no pass was since".into()),
+            why => first.after(why.to_owned()),
+        }
     }
 
     fn other(&self, object: &Object) -> Chain {

@@ -69,6 +69,16 @@ impl Verb for Delete {
 /// A claimed cluster is somebody's.
 pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
     let (key, word) = (object.key(), object.kind().word());
+    let owners = object.meta().map(|meta| &meta.owner_references[..]).unwrap_or_default();
+    if let (Object::IpClaim(_), Some(owner)) =
+        (object, owners.iter().find(|one| one.kind == Kind::ClusterDeployment.name()))
+    {
+        let what =
+            format!("ipclaim `{}` is of cluster `{}`, and goes with it", key.name, owner.name);
+        return Err(
+            Refusal::conflict(what).next(format!("poolctl describe cluster {}", owner.name))
+        );
+    }
     let loss = match object {
         Object::Cluster(cluster) => {
             let claim = cluster.claim.as_ref();

@@ -95,7 +95,13 @@ fn leased(state: &State, keys: &[Key]) -> Result<Vec<IpLease>, Refusal> {
             let rests = why.contains("can be leased again at");
             let exit = if rests { Exit::Timeout } else { Exit::Exhausted };
             let next = format!("poolctl ippool map {}", one.pool);
-            return Err(Refusal::new(exit, what).because(why).next(next));
+            let mut refusal = Refusal::new(exit, what).because(why);
+            if keys.len() > 1 {
+                let row = |key: &Key| state.ip_leases.by_key(key).and_then(|one| one.address);
+                let (many, all) = (keys.iter().filter_map(row).count(), keys.len());
+                refusal = refusal.because(format!("{many} of {all} were free; none is leased"));
+            }
+            return Err(refusal.next(next));
         }
         found.push(one.clone());
     }
@@ -109,6 +115,9 @@ impl Claim {
         }
         let mut all = Vec::new();
         let pools: Vec<&str> = self.pools.split(',').collect();
+        if let Some(twice) = pools.iter().enumerate().find(|(at, one)| pools[..*at].contains(one)) {
+            return Err(Refusal::usage(format!("IPPool `{}` is named twice", twice.1)));
+        }
         for pool in &pools {
             for number in 0..self.count {
                 let mut name = base.to_owned();
@@ -219,6 +228,10 @@ impl Verb for Reserve {
         let edit = |state: &mut State, tick: &Tick| {
             let Some(at) = state.ip_pools.find(&key) else { return Ok(()) };
             let Some(pool) = state.ip_pools.get(at) else { return Ok(()) };
+            if !self.remove && !pool.ranges().any(|(_, one)| one.meets(range)) {
+                let what = format!("{range} is in no range of IPPool `{}`", key.name);
+                return Err(Refusal::usage(what).next(format!("poolctl ippool map {}", key.name)));
+            }
             let mut all = pool.reserved();
             let known = all.len();
             all.retain(|(one, _)| *one != range);

@@ -133,6 +133,7 @@ impl Verb for Map {
         for (_, whole) in pool.ranges() {
             draw(&mut out, &pool, whole, &store)?;
         }
+        beside(&mut out, &pool, &store)?;
         for (range, comment) in pool.reserved() {
             let _ = writeln!(out, "reserved {range} {}", output::clean(&comment));
         }
@@ -160,11 +161,27 @@ impl Verb for Map {
     }
 }
 
+/// Leases and pre-allocations that are in no range.
+fn beside(out: &mut String, pool: &IpPool, store: &Store) -> Result<(), Refusal> {
+    const MOST: usize = 64;
+    let outside = |address: Addr| !pool.ranges().any(|(_, range)| range.has(address));
+    let rows = store.leases_of(pool)?;
+    let leased: Vec<_> = rows.iter().filter_map(|one| Some((one.address?, &one.claim))).collect();
+    for (address, claim) in leased.iter().filter(|(address, _)| outside(*address)).take(MOST) {
+        let _ = writeln!(out, "{address}  # {}, beside the ranges", output::clean(claim));
+    }
+    let free = |address: Addr| !leased.iter().any(|(other, _)| *other == address);
+    for (claim, address) in pool.pre_allocated().filter(|(_, one)| outside(*one) && free(*one)) {
+        let _ = writeln!(out, "{address}  p {}, beside the ranges", output::clean(claim));
+    }
+    Ok(())
+}
+
 /// Lines of a range that begin with their first address.
 fn draw(out: &mut String, pool: &IpPool, whole: Stretch, store: &Store) -> Result<(), Refusal> {
     let lines = whole.size().div_ceil(WIDTH);
     let shown = lines.min(LINES);
-    let end = Addr((whole.start.0 + shown * WIDTH - 1).min(whole.end.0));
+    let end = Addr(whole.start.0.saturating_add(shown * WIDTH - 1).min(whole.end.0));
     let leases = store.leases_between(pool, Stretch { start: whole.start, end })?;
     let (never, pre) = (pool.never(), pool.pre_allocated().collect::<Vec<_>>());
     let gateways: Vec<Addr> = pool
@@ -196,7 +213,7 @@ fn draw(out: &mut String, pool: &IpPool, whole: Stretch, store: &Store) -> Resul
     let width = whole.start.to_string().len().max(end.to_string().len());
     for line in 0..shown {
         let first = whole.start.0 + line * WIDTH;
-        let last = (first + WIDTH - 1).min(whole.end.0);
+        let last = first.saturating_add(WIDTH - 1).min(whole.end.0);
         let picture: String = (first..=last).map(|one| letter(Addr(one))).collect();
         let _ = writeln!(out, "{:<width$}  {picture}", Addr(first).to_string());
     }

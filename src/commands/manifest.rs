@@ -265,6 +265,9 @@ fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
 
 /// The design of metal3's addresses has some fields with capitals that the API has without.
 fn first_spellings(node: &mut Node) {
+    if let Tree::List(items) = &mut node.tree {
+        items.iter_mut().for_each(first_spellings);
+    }
     let Tree::Map(entries) = &mut node.tree else { return };
     for (key, value) in entries {
         if let Tree::Scalar(Value::String(name)) = &mut key.tree

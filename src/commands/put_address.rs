@@ -47,6 +47,7 @@ pub fn put_claim(
         )));
     }
     let changed = state.ip_leases.update(at, |one| {
+        one.deleting = one.deleting.or(deleting);
         let mut notes = one.notes.take().unwrap_or_default();
         notes.claim = if merge { onto(&notes.claim, note) } else { note };
         one.notes = Some(notes).filter(|notes| **notes != Notes::default());

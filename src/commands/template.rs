@@ -9,7 +9,7 @@ use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -17,7 +17,7 @@ use crate::model::tick::Tick;
 use crate::output::{self, Format};
 use crate::reconcile::Door;
 use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
-use crate::store::Need;
+use crate::store::{Filter, Need, Store};
 
 use super::put::put;
 use super::{Context, Verb, edit};
@@ -53,7 +53,10 @@ impl Verb for Render {
         let (template, host) = both(context, &store, &self.name, &self.host)?;
         let pools = pools_of(&template, &host);
         let namespace = template.metadata.namespace.clone();
-        let index = template.index_of(&self.host).unwrap_or_else(|| template.free_index());
+        let index = match template.index_of(&self.host) {
+            Some(index) => index,
+            None => found_index(&store, &template, &self.host)?,
+        };
         let data = format!("{}-{index}", template.metadata.name);
         let key = template.metadata.key();
         let claims: Vec<Key> =
@@ -71,7 +74,7 @@ impl Verb for Render {
                         .next("poolctl get ippool"));
                 }
                 if state.ip_leases.find(claim).is_none() {
-                    put(state, claim_of(claim, pool), true, tick)?;
+                    put(state, claim_of(claim, pool, &self.host), true, tick)?;
                 }
             }
             Ok(())
@@ -162,7 +165,7 @@ impl Verb for Release {
 
 fn both(
     context: &Context,
-    store: &crate::store::Store,
+    store: &Store,
     template: &str,
     host: &str,
 ) -> Result<(Metal3DataTemplate, BareMetalHost), Refusal> {
@@ -196,9 +199,46 @@ fn number(
     Ok(())
 }
 
-fn claim_of(key: &Key, pool: &str) -> Object {
-    let metadata =
-        Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+/// A template that has forgotten its hosts, as after a move without status, knows them by their
+/// claims; a number with claims of another host is not given anew.
+fn found_index(store: &Store, template: &Metal3DataTemplate, host: &str) -> Result<u64, Refusal> {
+    let prefix = format!("{}-", template.metadata.name);
+    let namespace = Some(template.metadata.namespace.clone());
+    let filter = Filter { namespace, name: None, whole: true };
+    let mut taken = BTreeMap::new();
+    for object in store.objects(Kind::IpClaim, &filter)? {
+        let Object::IpClaim(claim) = object else { continue };
+        let Some(rest) = claim.metadata.name.strip_prefix(&prefix) else { continue };
+        let number = rest.split('-').next().and_then(|number| number.parse::<u64>().ok());
+        let mut owners = claim.metadata.owner_references.iter();
+        let owner = owners.find(|one| one.kind == Kind::BareMetalHost.name());
+        if let Some((number, owner)) = number.zip(owner) {
+            taken.insert(number, owner.name.clone());
+        }
+    }
+    if let Some((number, _)) = taken.iter().find(|(_, owner)| *owner == host) {
+        return Ok(*number);
+    }
+    let mut free = template.free_index();
+    while taken.contains_key(&free) || template.holder_of(free).is_some() {
+        free += 1;
+    }
+    Ok(free)
+}
+
+fn claim_of(key: &Key, pool: &str, host: &str) -> Object {
+    let owner = OwnerReference {
+        api_version: Kind::BareMetalHost.api_version().into(),
+        kind: Kind::BareMetalHost.name().into(),
+        name: host.to_owned(),
+        ..OwnerReference::default()
+    };
+    let metadata = Meta {
+        name: key.name.clone(),
+        namespace: key.namespace.clone(),
+        owner_references: vec![owner],
+        ..Meta::default()
+    };
     let pool = Reference { name: pool.to_owned(), ..Reference::default() };
     let spec = IpClaimSpec { pool, owner: None };
     Object::IpClaim(Box::new(IpClaim { metadata, spec, ..IpClaim::default() }))

@@ -122,11 +122,12 @@ impl Stretch {
     }
 
     pub fn has(self, address: Addr) -> bool {
-        (self.start..=self.end).contains(&address)
+        address.is_v4() == self.start.is_v4() && (self.start..=self.end).contains(&address)
     }
 
     pub fn meets(self, other: Self) -> bool {
-        self.start <= other.end && other.start <= self.end
+        let one_family = self.start.is_v4() == other.start.is_v4();
+        one_family && self.start <= other.end && other.start <= self.end
     }
 
     /// How many; of all IPv6 addresses one less.

@@ -270,7 +270,7 @@ impl Cluster {
     pub fn take_steering(&mut self, meta: &Meta, platform: &str) {
         self.driver = Driver::of(&meta.annotations, platform);
         self.power_paused = meta.annotated(POWER_PAUSED);
-        self.paused = meta.annotated(PAUSED) || meta.annotated(CAPI_PAUSED);
+        self.paused = meta.annotated(PAUSED) || meta.annotated_at_all(CAPI_PAUSED);
         self.once = meta.annotated(ONCE);
         self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);

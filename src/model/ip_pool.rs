@@ -286,6 +286,24 @@ impl IpPool {
         }
     }
 
+    /// The address whose IPAddress would be called so.
+    pub fn address_named(&self, name: &str) -> Option<Addr> {
+        // The name has the address in it, with dashes; those at its end were left out.
+        let prefix = self.name_of(Addr(0));
+        let rest = name.strip_prefix(prefix.trim_end_matches('-'))?;
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        let v6 = rest.replace('-', ":");
+        let texts = [
+            rest.replace('-', "."),
+            v6.clone(),
+            format!("{v6}::"),
+            format!("{v6}:"),
+            format!("::{v6}"),
+        ];
+        let mut found = texts.into_iter().filter_map(|text| text.parse::<Addr>().ok());
+        found.find(|one| self.name_of(*one) == name)
+    }
+
     /// The name of the IPAddress of an address.
     pub fn name_of(&self, address: Addr) -> String {
         let given = Some(self.spec.name_prefix.as_str()).filter(|prefix| !prefix.is_empty());

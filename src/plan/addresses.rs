@@ -16,6 +16,8 @@ use crate::model::time::Time;
 /// Draws before a random pool is looked through: with one address of a thousand free it takes about
 /// that many.
 const DRAWS: u64 = 8192;
+/// As many addresses of overlapping pools are looked at one by one.
+const MANY: usize = 1 << 16;
 pub const EXHAUSTED: &str = "Exhausted IP Pools";
 
 /// Every claim that waits is looked at, and those that go, go.
@@ -322,7 +324,13 @@ impl<'a> Desk<'a> {
         }
         all.extend(self.rested().map(Stretch::one));
         let gone: Vec<Stretch> = self.taken.iter().copied().map(Stretch::one).collect();
-        let left: Vec<Stretch> = all.into_iter().flat_map(|one| one.without(&gone)).collect();
+        let mut left: Vec<Stretch> = all.into_iter().flat_map(|one| one.without(&gone)).collect();
+        if self.pool.metadata.annotated(OVERLAP) {
+            // Another pool may have what is free here.
+            let each = left.iter().flat_map(|one| (one.start.0..=one.end.0).map(Addr));
+            let free = each.take(MANY).filter(|address| self.is_free(*address));
+            left = free.map(Stretch::one).collect();
+        }
         let total = left.iter().fold(0_u128, |sum, one| sum.saturating_add(one.size()));
         let mut place = self.tick.draw("address", &owner, DRAWS).checked_rem(total)?;
         left.into_iter().find_map(|range| {

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::model::cluster::Cluster;
-use crate::model::ip_lease::IpLease;
-use crate::model::meta::Key;
+use crate::model::ip_lease::{IpLease, Notes};
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::pool::{ClusterPool, VIPS};
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
@@ -48,6 +49,7 @@ pub fn lease(
                 pool: (*name).to_owned(),
                 created: tick.now,
                 claimed: true,
+                notes: Some(Box::new(Notes { claim: owned(cluster), ..Notes::default() })),
                 ..IpLease::default()
             };
             let address =
@@ -63,6 +65,21 @@ pub fn lease(
         document["platform"][platform][field] = json!(all);
     }
     Ok((leases, document))
+}
+
+/// A claim that goes with its cluster, and not before.
+fn owned(cluster: &str) -> Meta {
+    let owner = OwnerReference {
+        api_version: Kind::ClusterDeployment.api_version().into(),
+        kind: Kind::ClusterDeployment.name().into(),
+        name: cluster.into(),
+        ..OwnerReference::default()
+    };
+    Meta {
+        owner_references: vec![owner],
+        finalizers: vec!["poolctl.dev/cluster".into()],
+        ..Meta::default()
+    }
 }
 
 /// What a cluster that is gone had.

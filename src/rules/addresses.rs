@@ -297,6 +297,16 @@ fn once(state: &State) -> Result<(), Refusal> {
     if state.ip_leases.difference().next().is_none() {
         return Ok(());
     }
+    for one in state.ip_leases.difference().filter_map(|change| change.after) {
+        let given = one.notes.as_ref().map(|notes| notes.address.name.as_str()).unwrap_or_default();
+        let mut pools =
+            state.ip_pools.rows().filter(|pool| pool.metadata.namespace == one.namespace);
+        let other = pools.find_map(|pool| pool.address_named(given)).filter(|_| !given.is_empty());
+        if let Some(other) = other.filter(|other| Some(*other) != one.address) {
+            let what = format!("IPAddress `{given}` would be called like that of {other}");
+            return Err(Refusal::conflict(what).next("give it another name"));
+        }
+    }
     let mut tenants = HashMap::new();
     for one in state.ip_leases.rows() {
         let Some(address) = one.address else { continue };

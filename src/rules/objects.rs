@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::model::ip_pool::VIPS_FROM;
 use crate::model::kind::Kind;
 use crate::model::meta::is_bool;
 use crate::model::object::Object;
@@ -34,6 +35,10 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         }
     }
     match object {
+        Object::Pool(pool) if !differ(&pool.vips_from()) => {
+            let why = format!("annotation {VIPS_FROM} is no list of different IPPools");
+            Err(refuse(kind, &key.name, &why))
+        }
         Object::Pool(pool) => check_pool(pool),
         Object::Claim(claim) if claim.lifetime.is_some_and(|span| span.0 == 0) => {
             Err(refuse(kind, &key.name, "spec.lifetime is no time at all"))
@@ -87,6 +92,12 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
 
 fn refuse(kind: Kind, name: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("{} `{name}`: {why}", kind.name()))
+}
+
+/// Names of IPPools, none of them twice.
+fn differ(names: &[&str]) -> bool {
+    let distinct: HashSet<&&str> = names.iter().collect();
+    distinct.len() == names.len() && names.iter().all(|one| label("an IPPool", one).is_ok())
 }
 
 /// Every problem at once.
@@ -146,7 +157,7 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     }
     annotations::check(&pool.spec.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
-    if domain.is_empty() || domain.split('.').any(|part| label("a domain", part).is_err()) {
+    if domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
     }
     if pool.spec.image_set_ref.name.is_empty() {

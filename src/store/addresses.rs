@@ -243,14 +243,14 @@ fn offenders(
 ) -> Result<Vec<String>, Refusal> {
     const MOST: usize = 20;
     let (ranges, mut wrong): (Vec<Stretch>, _) =
-        (after.ranges().map(|(_, range)| range).collect(), Vec::new());
+        (after.usable().into_iter().map(|(_, range)| range).collect(), Vec::new());
     let pre: Vec<(&str, Addr)> = after.pre_allocated().collect();
     let bounds = |address| ranges.iter().any(|range| range.has(address));
     if let Some(before) = before {
         let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");
         let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query([before.metadata.id])?;
-        let was: Vec<Stretch> = before.ranges().map(|(_, range)| range).collect();
+        let was: Vec<Stretch> = before.usable().into_iter().map(|(_, range)| range).collect();
         while let Some(row) = rows.next()? {
             let one = lease_row(row)?;
             let Some(address) = one.address else { continue };

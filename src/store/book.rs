@@ -8,6 +8,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::AddressBook;
 use crate::model::time::Time;
 
+use super::documents;
 use super::free;
 use super::read::Names;
 use super::tenancy;
@@ -22,7 +23,10 @@ impl AddressBook for Names<'_> {
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
         let (conn, id) = (&self.store.conn, pool.metadata.id);
         self.tell(|| {
-            if free::is_listed(conn, id)? {
+            let kept = documents::one::<IpPool>(conn, &pool.metadata.key())?;
+            // An edit may have opened more than is listed.
+            let same = kept.is_some_and(|kept| kept.open() == pool.open());
+            if same && free::is_listed(conn, id)? {
                 return free::some(conn, id, pool, after);
             }
             // All at once: what is not listed is little, or new.

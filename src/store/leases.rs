@@ -254,28 +254,10 @@ impl Store {
 /// The lease that an IPAddress of this name is.
 fn by_its_name(conn: &Connection, key: &Key) -> Result<Option<(IpLease, String)>, Refusal> {
     for pool in super::documents::all::<IpPool>(conn, Some(&key.namespace))? {
-        // The name has the address in it, with dashes; zeros at its end were left out.
-        let prefix = pool.name_of(Addr(0));
-        let prefix = prefix.trim_end_matches('-');
-        let Some(rest) = key.name.strip_prefix(prefix) else { continue };
-        let rest = rest.strip_prefix('-').unwrap_or(rest);
-        let v6 = rest.replace('-', ":");
-        for text in [
-            rest.replace('-', "."),
-            v6.clone(),
-            format!("{v6}::"),
-            format!("{v6}:"),
-            format!("::{v6}"),
-        ] {
-            let Some(address) =
-                text.parse::<Addr>().ok().filter(|one| pool.name_of(*one) == key.name)
-            else {
-                continue;
-            };
-            let found = addresses::by_address(conn, &key.namespace, address)?;
-            if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {
-                return Ok(Some((found, key.name.clone())));
-            }
+        let Some(address) = pool.address_named(&key.name) else { continue };
+        let found = addresses::by_address(conn, &key.namespace, address)?;
+        if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {
+            return Ok(Some((found, key.name.clone())));
         }
     }
     let sql =
