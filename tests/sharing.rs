@@ -197,8 +197,11 @@ fn no_customization_is_ever_on_two_clusters() {
             let times = events.matches(what).count();
             *seen.borrow_mut().entry(what).or_default() += times;
         }
+        // A claim whose cluster somebody deleted is said; anything else would be wrong.
         let doctor = sandbox.run(&["doctor"]);
-        prop_assert!(doctor.code == 0, "{}{}", doctor.out, doctor.err);
+        let mut found = doctor.out.lines().filter(|line| !line.starts_with("claims"));
+        let fine = found.all(|line| !line.contains(" wrong "));
+        prop_assert!(fine && [0, 1].contains(&doctor.code), "{}{}", doctor.out, doctor.err);
         Ok(())
     });
     if let Err(failed) = done {
