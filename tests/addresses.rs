@@ -203,7 +203,10 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 3);
     let conditions = jsonpath(&sandbox, "pool/lab", "{.status.conditions}");
     assert!(conditions.contains("IPPool vips, api: Exhausted IP Pools"), "{conditions}");
-    // What goes gives back; nobody else has any.
+    // They go with their cluster, and not before, also when the pool has been told otherwise.
+    let ran = sandbox.run(&["ip", "release", &format!("{}-api-vips", names[0])]);
+    assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{}", ran.err);
+    sandbox.ok(&["annotate", "pool/lab", "poolctl.dev/vips-from-", "-q"]);
     sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(sandbox.ok(&["get", "ipaddress,ipclaim", "-o", "name"]), "");

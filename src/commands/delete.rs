@@ -3,6 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 
+use crate::model::ip_lease::cluster_of;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -69,15 +70,11 @@ impl Verb for Delete {
 /// A claimed cluster is somebody's.
 pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
     let (key, word) = (object.key(), object.kind().word());
-    let owners = object.meta().map(|meta| &meta.owner_references[..]).unwrap_or_default();
-    if let (Object::IpClaim(_), Some(owner)) =
-        (object, owners.iter().find(|one| one.kind == Kind::ClusterDeployment.name()))
+    if let Object::IpClaim(one) = object
+        && let Some(cluster) = cluster_of(&one.metadata)
     {
-        let what =
-            format!("ipclaim `{}` is of cluster `{}`, and goes with it", key.name, owner.name);
-        return Err(
-            Refusal::conflict(what).next(format!("poolctl describe cluster {}", owner.name))
-        );
+        let what = format!("ipclaim `{}` is of cluster `{cluster}`, and goes with it", key.name);
+        return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {cluster}")));
     }
     let loss = match object {
         Object::Cluster(cluster) => {

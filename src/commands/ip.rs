@@ -193,7 +193,11 @@ impl Verb for Release {
         let store = context.look()?;
         let found: Result<Vec<Object>, Refusal> =
             self.names.iter().map(|name| context.find(&store, Kind::IpClaim, name)).collect();
-        delete::delete(context, &store, &found?, "released")
+        let found = found?;
+        for one in &found {
+            delete::ask(context, one)?;
+        }
+        delete::delete(context, &store, &found, "released")
     }
 }
 

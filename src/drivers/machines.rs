@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use crate::model::bmc::Address;
+use crate::model::host::pin_of;
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::{Ending, HealthReport, Machine};
 
@@ -15,7 +16,7 @@ use super::machine::{self, Controller, Watch};
 use super::place::plain;
 use super::redfish::Redfish;
 use super::supervise::{Stopped, Task};
-use super::trust::{self, Trust};
+use super::trust::Trust;
 
 /// Machines at a time; more are no faster, but open more files.
 const AT_ONCE: usize = 64;
@@ -143,7 +144,9 @@ fn controller(
             )?))
         }
         Address::Redfish { origin, system } => {
-            let pin = order.pin.as_deref().map(trust::normal).transpose()?;
+            let unusable = || "its pin is no SHA-256";
+            let pin = order.pin.as_deref().map(|pin| pin_of(pin).ok_or_else(unusable));
+            let pin = pin.transpose()?;
             let trust = Trust { pin, authority: secret("ca.crt"), insecure: order.insecure };
             Ok(Box::new(Redfish::new(&origin, &system, (&user, &password), trust, order.uefi)?))
         }

@@ -36,16 +36,6 @@ struct Verifier {
     seen: Seen,
 }
 
-/// The SHA-256 of a certificate as a pin has it.
-pub fn normal(pin: &str) -> Result<String, String> {
-    let bare = pin.trim().to_lowercase();
-    let bare = bare.trim_start_matches("sha256:").replace(':', "");
-    if bare.len() == 64 && bare.bytes().all(|one| one.is_ascii_hexdigit()) {
-        return Ok(bare);
-    }
-    Err(format!("`{pin}` is no SHA-256: 64 hexadecimal digits make one"))
-}
-
 impl Trust {
     pub fn client(&self) -> Result<(Arc<ClientConfig>, Seen), String> {
         let provider = Arc::new(ring::default_provider());

@@ -265,6 +265,13 @@ pub struct SecretRef {
     pub namespace: String,
 }
 
+/// A SHA-256 as a pin has it, from hexadecimal digits with colons or without.
+pub fn pin_of(text: &str) -> Option<String> {
+    let bare = text.trim().to_lowercase();
+    let bare = bare.strip_prefix("sha256:").unwrap_or(&bare).replace(':', "");
+    (bare.len() == 64 && bare.bytes().all(|one| one.is_ascii_hexdigit())).then_some(bare)
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_false(value: &bool) -> bool {
     !value
@@ -326,7 +333,7 @@ impl BareMetalHost {
         }
     }
 
-    /// Its marks for whoever starts programs for it.
+    /// What templates and others go by.
     pub fn annotations(&self) -> &BTreeMap<String, String> {
         &self.metadata.annotations
     }

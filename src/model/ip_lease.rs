@@ -9,6 +9,9 @@ use super::kind::Kind;
 use super::meta::{Key, Meta, OwnerReference};
 use super::time::Time;
 
+/// Finalizer of claims that clusters have: they go with the cluster.
+pub const WITH_CLUSTER: &str = "poolctl.dev/cluster";
+
 /// A claim, and the address it has, if it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IpLease {
@@ -48,6 +51,11 @@ impl IpLease {
 
     pub fn pool_key(&self) -> Key {
         Key::new(&*self.namespace, &*self.pool)
+    }
+
+    /// The cluster that it goes with.
+    pub fn cluster(&self) -> Option<&str> {
+        cluster_of(self.claim_meta()?)
     }
 
     pub fn claim_meta(&self) -> Option<&Meta> {
@@ -117,6 +125,14 @@ impl IpLease {
             status: None,
         })
     }
+}
+
+/// The cluster that a claim with this metadata goes with, and not before.
+pub fn cluster_of(claim: &Meta) -> Option<&str> {
+    let kept = claim.finalizers.iter().any(|one| one == WITH_CLUSTER);
+    let mut owners = claim.owner_references.iter().filter(|_| kept);
+    let owner = owners.find(|one| one.kind == Kind::ClusterDeployment.name())?;
+    Some(&owner.name)
 }
 
 fn owner(kind: &str, name: &str) -> OwnerReference {

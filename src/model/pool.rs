@@ -14,9 +14,6 @@ use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
 
-/// What of a cluster has an address of its own.
-pub const VIPS: [&str; 2] = ["api", "ingress"];
-
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterPool {
@@ -210,20 +207,6 @@ pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
 }
 
 impl ClusterPool {
-    /// The claims of addresses that a cluster of it has: for its API, then for its ingress.
-    pub fn vip_claims(&self, cluster: &str) -> Vec<Key> {
-        let names = self.vips_from();
-        let name = |role: &str, from: &str| {
-            if names.len() > 1 {
-                format!("{cluster}-{role}-{from}")
-            } else {
-                format!("{cluster}-{role}")
-            }
-        };
-        let all = VIPS.iter().flat_map(|role| names.iter().map(|from| name(role, from)));
-        all.map(|name| Key::new(&*self.metadata.namespace, name)).collect()
-    }
-
     /// The IPPools that its clusters have addresses from.
     pub fn vips_from(&self) -> Vec<&str> {
         let given = self.metadata.annotation(VIPS_FROM);

@@ -77,7 +77,7 @@ fn go(state: &mut State) {
 }
 
 /// Whether a pool, or the cluster that it names, is paused.
-fn pauses(state: &State, pool: &IpPool) -> bool {
+pub fn pauses(state: &State, pool: &IpPool) -> bool {
     let cluster = state.cluster(&pool.spec.cluster_name).and_then(|at| state.clusters.get(at));
     pool.is_paused() || cluster.is_some_and(|cluster| cluster.paused)
 }

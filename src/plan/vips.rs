@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::model::cluster::Cluster;
-use crate::model::ip_lease::{IpLease, Notes};
+use crate::model::ip_lease::{IpLease, Notes, WITH_CLUSTER};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
-use crate::model::pool::{ClusterPool, VIPS};
+use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
-use super::addresses::Desk;
+use super::addresses::{self, Desk};
 
-/// Fields of a platform, by what has the address.
-const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
+/// What of a cluster has an address, and the field of its platform.
+const ROLES: [(&str, &str); 2] = [("api", "apiVIPs"), ("ingress", "ingressVIPs")];
 /// Platforms whose install-config takes them.
 const TAKE: [&str; 5] = ["baremetal", "nutanix", "openstack", "ovirt", "vsphere"];
 
@@ -33,19 +33,21 @@ pub fn lease(
     }
     let platform = TAKE.into_iter().find(|name| document["platform"][*name].is_object());
     let platform = platform.ok_or("the platform has no addresses for API and ingress")?;
-    let keys: Vec<Key> = pool.vip_claims(cluster);
-    let (mut keys, mut found) = (keys.into_iter(), [Vec::new(), Vec::new()]);
+    let mut found = [Vec::new(), Vec::new()];
     for (place, (role, _)) in ROLES.into_iter().enumerate() {
         for name in &names {
             let key = Key::new(&*pool.metadata.namespace, *name);
             let from =
                 state.ip_pools.by_key(&key).ok_or_else(|| format!("there is no IPPool {name}"))?;
+            if addresses::pauses(state, from) {
+                return Err(format!("IPPool {name} is paused"));
+            }
             let mut desk = Desk::new(from, book, state, tick);
             desk.keep(leases.iter().filter_map(|one: &IpLease| one.address));
-            let Some(claim) = keys.next() else { continue };
+            let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
             let mut one = IpLease {
-                namespace: claim.namespace,
-                claim: claim.name,
+                namespace: key.namespace,
+                claim: format!("{cluster}-{role}{many}"),
                 pool: (*name).to_owned(),
                 created: tick.now,
                 claimed: true,
@@ -75,23 +77,17 @@ fn owned(cluster: &str) -> Meta {
         name: cluster.into(),
         ..OwnerReference::default()
     };
-    Meta {
-        owner_references: vec![owner],
-        finalizers: vec!["poolctl.dev/cluster".into()],
-        ..Meta::default()
-    }
+    Meta { owner_references: vec![owner], finalizers: vec![WITH_CLUSTER.into()], ..Meta::default() }
 }
 
-/// What a cluster that is gone had.
+/// What a cluster that is gone had, whatever its pool says by now.
 pub fn release(state: &mut State, cluster: &Cluster) {
-    let Some(pool) = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key)) else {
-        return;
+    let Some(pool) = cluster.pool.clone() else { return };
+    let its = |one: &IpLease| {
+        one.namespace == pool.namespace && one.cluster() == Some(cluster.name.as_str())
     };
-    let all: Vec<usize> = pool
-        .vip_claims(&cluster.name)
-        .into_iter()
-        .filter_map(|key| state.ip_leases.find(&key))
-        .collect();
+    let all: Vec<usize> =
+        state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect();
     for at in all {
         state.ip_leases.remove(at);
     }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use crate::model::bmc::Address;
-use crate::model::host::{AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, HOLD, PIN, ROLE, SOFT_OFF};
+use crate::model::host::{
+    AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, HOLD, PIN, ROLE, SOFT_OFF, pin_of,
+};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
@@ -56,7 +58,7 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
     for (name, value) in host.annotations() {
         let wrong = |why: &str| Err(format!("annotation {name}: `{value}` {why}"));
         match name.as_str() {
-            PIN if normal_pin(value).is_none() => {
+            PIN if pin_of(value).is_none() => {
                 return wrong("is no SHA-256: 64 hexadecimal digits make one");
             }
             CIPHER if !value.parse::<u8>().is_ok_and(|suite| suite <= SUITES) => {
@@ -75,13 +77,6 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A SHA-256, with colons or without.
-fn normal_pin(text: &str) -> Option<String> {
-    let bare = text.trim().to_lowercase();
-    let bare = bare.strip_prefix("sha256:").unwrap_or(&bare).replace(':', "");
-    (bare.len() == 64 && bare.bytes().all(|one| one.is_ascii_hexdigit())).then_some(bare)
 }
 
 /// Six pairs of hexadecimal digits with colons.

@@ -278,22 +278,35 @@ fn offenders(
     Ok(wrong)
 }
 
-/// What clusters of the pools in scope have addresses from, and those that they have.
+/// What clusters of the pools in scope have addresses from, and those that they have: of any pool
+/// that may make or lose one.
 pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let (mut pools, mut claims) = (Vec::new(), Vec::new());
-    for one in state.pools.rows().filter(|one| !one.vips_from().is_empty()) {
+    let (mut pools, mut clusters) = (Vec::new(), Vec::new());
+    for one in state.pools.rows() {
         let names = one.vips_from().into_iter();
         pools.extend(names.map(|name| Key::new(&*one.metadata.namespace, name)));
-        for at in state.members(&one.key()).clusters {
-            let Some(cluster) = state.clusters.get(at) else { continue };
-            claims.extend(one.vip_claims(&cluster.name));
-        }
+    }
+    for one in state.clusters.rows().filter(|one| one.deleting.is_some() || !one.installed()) {
+        let of = one.pool.as_ref().map(|pool| Key::new(&*pool.namespace, &*one.name));
+        clusters.extend(of);
     }
     for key in pools {
         pool(conn, state, &key)?;
     }
-    for key in claims {
-        claim(conn, state, &key)?;
+    // Claims are called after their cluster and something more; `.` comes after `-`.
+    let sql = format!(
+        "SELECT {LEASE} WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
+         AND l.claim > ?2 || '-' AND l.claim < ?2 || '.'"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    for key in clusters {
+        let mut rows = statement.query(params![key.namespace, key.name])?;
+        while let Some(row) = rows.next()? {
+            let one = lease_row(row)?;
+            if one.cluster() == Some(key.name.as_str()) {
+                put(state, one);
+            }
+        }
     }
     Ok(())
 }

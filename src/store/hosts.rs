@@ -33,8 +33,18 @@ pub fn one(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusa
 pub fn of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), Refusal> {
     let sql = "SELECT h.id, h.body FROM host h JOIN cluster c ON c.name = h.consumer \
                WHERE h.consumer IS NOT NULL AND c.pool_namespace = ?1 AND c.pool = ?2 ORDER BY h.id";
+    some(conn, state, sql, params![pool.namespace, pool.name])
+}
+
+/// Those that a query finds, and what works on them.
+fn some(
+    conn: &Connection,
+    state: &mut State,
+    sql: &str,
+    who: impl rusqlite::Params,
+) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(params![pool.namespace, pool.name])?;
+    let mut rows = statement.query(who)?;
     while let Some(row) = rows.next()? {
         let one: BareMetalHost = decode(row)?;
         let key = one.key();
@@ -92,14 +102,7 @@ fn users(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let sql = "SELECT id, body FROM host \
                WHERE namespace = ?1 AND body ->> '$.spec.bmc.credentialsName' = ?2";
     for key in changed {
-        let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params![key.namespace, key.name])?;
-        while let Some(row) = rows.next()? {
-            let one: BareMetalHost = decode(row)?;
-            let key = one.key();
-            take(conn, state, one)?;
-            with_job(conn, state, &key)?;
-        }
+        some(conn, state, sql, params![key.namespace, key.name])?;
     }
     Ok(())
 }
