@@ -49,8 +49,15 @@ impl Verb for Apply {
         let scope = edit::scope_of(&store, &what)?;
         let (verdicts, passed) =
             context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
-                let objects = read.objects.into_iter();
-                objects.map(|object| put(state, object, true, tick)).collect::<Result<Vec<_>, _>>()
+                let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
+                for object in read.objects {
+                    match put(state, object, true, tick) {
+                        Ok(verdict) => verdicts.push(verdict),
+                        Err(refusal) => wrong.push(refusal),
+                    }
+                }
+                Refusal::of_all(wrong)?;
+                Ok(verdicts)
             })?;
         let mut changed = Vec::new();
         for ((kind, key, _), verdict) in what.iter().zip(verdicts) {

@@ -56,18 +56,23 @@ pub struct Manifests {
     pub warnings: Vec<String>,
 }
 
-/// Reads every document of every path; `-` is stdin, a folder its yaml, yml and json files.
+/// Reads every document of every path; `-` is stdin, a folder its yaml, yml and json files. What is
+/// wrong with them is said of all at once.
 pub fn read(paths: &[PathBuf], reading: &Reading<'_>) -> Result<Manifests, Refusal> {
-    let mut found = Manifests::default();
+    let (mut found, mut wrong) = (Manifests::default(), Vec::new());
     for path in paths {
         for (name, text) in texts(path, reading.limit())? {
-            let documents = yaml::documents_within(&text, reading.limit())
-                .map_err(|wrong| at(&name, wrong.line, wrong.column, &wrong.message))?;
-            for document in documents {
-                take(&mut found, &name, document, reading)?;
+            match yaml::documents_within(&text, reading.limit()) {
+                Ok(documents) => {
+                    for document in documents {
+                        wrong.extend(take(&mut found, &name, document, reading));
+                    }
+                }
+                Err(bad) => wrong.push(at(&name, bad.line, bad.column, &bad.message)),
             }
         }
     }
+    Refusal::of_all(wrong)?;
     Ok(found)
 }
 
@@ -142,64 +147,75 @@ pub fn io(name: &str, error: &std::io::Error) -> Refusal {
     Refusal::new(exit, format!("`{name}` cannot be read")).because(error.to_string())
 }
 
-/// One document: an object, a List of them, or something of a kind that is not modelled.
+/// One document: an object, a List of them, or something of a kind that is not modelled. Returns
+/// what is wrong with it.
 fn take(
     found: &mut Manifests,
     name: &str,
     mut document: Node,
     reading: &Reading<'_>,
-) -> Result<(), Refusal> {
+) -> Vec<Refusal> {
     let text =
         |field: &str| document.get(field).and_then(Node::text).unwrap_or_default().to_owned();
     let (version, kind_name) = (text("apiVersion"), text("kind"));
+    let (line, column) = (document.line, document.column);
+    let here = |message: &str| vec![at(name, line, column, message)];
     if !matches!(document.tree, Tree::Map(_)) {
-        return Err(at(name, document.line, document.column, "the document is not an object"));
+        return here("the document is not an object");
     }
     if kind_name.is_empty() || version.is_empty() {
-        let message = "the object needs `apiVersion` and `kind`";
-        return Err(at(name, document.line, document.column, message));
+        return here("the object needs `apiVersion` and `kind`");
     }
     if kind_name == "List" {
         if let Tree::Map(entries) = document.tree {
             let items = entries.into_iter().find(|(key, _)| key.name() == "items");
             if let Some((_, Node { tree: Tree::List(items), .. })) = items {
-                return items.into_iter().try_for_each(|one| take(found, name, one, reading));
+                return items.into_iter().flat_map(|one| take(found, name, one, reading)).collect();
             }
         }
-        return Ok(());
+        return Vec::new();
     }
-    if reading.moved && record(found, &version, &kind_name, &document)? {
-        return Ok(());
+    if reading.moved {
+        match record(found, &version, &kind_name, &document) {
+            Ok(true) => return Vec::new(),
+            Ok(false) => {}
+            Err(refusal) => return vec![refusal],
+        }
     }
     let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
         found.warnings.push(format!("{name}: {kind_name} ({version}) is not modelled; skipped"));
-        return Ok(());
+        return Vec::new();
     };
     normalise(kind, &mut document, reading);
+    let mut wrong = Vec::new();
     for problem in schema::check(kind, &mut document) {
         if reading.moved && problem.unknown && problem.status {
             // Others know more of what they saw.
             continue;
         }
         let refusal = at(name, problem.line, problem.column, &problem.message);
-        if !(reading.lenient && problem.unknown) {
-            return Err(refusal);
+        if reading.lenient && problem.unknown {
+            found.warnings.push(format!("{}; left out", refusal.what));
+        } else {
+            wrong.push(refusal);
         }
-        found.warnings.push(format!("{}; left out", refusal.what));
     }
-    let object = Object::from_wire(kind, document.value())
-        .map_err(|error| at(name, document.line, document.column, &error.to_string()))?;
-    rules::check(&object)
-        .map_err(|refusal| Refusal { what: format!("{name}: {}", refusal.what), ..refusal })?;
-    if reading.moved {
-        found.objects.push(object);
-        return Ok(());
+    if !wrong.is_empty() {
+        return wrong;
     }
-    found
-        .warnings
-        .extend(rules::warnings(&object).into_iter().map(|text| format!("{name}: {text}")));
+    let object = match Object::from_wire(kind, document.value()) {
+        Ok(object) => object,
+        Err(error) => return here(&error.to_string()),
+    };
+    if let Err(refusal) = rules::check(&object) {
+        return vec![Refusal { what: format!("{name}: {}", refusal.what), ..refusal }];
+    }
+    if !reading.moved {
+        let warnings = rules::warnings(&object).into_iter();
+        found.warnings.extend(warnings.map(|text| format!("{name}: {text}")));
+    }
     found.objects.push(object);
-    Ok(())
+    Vec::new()
 }
 
 /// A job or an event. Says whether it is one.

@@ -63,6 +63,31 @@ impl Refusal {
         Self::new(Exit::Conflict, what)
     }
 
+    /// What several objects have wrong, a problem a line; what one has, it says itself.
+    pub fn of_all(mut wrong: Vec<Self>) -> Result<(), Self> {
+        if wrong.len() < 2 {
+            return wrong.pop().map_or(Ok(()), Err);
+        }
+        let exit = wrong.first().map_or(Exit::Failed, |first| first.exit);
+        let causes: Vec<String> = wrong.iter().flat_map(Self::lines).collect();
+        let what = format!("nothing is taken, problems: {}", causes.len());
+        let next = wrong.iter().find_map(|one| one.next.clone());
+        Err(Self { exit, what, causes, next })
+    }
+
+    /// Each cause behind what it is the cause of.
+    fn lines(&self) -> Vec<String> {
+        let mut what = self.what.as_str();
+        if self.causes.is_empty() {
+            return vec![what.to_owned()];
+        }
+        if self.causes.len() > 1 {
+            // The object without how many problems it has.
+            what = what.rsplit_once(": ").map_or(what, |(object, _)| object);
+        }
+        self.causes.iter().map(|cause| format!("{what}: {cause}")).collect()
+    }
+
     /// Why a file cannot be written.
     pub fn unwritable(path: &Path, error: &std::io::Error) -> Self {
         let exit = match error.kind() {
