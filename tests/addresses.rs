@@ -143,6 +143,45 @@ fn every_case_ends_as_it_says() {
     assert!(many > 40, "{many}");
 }
 
+#[test]
+fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
+    let mut sandbox = Sandbox::new();
+    let create = ["ippool", "create"];
+    sandbox.ok(&[&create[..], &["gone", "--range", "10.3.0.1"]].concat());
+    sandbox.ok(&[&create[..], &["rests", "--range", "10.1.0.1", "--reuse-delay", "5m"]].concat());
+    let oldest = ["old", "--range", "10.2.0.1-10.2.0.3", "--allocation", "least-recently-used"];
+    sandbox.ok(&[&create[..], &oldest].concat());
+    sandbox.ok(&["ip", "claim", "gone", "d"]);
+    sandbox.ok(&["ip", "claim", "rests", "a"]);
+    sandbox.ok(&["ip", "claim", "old", "b", "--count", "3"]);
+    for (minute, claim) in [(1, "b-1"), (2, "b-0"), (3, "d"), (4, "a"), (5, "b-2")] {
+        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T12:0{minute}:00Z"));
+        sandbox.ok(&["ip", "release", claim]);
+    }
+    sandbox.ok(&["delete", "ippool", "gone"]);
+    sandbox.ok(&["ip", "claim", "old", "c"]);
+    let who = |sandbox: &Sandbox| {
+        let all = ["10.1.0.1", "10.2.0.1", "10.2.0.2", "10.2.0.3", "10.3.0.1"];
+        all.map(|address| sandbox.ok(&["ip", "who", address])).concat()
+    };
+    let (export, before) = (sandbox.ok(&["export"]), who(&sandbox));
+    assert!(export.contains("history") && before.contains("12:03:00Z"), "{export}{before}");
+    let file = sandbox.file("moved.yaml", &export);
+    let state = sandbox.path().join("moved.db").display().to_string();
+    sandbox.set("POOLCTL_STATE", &state);
+    sandbox.ok(&["import", &file]);
+    assert_eq!(who(&sandbox), before);
+    assert_eq!(sandbox.ok(&["export"]), export);
+    assert!(!sandbox.ok(&["get", "ippool", "-o", "yaml"]).contains("history"));
+    // Too early, then the one that was released first, then the rested one.
+    let ran = sandbox.run(&["ip", "claim", "rests", "e"]);
+    assert!(ran.code == 5 && ran.err.contains("again at 2026-03-02T12:09:00Z"), "{}", ran.err);
+    assert_eq!(sandbox.ok(&["ip", "claim", "old", "e"]), "10.2.0.1\n");
+    sandbox.ok(&["doctor"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:09:00Z");
+    assert_eq!(sandbox.ok(&["ip", "claim", "rests", "f"]), "10.1.0.1\n");
+}
+
 /// A simulated pool on a platform whose clusters have addresses of their own.
 const VSPHERE: &str = r#"
 apiVersion: hive.openshift.io/v1

@@ -1,5 +1,7 @@
 //! A state that is moved is the same afterwards; half-written links come out whole.
 
+use serde_json::Value;
+
 use crate::sandbox::{Ran, Sandbox, jsonpath};
 use crate::transcripts::replay;
 
@@ -14,6 +16,18 @@ fn import(sandbox: &Sandbox, text: &str) -> (String, Ran) {
     }
     let ran = sandbox.run(&["--state", &state, "import", &file, "--settings"]);
     (state, ran)
+}
+
+/// An export without who had which address: `get` does not show it.
+fn without_past(text: &str) -> Value {
+    let mut list = poolctl::yaml::value(text).unwrap();
+    let items = list["items"].as_array_mut().unwrap().iter_mut();
+    for item in items.filter(|item| item["kind"] == "IPPool") {
+        if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("history");
+        }
+    }
+    list
 }
 
 #[test]
@@ -39,7 +53,8 @@ fn a_state_that_is_moved_is_the_same() {
         let json = sandbox.ok(&["get", KINDS, "-A", "-o", "json"]);
         let (state, ran) = import(sandbox, &json);
         assert_eq!(ran.code, 0, "{what}: {}", ran.err);
-        assert_eq!(before, sandbox.ok(&["--state", &state, "export"]), "{what}");
+        let after = sandbox.ok(&["--state", &state, "export"]);
+        assert_eq!(without_past(&before), without_past(&after), "{what}");
         // And it goes on.
         sandbox.ok(&["--state", &state, "reconcile", "--wait=90d", "-q"]);
     });
@@ -249,8 +264,7 @@ fn secrets_travel_only_when_asked_and_only_in_a_file_for_us_alone() {
 fn a_cluster_whose_pool_is_missing_goes_on_being_looked_after() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake"]);
-    let list: serde_json::Value =
-        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    let list: Value = serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
     let items = list["items"].as_array().unwrap().iter();
     let without: Vec<_> = items.filter(|one| one["kind"] != "ClusterPool").collect();
     let text = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": without});

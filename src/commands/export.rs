@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kind::Kind;
 use crate::model::object::{Object, wired};
@@ -93,7 +94,11 @@ pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     for kind in ORDER {
         for mut object in store.objects(kind, &Filter { whole: true, ..Filter::default() })? {
             break_off(&mut object, &jobs);
-            found.push(object.to_wire());
+            let mut wire = object.to_wire();
+            if let Object::IpPool(pool) = &object {
+                with_past(store, pool, &mut wire)?;
+            }
+            found.push(wire);
         }
     }
     for job in &mut jobs {
@@ -114,6 +119,19 @@ pub fn break_off(object: &mut Object, jobs: &[Job]) {
     if jobs.iter().any(installs) {
         cluster.interrupted = true;
     }
+}
+
+/// Who had the addresses of a pool: they rest from then on, and are leased again in that order.
+fn with_past(store: &Store, pool: &IpPool, wire: &mut Value) -> Result<(), Refusal> {
+    let document = |one: Tenant| {
+        json!({"address": one.address, "pool": one.pool, "claim": one.claim,
+               "since": one.since.exact(), "until": one.until.map(Time::exact)})
+    };
+    let past: Vec<Value> = store.past(pool)?.into_iter().map(document).collect();
+    if !past.is_empty() {
+        wire["status"]["history"] = past.into();
+    }
+    Ok(())
 }
 
 fn with_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {

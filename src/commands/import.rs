@@ -304,8 +304,8 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::Settings(one) => drop(state.settings.insert(one)),
         Object::DataTemplate(one) => drop(state.data_templates.insert(*one)),
         Object::IpPool(mut one) => {
-            let last_updated = one.status.last_updated;
-            one.status = IpPoolStatus { last_updated, ..IpPoolStatus::default() };
+            let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut one.status);
+            one.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };
             state.ip_pools.insert(*one);
         }
         Object::IpClaim(one) => drop(put_claim(state, *one, false, tick)?),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
-use crate::model::ip_pool::{RESERVED, WANTED};
+use crate::model::ip_pool::{RESERVED, Tenant, WANTED};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -15,7 +15,7 @@ use crate::model::tick::Tick;
 use crate::output::{self, clean};
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::{Need, Store, Tenant};
+use crate::store::{Need, Store};
 
 use super::delete;
 use super::put::put;

@@ -111,6 +111,29 @@ pub struct IpPoolStatus {
     /// total, used, reserved, free and outOfRange; text where no JSON number is large enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_addresses: Option<Value>,
+    /// Who had its addresses, in order: written by export, for import.
+    #[serde(skip_serializing)]
+    pub history: Vec<Tenant>,
+}
+
+/// Who has or had an address.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tenant {
+    /// Of the pool and the claim; never on the wire.
+    #[serde(skip)]
+    pub namespace: String,
+    /// The address.
+    pub address: Addr,
+    /// The pool it was leased from, which may be gone.
+    pub pool: String,
+    /// The claim.
+    pub claim: String,
+    /// When it was leased.
+    pub since: Time,
+    /// When it was released; without it the claim has it still.
+    #[serde(default)]
+    pub until: Option<Time>,
 }
 
 fn is_default(status: &IpPoolStatus) -> bool {

@@ -17,6 +17,11 @@ pub struct Time(pub i64);
 pub struct Span(pub i64);
 
 impl Time {
+    /// With its microseconds, for where the order counts.
+    pub fn exact(self) -> String {
+        jiff::Timestamp::from_microsecond(self.0).unwrap_or_default().to_string()
+    }
+
     #[must_use]
     pub fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))

@@ -2,34 +2,27 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row as SqlRow, params};
 use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_lease::{IpLease, address_name};
-use crate::model::ip_pool::{IpPool, IpPoolStatus};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, Tenant};
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
 
-use super::addresses::{self, LEASE, by_claim, lease_row, wait_row};
+use super::addresses::{self, LEASE, by_claim, lease_row, unreadable, wait_row};
 use super::open::Store;
 use super::read::Filter;
 
 /// JSON numbers are exact up to this.
 const EXACT: u128 = 1 << 53;
 
-/// Who has or had an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tenant {
-    pub pool: String,
-    pub claim: String,
-    pub since: Time,
-    /// None: it has it still.
-    pub until: Option<Time>,
-}
+const PAST: &str = "h.address, h.pool, h.claim, h.since, h.until FROM ip_history h \
+    JOIN ip_scope s ON s.id = h.scope";
 
 /// How many addresses a pool has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -232,23 +225,50 @@ impl Store {
         let mut found: Vec<Tenant> = now
             .map(|one| Tenant {
                 since: one.leased.unwrap_or(one.created),
+                namespace: one.namespace,
+                address,
                 pool: one.pool,
                 claim: one.claim,
                 until: None,
             })
             .into_iter()
             .collect();
-        let sql = "SELECT h.pool, h.claim, h.since, h.until FROM ip_history h \
-                   JOIN ip_scope s ON s.id = h.scope \
-                   WHERE s.namespace = ?1 AND h.address = ?2 ORDER BY h.id DESC";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT {PAST} WHERE s.namespace = ?1 AND h.address = ?2 ORDER BY h.until DESC, h.id DESC"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params![namespace, address.key()])?;
         while let Some(row) = rows.next()? {
-            let (since, until) = (Time(row.get(2)?), Some(Time(row.get(3)?)));
-            found.push(Tenant { pool: row.get(0)?, claim: row.get(1)?, since, until });
+            found.push(tenant(row, namespace)?);
         }
         Ok(found)
     }
+
+    /// Who had addresses of a pool, in order. The first pool of a namespace answers for those that
+    /// are gone.
+    pub fn past(&self, pool: &IpPool) -> Result<Vec<Tenant>, Refusal> {
+        let sql = format!(
+            "SELECT {PAST} WHERE s.namespace = ?1 AND (h.pool = ?2 \
+             OR (?3 = (SELECT min(id) FROM ip_pool WHERE namespace = ?1) \
+             AND h.pool NOT IN (SELECT name FROM ip_pool WHERE namespace = ?1))) ORDER BY h.id"
+        );
+        let meta = &pool.metadata;
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![meta.namespace, meta.name, meta.id])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(tenant(row, &meta.namespace)?);
+        }
+        Ok(found)
+    }
+}
+
+fn tenant(row: &SqlRow<'_>, namespace: &str) -> Result<Tenant, Refusal> {
+    let key: Vec<u8> = row.get(0)?;
+    let address = Addr::from_key(&key).ok_or_else(|| unreadable("no address"))?;
+    let (pool, claim) = (row.get(1)?, row.get(2)?);
+    let (since, until) = (Time(row.get(3)?), Some(Time(row.get(4)?)));
+    Ok(Tenant { namespace: namespace.to_owned(), address, pool, claim, since, until })
 }
 
 /// The lease that an IPAddress of this name is.

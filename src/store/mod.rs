@@ -22,7 +22,6 @@ mod write;
 
 pub use backup::{Place, before_restore, place, read_backup, set_aside};
 pub use doctor::job_folders;
-pub use leases::Tenant;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;

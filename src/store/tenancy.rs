@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::model::address::Addr;
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, Network, OVERLAP, Strategy};
+use crate::model::ip_pool::{IpPool, Network, OVERLAP, Strategy, Tenant};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
@@ -26,6 +26,9 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
         if let Some(after) = change.after {
             let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
             conn.prepare_cached(sql)?.execute([id])?;
+            for one in &after.status.history {
+                ended(conn, id, after, one)?;
+            }
             if change
                 .before
                 .is_none_or(|before| before.spec != after.spec || before.open() != after.open())
@@ -95,16 +98,32 @@ fn remove(pools: &mut Pools<'_>, before: &IpLease, now: Time) -> Result<(), Refu
     let scope = scope_of(conn, &before.namespace)?;
     let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![scope, address.key()])?;
-    let since = before.leased.unwrap_or(before.created);
-    let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let who = params![scope, address.key(), before.pool, before.claim, since.0, now.0];
-    conn.prepare_cached(sql)?.execute(who)?;
+    let tenant = Tenant {
+        namespace: before.namespace.clone(),
+        address,
+        pool: before.pool.clone(),
+        claim: before.claim.clone(),
+        since: before.leased.unwrap_or(before.created),
+        until: Some(now),
+    };
+    ended(conn, id, &pool, &tenant)?;
     count(conn, id, &pool, address, -1, now)?;
-    if pool.remembers() {
-        let sql = "INSERT OR REPLACE INTO ip_released VALUES (?1, ?2, ?3)";
-        conn.prepare_cached(sql)?.execute(params![id, address.key(), now.0])?;
-    } else {
+    if !pool.remembers() {
         free::give_back(conn, id, &pool, address)?;
+    }
+    Ok(())
+}
+
+/// Somebody had an address, which rests from then on where that matters.
+fn ended(conn: &Connection, id: i64, pool: &IpPool, one: &Tenant) -> Result<(), Refusal> {
+    let Some(until) = one.until else { return Ok(()) };
+    let scope = scope_of(conn, &pool.metadata.namespace)?;
+    let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let who = params![scope, one.address.key(), one.pool, one.claim, one.since.0, until.0];
+    conn.prepare_cached(sql)?.execute(who)?;
+    if pool.remembers() && one.pool == pool.metadata.name {
+        let sql = "INSERT OR REPLACE INTO ip_released VALUES (?1, ?2, ?3)";
+        conn.prepare_cached(sql)?.execute(params![id, one.address.key(), until.0])?;
     }
     Ok(())
 }
