@@ -15,7 +15,7 @@ use crate::model::tick::Tick;
 use crate::output::{self, clean};
 use crate::reconcile::Door;
 use crate::rules;
-use crate::store::{Need, Store};
+use crate::store::{Filter, Need, Store};
 
 use super::delete;
 use super::put::put;
@@ -286,40 +286,77 @@ pub struct Who {
 
 impl Verb for Who {
     const NAME: &'static str = "who";
-    const ABOUT: &'static str = "Say who has an address, and who had it";
+    const ABOUT: &'static str = "Say who has an address, who had it, and for whom it is kept";
     const EXAMPLE: &'static str = "poolctl ip who 192.168.100.1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let address: Addr = self.address.parse().map_err(Refusal::usage)?;
         let store = context.look()?;
-        let namespace = context.namespace()?;
-        let found = store.tenants(&namespace, address)?;
+        let place = context.namespaces()?;
+        let tenants = store.tenants(place.as_deref(), address)?;
+        let kept = kept(&store, place.as_deref(), &tenants, address)?;
         let format = &context.globals.output;
         if format.whole() {
-            let all = found.iter().map(|one| {
-                json!({"address": address.to_string(), "pool": one.pool, "claim": one.claim,
-                       "since": one.since.to_string(), "until": one.until.map(|time| time.to_string())})
+            let kept = kept.iter().map(|(pool, claim, why)| {
+                json!({"namespace": pool.namespace, "address": address, "pool": pool.name,
+                       "claim": claim, "kept": why})
             });
-            return context.print(&output::documents(format, all.collect(), false)?);
+            let tenants = tenants.iter().map(|one| {
+                json!({"namespace": one.namespace, "address": address, "pool": one.pool,
+                       "claim": one.claim, "since": one.since, "until": one.until})
+            });
+            let all = kept.chain(tenants).collect();
+            return context.print(&output::documents(format, all, false)?);
         }
-        if found.is_empty() {
-            return Err(Refusal::not_found(format!(
-                "nobody has or had {address} in namespace `{namespace}`"
-            ))
-            .next("poolctl get ippool")
-            .into());
+        if kept.is_empty() && tenants.is_empty() {
+            let (there, next) = match &place {
+                Some(name) => (format!("in namespace `{name}`"), "poolctl get ippool"),
+                None => ("in any namespace".to_owned(), "poolctl get ippool -A"),
+            };
+            let what = format!("nobody has or had {address} {there}");
+            return Err(Refusal::not_found(what).next(next).into());
         }
-        let row = |one: &Tenant| {
-            let until = one.until.map_or("now".to_owned(), |time| time.to_string());
-            vec![
-                address.to_string(),
-                one.pool.clone(),
-                one.claim.clone(),
-                one.since.to_string(),
-                until,
-            ]
+        let row = |namespace: &str, [pool, claim, since, until]: [String; 4]| -> output::Row {
+            let place = place.is_none().then(|| ("namespace", namespace.to_owned()));
+            let rest = [("pool", pool), ("claim", claim), ("since", since), ("until", until)];
+            place.into_iter().chain([("address", address.to_string())]).chain(rest).collect()
         };
-        let rows: Vec<_> = found.iter().map(row).collect();
-        context.print(&output::table(&["address", "pool", "claim", "since", "until"], &rows))
+        let mut rows: Vec<output::Row> = Vec::new();
+        for (pool, claim, why) in kept {
+            let who = format!("{} ({why})", claim.unwrap_or_default()).trim_start().to_owned();
+            rows.push(row(&pool.namespace, [pool.name, who, String::new(), String::new()]));
+        }
+        for one in tenants {
+            let until = one.until.map_or("now".to_owned(), |time| time.to_string());
+            rows.push(row(&one.namespace, [one.pool, one.claim, one.since.to_string(), until]));
+        }
+        context.print(&output::render(&rows, true))
     }
+}
+
+/// Why an address that nobody has is not for everybody: its pool, the claim it waits for, and what
+/// it is.
+fn kept(
+    store: &Store,
+    namespace: Option<&str>,
+    tenants: &[Tenant],
+    address: Addr,
+) -> Result<Vec<(Key, Option<String>, String)>, Refusal> {
+    let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
+    let mut found = Vec::new();
+    for object in store.objects(Kind::IpPool, &filter)? {
+        let Object::IpPool(pool) = object else { continue };
+        let key = pool.metadata.key();
+        if tenants.iter().any(|one| one.until.is_none() && one.namespace == key.namespace) {
+            continue;
+        }
+        for (claim, _) in pool.pre_allocated().filter(|(_, pre)| *pre == address) {
+            found.push((key.clone(), Some(claim.to_owned()), "pre-allocated".to_owned()));
+        }
+        for (_, comment) in pool.reserved().into_iter().filter(|(range, _)| range.has(address)) {
+            let why = format!("reserved: {comment}");
+            found.push((key.clone(), None, why.trim_end_matches(": ").to_owned()));
+        }
+    }
+    Ok(found)
 }

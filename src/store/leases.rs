@@ -219,8 +219,20 @@ impl Store {
         Ok(found.map(|one| Object::IpAddress(Box::new(one))).collect())
     }
 
-    /// Who has an address, and who had it, the last one first.
-    pub fn tenants(&self, namespace: &str, address: Addr) -> Result<Vec<Tenant>, Refusal> {
+    /// Who has an address, and who had it, the last one first; in a namespace, or in each.
+    pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
+        let sql = "SELECT namespace FROM ip_scope WHERE ?1 IS NULL OR namespace = ?1 ORDER BY 1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let names = statement.query_map([namespace], |row| row.get(0))?;
+        let names: Vec<String> = names.collect::<Result<_, _>>()?;
+        let mut found = Vec::new();
+        for name in &names {
+            found.extend(self.tenants_in(name, address)?);
+        }
+        Ok(found)
+    }
+
+    fn tenants_in(&self, namespace: &str, address: Addr) -> Result<Vec<Tenant>, Refusal> {
         let now = addresses::by_address(&self.conn, namespace, address)?;
         let mut found: Vec<Tenant> = now
             .map(|one| Tenant {
