@@ -182,6 +182,27 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     assert_eq!(sandbox.ok(&["ip", "claim", "rests", "f"]), "10.1.0.1\n");
 }
 
+#[test]
+fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
+    let mut sandbox = Sandbox::new();
+    let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--reuse-delay", "5m"];
+    sandbox.ok(&[&create[..], &["--allocation", "sequential"]].concat());
+    sandbox.ok(&["ip", "claim", "p", "a", "--count", "2"]);
+    let claim = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
+        "metadata": {"name": "b"}, "spec": {"pool": {"name": "p"}}});
+    apply(&sandbox, &claim.to_string());
+    sandbox.ok(&["ip", "release", "a-1"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:02:00Z");
+    sandbox.ok(&["ip", "release", "a-0"]);
+    let why = jsonpath(&sandbox, "ipclaim/b", "{.status.errorMessage}");
+    let says = "10.0.0.2 was just released and can be leased again at 2026-03-02T12:05:00Z";
+    assert_eq!(why.trim(), says);
+    let until = "--for=jsonpath={.status.address.name}=p-10-0-0-2";
+    sandbox.ok(&["wait", "ipclaim/b", until, "--timeout=1h"]);
+    let since = ["ip", "who", "10.0.0.2", "-o", "jsonpath={.items[0].since}"];
+    assert_eq!(sandbox.ok(&since).trim(), "2026-03-02T12:05:00Z");
+}
+
 /// A simulated pool on a platform whose clusters have addresses of their own.
 const VSPHERE: &str = r#"
 apiVersion: hive.openshift.io/v1

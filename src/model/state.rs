@@ -65,6 +65,8 @@ pub struct State {
     members: HashMap<Key, Members>,
     /// Pools that have no addresses for another cluster, and why.
     pub short: HashMap<Key, String>,
+    /// When the first address that a claim waits for will have rested.
+    pub rested: Option<Time>,
     /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.
     pub begun: HashMap<usize, u32>,
     /// Names in DNS given in this pass, and to whom.

@@ -1,6 +1,7 @@
 //! Addresses: claims that wait get one, the oldest first; one that cannot be served is in nobody's
 //! way, and says why until it can.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use crate::model::address::{Addr, Stretch};
@@ -23,6 +24,7 @@ pub const EXHAUSTED: &str = "Exhausted IP Pools";
 /// Every claim that waits is looked at, and those that go, go.
 pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
     go(state);
+    state.rested = None;
     let pools: Vec<usize> = state.ip_pools.iter().map(|(at, _)| at).collect();
     let mut waiting: Vec<(Time, String, usize)> = state
         .ip_leases
@@ -56,6 +58,7 @@ pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
                 Err(why) => refuse(state, *lease, why, tick),
             }
         }
+        state.rested = state.rested.into_iter().chain(desk.due).min();
     }
 }
 
@@ -132,6 +135,9 @@ pub struct Desk<'a> {
     now: Option<Stretch>,
     after: Option<Addr>,
     over: bool,
+    soonest: OnceCell<Option<(Time, Addr)>>,
+    /// When the first address that was asked for will have rested.
+    due: Option<Time>,
 }
 
 impl<'a> Desk<'a> {
@@ -145,8 +151,20 @@ impl<'a> Desk<'a> {
             change.before.is_some_and(|one| one.namespace == *namespace && one.address != address)
         });
         let freed = gone.filter_map(|change| change.before?.address).collect();
-        let (free, now, after) = (Vec::new().into_iter(), None, None);
-        Self { pool, book, tick, open: pool.open(), taken, freed, free, now, after, over: false }
+        Self {
+            pool,
+            book,
+            tick,
+            open: pool.open(),
+            taken,
+            freed,
+            free: Vec::new().into_iter(),
+            now: None,
+            after: None,
+            over: false,
+            soonest: OnceCell::new(),
+            due: None,
+        }
     }
 
     /// These are given already.
@@ -175,7 +193,7 @@ impl<'a> Desk<'a> {
         Ok(address)
     }
 
-    fn exactly(&self, address: Addr, pre: bool) -> Result<Addr, String> {
+    fn exactly(&mut self, address: Addr, pre: bool) -> Result<Addr, String> {
         if pre && self.pool.entry_of(address).is_none() {
             return Err("Pre-allocated IP out of bounds".into());
         }
@@ -187,7 +205,7 @@ impl<'a> Desk<'a> {
             return Err("Requested IP not available".into());
         }
         match self.rests_until(address) {
-            Some(until) => Err(rests(address, until)),
+            Some(until) => Err(self.rests(address, until)),
             None => Ok(address),
         }
     }
@@ -218,12 +236,34 @@ impl<'a> Desk<'a> {
         if let Some(found) = found.or_else(|| self.just_freed()) {
             return Ok(found);
         }
-        match self.book.rested(self.pool, Time(i64::MAX), 1).first() {
-            Some((address, released)) if self.pool.reuse_delay().0 > 0 => {
-                Err(rests(*address, released.plus(self.pool.reuse_delay())))
-            }
-            _ => Err(EXHAUSTED.into()),
+        match self.soonest() {
+            Some((until, address)) => Err(self.rests(address, until)),
+            None => Err(EXHAUSTED.into()),
         }
+    }
+
+    /// When the first of the addresses that rest can be leased again, and which it is.
+    fn soonest(&self) -> Option<(Time, Addr)> {
+        let delay = self.pool.reuse_delay();
+        if delay.0 == 0 {
+            return None;
+        }
+        *self.soonest.get_or_init(|| {
+            let known = self.book.rested(self.pool, Time(i64::MAX), usize::MAX).into_iter();
+            let freed = self.freed.iter().map(|address| (*address, self.tick.now));
+            let all = known.chain(freed).map(|(address, released)| (released.plus(delay), address));
+            let open = |address: Addr| self.open.iter().any(|(_, range)| range.has(address));
+            let left = all.filter(|(until, address)| {
+                *until > self.tick.now && open(*address) && !self.taken.contains(address)
+            });
+            left.min()
+        })
+    }
+
+    /// Said once, not anew each second.
+    fn rests(&mut self, address: Addr, until: Time) -> String {
+        self.due = self.due.into_iter().chain([until]).min();
+        format!("{address} was just released and can be leased again at {until}")
     }
 
     /// One that was given back in this pass, when there is no other.
@@ -339,9 +379,4 @@ impl<'a> Desk<'a> {
             found
         })
     }
-}
-
-/// Said once, not anew each second.
-fn rests(address: Addr, until: Time) -> String {
-    format!("{address} was just released and can be leased again at {until}")
 }

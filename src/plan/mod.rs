@@ -131,7 +131,8 @@ fn without_pool(state: &mut State, tick: &Tick) {
     state.act_for(None);
 }
 
-/// When something is next due by itself: an expiry, a retry, a timeout, a schedule.
+/// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a plan
+/// the end of a rest.
 pub fn due(state: &State) -> Option<Time> {
     let schedules = state.pools.rows().filter_map(schedule::due);
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
@@ -160,7 +161,8 @@ pub fn due(state: &State) -> Option<Time> {
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
     let hosts = state.hosts.rows().filter_map(|one| hosts::due(state, one));
-    expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules).min()
+    let all = expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules);
+    all.chain(state.rested).min()
 }
 
 /// Writes down what is done and why.
