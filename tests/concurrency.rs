@@ -68,6 +68,24 @@ fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     assert_eq!(sandbox.run(&["plan", "-q"]).code, 0);
 }
 
+/// J31, N01.
+#[test]
+fn two_hundred_claims_fifty_at_once_get_two_hundred_addresses() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.200"]);
+    let mut addresses = BTreeSet::new();
+    for first in [0, 50, 100, 150] {
+        let claims = (first..first + 50).map(|at| words(&format!("ip claim lan c{at}")));
+        for ran in sandbox.together(&claims.collect::<Vec<_>>()) {
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+            addresses.insert(ran.out);
+        }
+    }
+    assert_eq!(addresses.len(), 200);
+    assert_eq!(sandbox.run(&["ip", "claim", "lan", "one-more"]).code, 6);
+    sandbox.ok(&["doctor"]);
+}
+
 ///
 #[test]
 fn two_passes_do_not_overlap() {

@@ -160,3 +160,34 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
     }
     assert!(fired > 20, "{fired}");
 }
+
+/// N02: the lease, the counts and the list of free addresses are one transaction.
+#[test]
+fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for call in ["pwrite64", "fdatasync", "ftruncate", "write"] {
+        for at in 1..60 {
+            let sandbox = Sandbox::new();
+            sandbox.ok(&["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.9"]);
+            let options = format!("-e trace={call} -e inject={call}:signal=KILL:when={at}");
+            let (code, _) = trace(&sandbox, &options, "ip claim p c");
+            if code == 0 {
+                break;
+            }
+            assert_eq!(code, 137, "{call} {at}");
+            fired += 1;
+            let leases = sandbox.ok(&["get", "ipaddress", "-o", "name"]).lines().count();
+            let used = ["get", "ippool", "p", "-o", "jsonpath={.status.ipAddresses.used}"];
+            assert_eq!(sandbox.ok(&used).trim(), leases.to_string(), "{call} {at}");
+            let doctor = sandbox.run(&["doctor"]).out;
+            for check in ["constraints", "addresses"] {
+                let fine = |line: &str| line.starts_with(check) && line.contains(" ok ");
+                assert!(doctor.lines().any(fine), "{call} {at}: {doctor}");
+            }
+        }
+    }
+    assert!(fired > 5, "{fired}");
+}

@@ -34,10 +34,15 @@ fn every_scenario_is_tried_or_said_not_to_be() {
             assert!(known.insert(id.to_owned()), "{id} comes twice");
         }
     }
-    let scenarios = text("../shared/spec/cases/pools.md");
+    let scenarios =
+        ["pools", "ipam"].map(|name| text(&format!("../shared/spec/cases/{name}.md"))).concat();
     let all = scenarios.lines().filter_map(|line| line.split([' ', '.']).next());
-    let numbered =
-        |id: &&str| id.split_once('-').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+    // `P-02` of pools, `A02` of addresses.
+    let numbered = |id: &&str| {
+        let number = id.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
+        let number = number.strip_prefix('-').unwrap_or(number);
+        number.len() < id.len() && number.parse::<u32>().is_ok()
+    };
     let missing: Vec<&str> = all.filter(numbered).filter(|id| !known.contains(*id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

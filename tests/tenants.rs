@@ -180,6 +180,7 @@ fn take(sandbox: &Sandbox, model: &mut Model, step: &Step) {
     }
 }
 
+/// F30, F38.
 #[test]
 fn no_address_is_leased_twice_or_lost() {
     let mut runner =
