@@ -364,6 +364,7 @@ fn clock_jumped(news: News, tick: &Tick) -> Event {
         object: Key::new("", "default"),
         actor: tick.actor.clone(),
         message: message.into(),
+        ..Event::default()
     }
 }
 

@@ -20,6 +20,7 @@ use signal_hook::low_level::siginfo::Cause;
 
 use crate::model::clock::{Clocks, Judged};
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::text::hex;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
@@ -27,7 +28,7 @@ use crate::model::time::{Span, Time};
 const BLINK: Span = Span(100_000);
 
 /// Variables that poolctl reads; no other reaches it.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 16] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
     "POOLCTL_NOW",
@@ -43,6 +44,7 @@ const VARIABLES: [&str; 15] = [
     "VISUAL",
     "EDITOR",
     "TMPDIR",
+    "SSH_ORIGINAL_COMMAND",
 ];
 
 pub struct World {
@@ -152,6 +154,15 @@ impl World {
             Ok(16) => u128::from_le_bytes(bytes),
             // A kernel without random numbers still has a clock and processes.
             _ => u128::from(std::process::id()) ^ (u128::from(self.now().0.unsigned_abs()) << 32),
+        }
+    }
+
+    /// What nobody can guess, whatever the seed is.
+    pub fn secret(&self) -> Result<String, Refusal> {
+        let mut bytes = [0; 32];
+        match getrandom(&mut bytes, GetRandomFlags::empty()) {
+            Ok(32) => Ok(hex(&bytes)),
+            _ => Err(Refusal::invalid("the kernel has no random numbers for a secret")),
         }
     }
 

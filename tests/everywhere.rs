@@ -46,8 +46,17 @@ fn prepared() -> Sandbox {
         poolctl ip claim lan db-1 -q
         poolctl ippool create machines --range 192.168.101.0/24 -q
         poolctl apply -qf examples/addresses/template.yaml";
-    let all =
-        [create, customization, cloud, hosts, addresses, "poolctl reconcile --wait -q"].join("\n");
+    let agents = "poolctl apply -qf examples/agents/rack.yaml
+        poolctl apply -qf examples/agents/cluster.yaml
+        for node in node-1 node-2 node-3; do
+            poolctl agent register --infraenv rack --id $node -q
+            sed \"s/rack-7-node-1/$node/; s/02:00:00:00:00:01/02:00:00:00:00:0${node#node-}/; s/1.2.3.4/1.2.3.${node#node-}/\" \
+                examples/agents/inventory.json | poolctl agent report $node --inventory - -q
+        done
+        poolctl agent approve node-1 node-2 node-3 -q
+        poolctl agent bind node-3 --cluster edge -q";
+    let end = "poolctl reconcile --wait -q";
+    let all = [create, customization, cloud, hosts, addresses, agents, end].join("\n");
     let ran = sandbox.shell(&format!("set -e\n{all}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     for what in ["pool/lab", "cdc/foo", "host/node-1"] {
@@ -73,7 +82,8 @@ fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
         let example = example
             .replace("CLUSTER", "$CLUSTER")
             .replace("condition=$CLUSTERR", "condition=ClusterR");
-        let cluster = "CLUSTER=$(poolctl get cluster -qo name | head -1)";
+        let cluster = "CLUSTER=$(poolctl get cluster -qo name | head -1)
+            touch $HOME/hosts $HOME/known_hosts";
         let ran = sandbox.shell(&format!("set -e\n{cluster}\n{around}\n{example}"));
         see(&path, &example, &ran);
     }
@@ -142,7 +152,13 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
     let other = "chmod 755 $HOME; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p
         poolctl() { setpriv --reuid=65534 --regid=65534 --clear-groups $HOME/p \"$@\"; }
         set +e";
-    let reads_none = [vec!["version"], vec!["completion"], vec!["explain"], vec!["state", "path"]];
+    let reads_none = [
+        vec!["version"],
+        vec!["completion"],
+        vec!["explain"],
+        vec!["state", "path"],
+        vec!["agent", "ssh"],
+    ];
     each(other, |path, example, ran| {
         if reads_none.iter().any(|one| path == one) {
             return fine(path, example, ran);

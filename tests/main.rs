@@ -11,6 +11,7 @@ mod claims;
 mod completions;
 mod concurrency;
 mod constraints;
+mod discovery;
 mod drivers;
 mod durability;
 mod everywhere;

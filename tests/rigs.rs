@@ -18,9 +18,9 @@ pub const PASSWORD: &str = "s3cret-pass";
 const HTPASSWD: &str = "admin:$2b$04$0wcgefl26Nh/ewbsqHv7l.7sqCSmgaJCFpVWVPaxr7Jt2PkmP.gKG\n";
 
 /// A program that was started, and its folder.
-struct Rig {
+pub struct Rig {
     child: Child,
-    folder: TempDir,
+    pub folder: TempDir,
 }
 
 impl Drop for Rig {
@@ -35,7 +35,7 @@ impl Drop for Rig {
 impl Rig {
     /// Ends by itself after ten minutes, also if nobody is left to end it.
     #[expect(clippy::disallowed_methods, reason = "tests run programs")]
-    fn start(folder: TempDir, command_line: &[&str]) -> Self {
+    pub fn start(folder: TempDir, command_line: &[&str]) -> Self {
         let mut command = Command::new("timeout");
         command.args(["-k", "5", "600"]).args(command_line).current_dir(folder.path());
         let log = fs::File::create(folder.path().join("log")).unwrap();
@@ -56,7 +56,7 @@ fn python(name: &str) -> Option<PathBuf> {
     met(there, &format!("target/rigs/bin/{name}: .ci/run says how")).then_some(own)
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -192,3 +192,10 @@ fn no_address_is_leased_twice_or_lost() {
         })
         .unwrap();
 }
+
+#[test]
+fn what_is_reserved_twice_counts_once() {
+    let steps = vec![Step::Claim(3), Step::Reserve(14, 3), Step::Reserve(13, 4)];
+    let (ranges, strategy) = (vec![(16, 20)], "sequential");
+    replay(&History { v6: false, strategy, ranges, gateway: 0, steps });
+}

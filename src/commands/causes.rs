@@ -1,5 +1,6 @@
 //! Why objects are as they are: one chain of causes for each kind, the strongest reason first.
 
+mod agent;
 mod cluster;
 mod host;
 mod pool;
@@ -54,6 +55,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Cluster(one) => around.cluster(one),
         Object::Customization(one) => around.customization(one)?,
         Object::Host(one) => around.host(one)?,
+        Object::Agent(one) => around.agent(one),
         Object::IpClaim(one) => around.ip_claim(one),
         other => around.other(other),
     })

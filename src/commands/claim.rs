@@ -249,7 +249,9 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
 /// Releases a claim that this command made.
 pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Refusal> {
     match made.look(store)? {
-        Some(claim) => delete::request(context, store, &[Object::Claim(claim)]).map(drop),
+        Some(claim) => {
+            delete::request(context, store, &[Object::Claim(claim)], delete::refused).map(drop)
+        }
         None => Ok(()),
     }
 }

@@ -3,11 +3,14 @@
 use anyhow::bail;
 use clap::Args;
 
+use crate::model::agent::Agent;
 use crate::model::ip_lease::cluster_of;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::State;
+use crate::model::tick::Tick;
 use crate::reconcile::Passed;
 use crate::store::{Filter, Need, Store};
 
@@ -28,6 +31,9 @@ pub struct Delete {
     /// Those with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
     selector: Option<Selector>,
+    /// The agents of an InfraEnv go with it
+    #[arg(long)]
+    force: bool,
     /// What is not there is no error
     #[arg(long)]
     ignore_not_found: bool,
@@ -63,7 +69,9 @@ impl Verb for Delete {
         for object in &objects {
             ask(context, object)?;
         }
-        delete(context, &store, &objects, "deleted")
+        let edit = if self.force { forced } else { refused };
+        let found = request(context, &store, &objects, edit)?;
+        said(context, &objects, found, "deleted")
     }
 }
 
@@ -88,6 +96,9 @@ pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
         Object::IpAddress(one) => {
             Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
         }
+        Object::Agent(one) => {
+            one.bound_to().map(|key| format!("is bound to cluster `{}`, which loses it", key.name))
+        }
         Object::Host(host) => {
             host.cluster().map(|cluster| format!("is used by cluster `{cluster}`, which loses it"))
         }
@@ -104,6 +115,7 @@ pub fn request(
     context: &Context,
     store: &Store,
     objects: &[Object],
+    first: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
 ) -> Result<(Vec<bool>, Passed), Refusal> {
     let what: Vec<(Kind, Key, Option<String>)> =
         objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
@@ -112,6 +124,9 @@ pub fn request(
     context.door(store).change(&scope, &needs, |state, tick| {
         for claim in what.iter().filter_map(|(_, key, _)| state.claims.by_key(key)) {
             context.permit_change(claim)?;
+        }
+        for (_, key, _) in what.iter().filter(|(kind, _, _)| *kind == Kind::InfraEnv) {
+            first(state, key, tick)?;
         }
         let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
         Ok(each.collect::<Vec<_>>())
@@ -124,7 +139,55 @@ pub fn delete(
     objects: &[Object],
     done: &str,
 ) -> anyhow::Result<()> {
-    let (found, passed) = request(context, store, objects)?;
+    let found = request(context, store, objects, refused)?;
+    said(context, objects, found, done)
+}
+
+fn agents_of(state: &State, infra_env: &Key) -> Vec<usize> {
+    let its = |one: &Agent| one.infra_env().as_ref() == Some(infra_env);
+    state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
+}
+
+/// An InfraEnv stays while hosts belong to it.
+pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refusal> {
+    let hosts: Vec<String> = agents_of(state, infra_env)
+        .into_iter()
+        .filter_map(|at| state.agents.get(at))
+        .map(|one| one.metadata.name.clone())
+        .collect();
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let (name, many) = (&infra_env.name, hosts.len());
+    let what = format!("failed to deregister infraEnv {name}, {many} hosts are still associated");
+    let some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
+    Err(Refusal::conflict(what)
+        .because(some.join(", "))
+        .next(format!("poolctl delete infraenv {name} --force")))
+}
+
+/// Its hosts go first.
+fn forced(state: &mut State, infra_env: &Key, tick: &Tick) -> Result<(), Refusal> {
+    for at in agents_of(state, infra_env) {
+        let busy = state.agents.get(at).filter(|one| one.state().is_installing());
+        if let Some(one) = busy {
+            let what = format!("agent `{}` is in the middle of an installation", one.metadata.name);
+            let cluster = one.bound_to().map(|key| key.name).unwrap_or_default();
+            return Err(Refusal::conflict(what).next(format!("poolctl delete cluster {cluster}")));
+        }
+        state.agents.update(at, |one| {
+            one.metadata.deletion_timestamp.get_or_insert(tick.now);
+        });
+    }
+    Ok(())
+}
+
+fn said(
+    context: &Context,
+    objects: &[Object],
+    (found, passed): (Vec<bool>, Passed),
+    done: &str,
+) -> anyhow::Result<()> {
     for (one, found) in objects.iter().zip(found) {
         let (kind, key) = (one.kind(), one.key());
         if !found {

@@ -76,7 +76,16 @@ pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<Need> {
 pub fn say(state: &mut State, tick: &Tick, kind: Kind, object: Key, reason: &str, message: &str) {
     let (kind, reason, message) = (kind.name(), reason.to_owned(), message.to_owned());
     let (time, actor) = (tick.now, tick.actor.clone());
-    state.event(Event { time, warning: false, reason, kind, object, actor, message });
+    state.event(Event {
+        time,
+        warning: false,
+        reason,
+        kind,
+        object,
+        actor,
+        message,
+        ..Event::default()
+    });
 }
 
 /// Asks for an object's deletion: it goes now, or when what hangs on it is gone. Says whether
@@ -111,6 +120,9 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         Kind::RoleBinding => take(&mut state.role_bindings, key, now),
         Kind::Settings => take(&mut state.settings, key, now),
         Kind::DataTemplate => take(&mut state.data_templates, key, now),
+        Kind::NMStateConfig => take(&mut state.nmstate_configs, key, now),
+        Kind::InfraEnv => take(&mut state.infra_envs, key, now),
+        Kind::Agent => mark(&mut state.agents, key, now),
         Kind::IpPool => take(&mut state.ip_pools, key, now),
         Kind::IpClaim => state.ip_leases.find(key).map(|at| let_go(state, at, now)),
         Kind::IpAddress => {

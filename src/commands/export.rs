@@ -19,7 +19,7 @@ use crate::store::{Filter, Store, copies};
 use super::{Context, Verb};
 
 /// Kinds in the order in which they refer to each other.
-pub const ORDER: [Kind; 14] = [
+pub const ORDER: [Kind; 17] = [
     Kind::Settings,
     Kind::Namespace,
     Kind::RoleBinding,
@@ -31,6 +31,9 @@ pub const ORDER: [Kind; 14] = [
     Kind::IpAddress,
     Kind::IpClaim,
     Kind::BareMetalHost,
+    Kind::NMStateConfig,
+    Kind::InfraEnv,
+    Kind::Agent,
     Kind::ClusterPool,
     Kind::ClusterDeployment,
     Kind::ClusterClaim,

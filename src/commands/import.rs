@@ -303,6 +303,9 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::RoleBinding(one) => drop(state.role_bindings.insert(one)),
         Object::Settings(one) => drop(state.settings.insert(one)),
         Object::DataTemplate(one) => drop(state.data_templates.insert(*one)),
+        Object::NMStateConfig(one) => drop(state.nmstate_configs.insert(*one)),
+        Object::InfraEnv(one) => drop(state.infra_envs.insert(*one)),
+        Object::Agent(one) => drop(state.agents.insert(*one)),
         Object::IpPool(mut one) => {
             let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut one.status);
             one.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };

@@ -2,6 +2,10 @@
 
 mod access;
 mod advise;
+mod agent;
+mod agent_find;
+mod agent_host;
+mod agent_ssh;
 mod apply;
 mod backup;
 mod causes;
@@ -30,6 +34,8 @@ mod host;
 mod host_add;
 mod host_import;
 mod import;
+mod infraenv;
+mod infraenv_iso;
 mod ip;
 mod ippool;
 mod job;
@@ -45,6 +51,8 @@ mod pool;
 mod pool_create;
 mod put;
 mod put_address;
+mod put_agent;
+mod put_cluster;
 mod put_host;
 mod put_secret;
 mod queue;

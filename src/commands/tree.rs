@@ -7,11 +7,12 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, advise, apply, backup, claim, cluster, complete, completion, credentials, customization,
-    delete, describe, diff, dns, doctor, driver, editor, events, explain, export, extend, extract,
-    get, host, host_add, host_import, import, ip, ippool, job, label, metrics, patch, pause, plan,
-    pool, pool_create, reconcile, release, render, rotate, run, scale, secret, state, status,
-    supervise, template, version, wait, why,
+    Verb, advise, agent, agent_find, agent_host, agent_ssh, apply, backup, claim, cluster,
+    complete, completion, credentials, customization, delete, describe, diff, dns, doctor, driver,
+    editor, events, explain, export, extend, extract, get, host, host_add, host_import, import,
+    infraenv, infraenv_iso, ip, ippool, job, label, metrics, patch, pause, plan, pool, pool_create,
+    reconcile, release, render, rotate, run, scale, secret, state, status, supervise, template,
+    version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -81,6 +82,20 @@ fn pools() -> Vec<Node> {
         entry::<host::Hold>(),
         entry::<host::Unhold>(),
     ];
+    let agent = vec![
+        entry::<agent_host::Register>(),
+        entry::<agent_host::Report>(),
+        entry::<agent_host::CheckIn>(),
+        entry::<agent_ssh::Ssh>(),
+        entry::<agent_find::Discover>(),
+        entry::<agent::Approve>(),
+        entry::<agent::Set>(),
+        entry::<agent::Bind>(),
+        entry::<agent::Unbind>(),
+        entry::<agent_find::Match>(),
+    ];
+    let infraenv =
+        vec![entry::<infraenv::Create>(), entry::<infraenv_iso::Iso>(), entry::<infraenv::Token>()];
     let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
     let template = vec![entry::<template::Render>(), entry::<template::Release>()];
     let ip = vec![
@@ -96,6 +111,8 @@ fn pools() -> Vec<Node> {
         Node::Group("ippool", "Pools of addresses, and pictures of them", ippool),
         Node::Group("template", "What hosts are told: rendered, with addresses leased", template),
         Node::Group("ip", "Lease addresses, keep them, ask who has them", ip),
+        Node::Group("infraenv", "What hosts are booted from to become agents", infraenv),
+        Node::Group("agent", "Hosts that were booted or found: bind them to clusters", agent),
         Node::Group("host", "Machines: add them, power them, boot them from images", host),
     ]
 }

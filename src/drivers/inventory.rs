@@ -24,6 +24,7 @@ pub fn of(redfish: &Redfish, system: &Value) -> Hardware {
             product_name: text(&system["Model"]),
             serial_number: text(&system["SerialNumber"]),
         },
+        system_uuid: text(&system["UUID"]).to_lowercase(),
         firmware: Some(bios)
             .filter(|bios| !bios.is_empty())
             .map(|version| serde_json::json!({"bios": {"version": version}})),

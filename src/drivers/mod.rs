@@ -6,6 +6,7 @@
 //! the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
 
 mod credentials;
+pub mod discovery;
 mod exec;
 mod fake;
 mod http;

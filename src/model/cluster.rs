@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::condition::{self, Condition};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
-use super::driver::Driver;
+use super::driver::{self, Driver};
 use super::ip_pool::CAPI_PAUSED;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
@@ -35,6 +35,8 @@ pub const POWER: &str = "poolctl.dev/power";
 pub const EXEC: &str = "exec:";
 /// How long an installation may take.
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
+/// How reasons end that are about hosts.
+pub const AGENTS: &str = "Agents";
 /// The value of a simulated platform that cannot stop machines.
 pub const NO_POWER: &str = "no-power";
 
@@ -79,10 +81,14 @@ pub struct Cluster {
     pub once: bool,
     /// The customization whose manifest patches it gets, in its pool's or its own namespace.
     pub customization_ref: Option<String>,
-    /// Since when that is not there.
+    /// Since when that is not there, or hosts are not.
     pub unmet: Option<Time>,
+    /// What its hosts lack, as a reason and a sentence.
+    pub lacks: Option<String>,
     /// What its installer said last.
     pub progress: Option<String>,
+    /// Clusters of its platform are made of hosts.
+    pub by_agents: bool,
     /// When its health was asked for last.
     pub asked_at: Option<Time>,
     /// Attempts to destroy what was made that failed, and when the last did.
@@ -161,6 +167,18 @@ impl Cluster {
         if self.power_wanted == Power::Hibernating { Power::Hibernating } else { Power::Running }
     }
 
+    /// The Secret with its install-config. Needs the body.
+    pub fn install_config(&self) -> Option<Key> {
+        let provisioning = self.body.as_ref()?.spec.provisioning.as_ref()?;
+        let name = &provisioning.install_config_secret_ref.as_ref()?.name;
+        Some(Key::new(&*self.namespace, &**name)).filter(|_| !name.is_empty())
+    }
+
+    /// It is installed on the hosts that are bound to it, and not before.
+    pub fn takes_hosts(&self) -> bool {
+        self.by_agents && self.pool.is_none()
+    }
+
     pub fn claim_key(&self) -> Option<Key> {
         Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
     }
@@ -224,6 +242,8 @@ impl Cluster {
         let requirements = condition::find(&status.conditions, "RequirementsMet");
         let unmet = requirements.filter(|one| one.status == "False");
         self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
+        let hosts = unmet.filter(|one| one.reason.ends_with(AGENTS));
+        self.lacks = hosts.map(|one| format!("{}: {}", one.reason, one.message));
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");
         let (hibernating, ready) = (find("Hibernating"), find("Ready"));
@@ -274,6 +294,7 @@ impl Cluster {
         self.once = meta.annotated(ONCE);
         self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);
+        self.by_agents = driver::is_by_agents(platform);
     }
 
     /// The whole document. Needs the body.

@@ -32,6 +32,11 @@ pub fn is_driver_name(name: &str) -> bool {
 /// Platforms that are installed by way of Agents.
 const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
 
+/// Whether clusters of a platform are made of hosts that are bound to them.
+pub fn is_by_agents(platform: &str) -> bool {
+    BY_AGENTS.contains(&platform)
+}
+
 impl Driver {
     pub const ALL: [Self; 6] =
         [Self::Missing, Self::Fake, Self::Installer, Self::Exec, Self::Ipmi, Self::Redfish];
@@ -56,7 +61,7 @@ impl Driver {
             Some("fake") => Self::Fake,
             Some("openshift-install") => Self::Installer,
             Some(other) if other.starts_with(EXEC) => Self::Exec,
-            _ if platform.is_empty() || BY_AGENTS.contains(&platform) => Self::Missing,
+            _ if platform.is_empty() || is_by_agents(platform) => Self::Missing,
             _ => Self::Installer,
         }
     }

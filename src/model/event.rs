@@ -7,7 +7,7 @@ use super::kind::Kind;
 use super::meta::Key;
 use super::time::Time;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     pub time: Time,
     /// Normal, or Warning.
@@ -18,6 +18,9 @@ pub struct Event {
     pub object: Key,
     pub actor: String,
     pub message: String,
+    /// Of what happened to an Agent: where else it is seen.
+    pub infra_env: Option<Key>,
+    pub cluster: Option<Key>,
 }
 
 /// An event as the wire has it.
@@ -47,6 +50,9 @@ pub struct EventDocument {
     /// Who made it happen.
     #[serde(default)]
     pub source: Source,
+    /// The `InfraEnv` and the cluster it is seen in as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Involved>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +73,13 @@ pub struct Source {
     pub component: String,
 }
 
+impl Involved {
+    fn of(kind: Kind, key: &Key) -> Self {
+        let (namespace, name) = (key.namespace.clone(), key.name.clone());
+        Self { kind: kind.name().into(), namespace, name }
+    }
+}
+
 impl Event {
     pub fn to_wire(&self) -> EventDocument {
         EventDocument {
@@ -82,12 +95,21 @@ impl Event {
             last_timestamp: None,
             reporting_component: "poolctl".into(),
             source: Source { component: self.actor.clone() },
+            scopes: [(Kind::InfraEnv, &self.infra_env), (Kind::ClusterDeployment, &self.cluster)]
+                .into_iter()
+                .filter_map(|(kind, key)| Some(Involved::of(kind, key.as_ref()?)))
+                .collect(),
         }
     }
 
     /// None for events of kinds that are not kept here.
     pub fn from_wire(wire: EventDocument) -> Option<Self> {
         let involved = wire.involved_object;
+        let scope = |kind: Kind| {
+            let one = wire.scopes.iter().find(|one| one.kind == kind.name())?;
+            Some(Key::new(&*one.namespace, &*one.name))
+        };
+        let (infra_env, cluster) = (scope(Kind::InfraEnv), scope(Kind::ClusterDeployment));
         Some(Self {
             time: wire.event_time.or(wire.last_timestamp).unwrap_or_default(),
             warning: wire.kind == "Warning",
@@ -96,6 +118,8 @@ impl Event {
             object: Key::new(involved.namespace, involved.name),
             actor: wire.source.component,
             message: wire.message,
+            infra_env,
+            cluster,
         })
     }
 }

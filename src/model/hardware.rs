@@ -20,6 +20,9 @@ pub struct Hardware {
     pub storage: Vec<Disk>,
     /// Who made it.
     pub system_vendor: SystemVendor,
+    /// The UUID of its board.
+    #[serde(rename = "systemUUID", skip_serializing_if = "String::is_empty")]
+    pub system_uuid: String,
     /// Its firmware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Value>,

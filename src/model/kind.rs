@@ -17,6 +17,9 @@ pub enum Kind {
     IpClaim,
     IpAddress,
     DataTemplate,
+    InfraEnv,
+    Agent,
+    NMStateConfig,
     Job,
     Event,
 }
@@ -31,9 +34,10 @@ struct Words {
 
 const HIVE: &str = "hive.openshift.io/v1";
 const IPAM: &str = "ipam.metal3.io/v1alpha1";
+const AGENTS: &str = "agent-install.openshift.io/v1beta1";
 
 impl Kind {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::ClusterPool,
         Self::ClusterClaim,
         Self::ClusterDeployment,
@@ -48,6 +52,9 @@ impl Kind {
         Self::IpClaim,
         Self::IpAddress,
         Self::DataTemplate,
+        Self::InfraEnv,
+        Self::Agent,
+        Self::NMStateConfig,
         Self::Job,
         Self::Event,
     ];
@@ -83,6 +90,9 @@ impl Kind {
                 let group = "infrastructure.cluster.x-k8s.io/v1beta1";
                 words("Metal3DataTemplate", group, "datatemplate", &["metal3datatemplate", "m3dt"])
             }
+            Self::InfraEnv => words("InfraEnv", AGENTS, "infraenv", &["ie"]),
+            Self::Agent => words("Agent", AGENTS, "agent", &["a"]),
+            Self::NMStateConfig => words("NMStateConfig", AGENTS, "nmstateconfig", &["nmstate"]),
             Self::Job => words("Job", "poolctl.dev/v1", "job", &[]),
             Self::Event => words("Event", "v1", "event", &["ev"]),
         }
@@ -114,6 +124,9 @@ impl Kind {
             Self::IpClaim => "A wish for an address of a pool, and then the lease of it.",
             Self::IpAddress => "An address that a claim has.",
             Self::DataTemplate => "What machines are told about themselves and their networks.",
+            Self::InfraEnv => "What hosts are booted from, and how those are treated then.",
+            Self::Agent => "A host that was booted or found, free or bound to a cluster.",
+            Self::NMStateConfig => "How the network of a host is to be, by its MAC addresses.",
             Self::Job => "Work of a driver on a cluster, and what came of it.",
             Self::Event => "What happened, to what, and because of whom.",
         }

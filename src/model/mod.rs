@@ -2,6 +2,7 @@
 //! nothing.
 
 pub mod address;
+pub mod agent;
 pub mod bmc;
 pub mod claim;
 pub mod clock;
@@ -15,12 +16,14 @@ pub mod driver;
 pub mod event;
 pub mod hardware;
 pub mod host;
+pub mod infra_env;
 pub mod inventory;
 pub mod ip_lease;
 pub mod ip_pool;
 pub mod job;
 pub mod kind;
 pub mod meta;
+pub mod nmstate_config;
 pub mod object;
 pub mod order;
 pub mod platform;

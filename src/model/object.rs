@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::agent::Agent;
 use super::claim::{Claim, ClusterClaim};
 use super::cluster::Cluster;
 use super::customization::Customization;
@@ -16,11 +17,13 @@ use super::deployment::ClusterDeployment;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use super::event::EventDocument;
 use super::host::BareMetalHost;
+use super::infra_env::InfraEnv;
 use super::ip_lease::{IpAddress, IpClaim};
 use super::ip_pool::IpPool;
 use super::job::JobDocument;
 use super::kind::Kind;
 use super::meta::{Key, Meta};
+use super::nmstate_config::NMStateConfig;
 use super::pool::ClusterPool;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +42,9 @@ pub enum Object {
     IpClaim(Box<IpClaim>),
     IpAddress(Box<IpAddress>),
     DataTemplate(Box<Metal3DataTemplate>),
+    InfraEnv(Box<InfraEnv>),
+    Agent(Box<Agent>),
+    NMStateConfig(Box<NMStateConfig>),
 }
 
 impl Object {
@@ -66,6 +72,9 @@ impl Object {
             Kind::IpClaim => Self::IpClaim(read(wire)?),
             Kind::IpAddress => Self::IpAddress(read(wire)?),
             Kind::DataTemplate => Self::DataTemplate(read(wire)?),
+            Kind::InfraEnv => Self::InfraEnv(read(wire)?),
+            Kind::Agent => Self::Agent(read(wire)?),
+            Kind::NMStateConfig => Self::NMStateConfig(read(wire)?),
             Kind::Job | Kind::Event => {
                 return Err(serde::de::Error::custom("is made by poolctl, not applied"));
             }
@@ -90,6 +99,9 @@ impl Object {
             Self::IpClaim(one) => wired(kind, one),
             Self::IpAddress(one) => wired(kind, one),
             Self::DataTemplate(one) => wired(kind, one),
+            Self::InfraEnv(one) => wired(kind, one),
+            Self::Agent(one) => wired(kind, one),
+            Self::NMStateConfig(one) => wired(kind, one),
         }
     }
 
@@ -109,6 +121,9 @@ impl Object {
             Self::IpClaim(_) => Kind::IpClaim,
             Self::IpAddress(_) => Kind::IpAddress,
             Self::DataTemplate(_) => Kind::DataTemplate,
+            Self::InfraEnv(_) => Kind::InfraEnv,
+            Self::Agent(_) => Kind::Agent,
+            Self::NMStateConfig(_) => Kind::NMStateConfig,
         }
     }
 
@@ -137,6 +152,9 @@ impl Object {
             Self::IpClaim(one) => Some(&one.metadata),
             Self::IpAddress(one) => Some(&one.metadata),
             Self::DataTemplate(one) => Some(&one.metadata),
+            Self::InfraEnv(one) => Some(&one.metadata),
+            Self::Agent(one) => Some(&one.metadata),
+            Self::NMStateConfig(one) => Some(&one.metadata),
         }
     }
 
@@ -156,6 +174,9 @@ impl Object {
             Self::IpClaim(one) => Some(&mut one.metadata),
             Self::IpAddress(one) => Some(&mut one.metadata),
             Self::DataTemplate(one) => Some(&mut one.metadata),
+            Self::InfraEnv(one) => Some(&mut one.metadata),
+            Self::Agent(one) => Some(&mut one.metadata),
+            Self::NMStateConfig(one) => Some(&mut one.metadata),
         }
     }
 
@@ -193,6 +214,9 @@ fn generate(kind: Kind) -> Value {
         Kind::IpClaim => of::<IpClaim>(),
         Kind::IpAddress => of::<IpAddress>(),
         Kind::DataTemplate => of::<Metal3DataTemplate>(),
+        Kind::InfraEnv => of::<InfraEnv>(),
+        Kind::Agent => of::<Agent>(),
+        Kind::NMStateConfig => of::<NMStateConfig>(),
         Kind::Job => of::<JobDocument>(),
         Kind::Event => of::<EventDocument>(),
     }

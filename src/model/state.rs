@@ -7,6 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::address::{Addr, Stretch};
+use super::agent::Agent;
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::customization::Customization;
@@ -14,10 +15,12 @@ use super::data_template::Metal3DataTemplate;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
 use super::event::Event;
 use super::host::BareMetalHost;
+use super::infra_env::InfraEnv;
 use super::ip_lease::{IpLease, address_name};
 use super::ip_pool::IpPool;
 use super::job::Job;
 use super::meta::{HasMeta, Key, Meta};
+use super::nmstate_config::NMStateConfig;
 use super::object::Object;
 use super::pool::ClusterPool;
 use super::table::{Owner, Row, Table};
@@ -50,6 +53,9 @@ pub struct State {
     pub role_bindings: Table<RoleBinding>,
     pub settings: Table<Settings>,
     pub data_templates: Table<Metal3DataTemplate>,
+    pub infra_envs: Table<InfraEnv>,
+    pub agents: Table<Agent>,
+    pub nmstate_configs: Table<NMStateConfig>,
     pub ip_pools: Table<IpPool>,
     /// Claims of addresses: those that wait, that go, and that somebody edits.
     pub ip_leases: Table<IpLease>,
@@ -102,6 +108,8 @@ impl State {
         self.claims.act_for(&owner);
         self.customizations.act_for(&owner);
         self.hosts.act_for(&owner);
+        self.infra_envs.act_for(&owner);
+        self.agents.act_for(&owner);
         self.ip_leases.act_for(&owner);
         self.secrets.act_for(&owner);
         self.jobs.act_for(&owner);
@@ -115,6 +123,8 @@ impl State {
             + self.claims.changes_made()
             + self.customizations.changes_made()
             + self.hosts.changes_made()
+            + self.infra_envs.changes_made()
+            + self.agents.changes_made()
             + self.secrets.changes_made()
             + self.ip_leases.changes_made()
             + self.jobs.changes_made()
@@ -211,6 +221,13 @@ impl State {
             Object::DataTemplate(_) => {
                 Object::DataTemplate(Box::new(self.data_templates.by_key(&key)?.clone()))
             }
+            Object::InfraEnv(_) => {
+                Object::InfraEnv(Box::new(self.infra_envs.by_key(&key)?.clone()))
+            }
+            Object::Agent(_) => Object::Agent(Box::new(self.agents.by_key(&key)?.clone())),
+            Object::NMStateConfig(_) => {
+                Object::NMStateConfig(Box::new(self.nmstate_configs.by_key(&key)?.clone()))
+            }
             Object::IpPool(_) => Object::IpPool(Box::new(self.ip_pools.by_key(&key)?.clone())),
             Object::IpClaim(_) => {
                 let one = self.ip_leases.by_key(&key).filter(|one| one.claimed)?;
@@ -262,12 +279,15 @@ impl State {
         let customizations = self.customizations.difference().map(|one| one.owner);
         let secrets = self.secrets.difference().map(|one| one.owner);
         let hosts = self.hosts.difference().map(|one| one.owner);
+        let agents = self.agents.difference().map(|one| one.owner);
         let jobs = self.jobs.difference().map(|one| one.owner);
         let leases = self.ip_leases.difference().map(|one| one.owner);
         let events = self.events.iter().map(|(_, owner)| owner);
         let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
         let mut seen = std::collections::HashSet::new();
-        for owner in tables.chain(hosts).chain(leases).chain(jobs).chain(events).flatten() {
+        for owner in
+            tables.chain(hosts).chain(agents).chain(leases).chain(jobs).chain(events).flatten()
+        {
             if seen.insert(Rc::clone(owner)) {
                 owners.push(Some(Rc::clone(owner)));
             }
@@ -289,6 +309,9 @@ impl State {
             && self.role_bindings.difference().next().is_none()
             && self.settings.difference().next().is_none()
             && self.data_templates.difference().next().is_none()
+            && self.infra_envs.difference().next().is_none()
+            && self.agents.difference().next().is_none()
+            && self.nmstate_configs.difference().next().is_none()
             && self.ip_pools.difference().next().is_none()
             && self.ip_leases.difference().next().is_none()
     }
@@ -312,6 +335,7 @@ macro_rules! found_by_metadata {
     };
 }
 found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
+found_by_metadata!(InfraEnv, Agent, NMStateConfig);
 found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost, IpPool, Metal3DataTemplate);
 
 impl Row for IpLease {

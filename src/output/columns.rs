@@ -4,12 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::model::agent::Agent;
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
 use crate::model::hardware::Hardware;
 use crate::model::host::BareMetalHost;
+use crate::model::infra_env::InfraEnv;
 use crate::model::inventory::EntryStatus;
 use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
@@ -73,6 +75,12 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::DataTemplate(one) => {
             vec![("hosts", one.status.indexes.len().to_string())]
         }
+        Object::InfraEnv(one) => infra_env(one),
+        Object::Agent(one) => agent(one, view),
+        Object::NMStateConfig(one) => {
+            let macs = one.spec.interfaces.iter().map(|one| one.mac_address.to_lowercase());
+            vec![("macs", macs.collect::<Vec<_>>().join(","))]
+        }
         Object::IpPool(one) => ip_pool(one),
         Object::IpClaim(one) => {
             let address = one.status.address.as_ref().map(|one| one.name.clone());
@@ -116,6 +124,30 @@ fn pool(one: &ClusterPool, _: &View) -> Row {
         ("pending", status.pending.to_string()),
         ("running", status.running.to_string()),
         ("free-cdc", free),
+    ]
+}
+
+fn infra_env(one: &InfraEnv) -> Row {
+    let cluster = one.cluster().map(|key| key.name).unwrap_or_default();
+    let image = one.status.created_time.map(|time| time.to_string()).unwrap_or_default();
+    vec![("cluster", cluster), ("iso created at", image)]
+}
+
+fn agent(one: &Agent, view: &View) -> Row {
+    let found = one.status.inventory.as_ref();
+    let gib = |bytes: u64| format!("{}G", bytes >> 30);
+    let gb = |bytes: u64| format!("{}G", bytes / 1_000_000_000);
+    let largest = found.and_then(|one| one.disks.iter().map(|disk| disk.size_bytes).max());
+    let seen = one.status.last_contact_time.map(|time| view.now.since(time).short());
+    vec![
+        ("hostname", one.hostname().to_owned()),
+        ("state", one.state().name().to_owned()),
+        ("cluster", one.bound_to().map(|key| key.name).unwrap_or_default()),
+        ("role", one.role().name().to_owned()),
+        ("cpu", found.map(|one| one.cpu.count.to_string()).unwrap_or_default()),
+        ("mem", found.map(|one| gib(one.memory.physical_bytes)).unwrap_or_default()),
+        ("disk", largest.map(gb).unwrap_or_default()),
+        ("seen", seen.unwrap_or_default()),
     ]
 }
 

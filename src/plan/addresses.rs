@@ -117,6 +117,7 @@ fn say(state: &mut State, tick: &Tick, warning: bool, reason: &str, object: Key,
         object,
         actor,
         message,
+        ..Event::default()
     });
 }
 

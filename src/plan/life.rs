@@ -9,7 +9,7 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::size::as_count;
-use super::{CLUSTER, CUSTOMIZATION, customizations, hosts, power, say, vips, warn};
+use super::{CLUSTER, CUSTOMIZATION, agents, customizations, hosts, power, say, vips, warn};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -63,9 +63,14 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if limit.is_some_and(|limit| cluster.restarts >= limit.max(least)) {
         return give_up(state, at, tick);
     }
-    let unmet = cluster.required().is_some_and(|key| state.customizations.find(&key).is_none());
-    if unmet != cluster.unmet.is_some() {
-        state.clusters.update(at, |cluster| cluster.unmet = unmet.then_some(tick.now));
+    let missing = cluster.required().is_some_and(|key| state.customizations.find(&key).is_none());
+    let lacks = if cluster.takes_hosts() { agents::lacks(state, cluster) } else { None };
+    let unmet = missing || lacks.is_some();
+    if unmet != cluster.unmet.is_some() || lacks != cluster.lacks {
+        state.clusters.update(at, |cluster| {
+            cluster.unmet = cluster.unmet.or(Some(tick.now)).filter(|_| unmet);
+            cluster.lacks = lacks;
+        });
     }
     let Some(cluster) = state.clusters.get(at).filter(|_| !unmet) else {
         return;
@@ -181,6 +186,7 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     if let Some(gone) = state.clusters.get(at).filter(|one| !one.preserve).cloned() {
         vips::release(state, &gone);
     }
+    agents::cluster_goes(state, at, tick);
     state.clusters.remove(at);
     let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
     say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());

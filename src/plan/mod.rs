@@ -2,6 +2,7 @@
 //! the order of the steps; each concern has a file of its own.
 
 mod addresses;
+pub mod agents;
 mod assign;
 pub mod buckets;
 mod create;
@@ -91,6 +92,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     }
     state.act_for(None);
     without_pool(state, tick);
+    agents::advance(state, tick);
     hosts::advance(state, tick);
     addresses::advance(state, names, tick);
 }
@@ -189,12 +191,13 @@ fn event(
     message: String,
 ) {
     let (time, reason, actor) = (tick.now, reason.to_owned(), PASS.to_owned());
-    state.event(Event { time, warning, reason, kind, object, actor, message });
+    state.event(Event { time, warning, reason, kind, object, actor, message, ..Event::default() });
 }
 
 /// Who does what nobody has typed: whoever started the pass has only started it.
 const PASS: &str = "reconcile";
 const POOL: &str = "ClusterPool";
+const AGENT: &str = "Agent";
 const HOST: &str = "BareMetalHost";
 const CLUSTER: &str = "ClusterDeployment";
 const CLAIM: &str = "ClusterClaim";

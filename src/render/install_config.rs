@@ -34,6 +34,11 @@ pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, Strin
     Ok(document)
 }
 
+/// What a template says.
+pub fn document(template: &Template) -> Result<&Value, String> {
+    template.read.get_or_init(|| read(&template.text)).as_ref().map_err(String::clone)
+}
+
 /// A template must be a mapping, and its metadata too.
 fn read(text: &SecretValue) -> Result<Value, String> {
     let wrong = |why: &str| format!("install-config.yaml: {why}");

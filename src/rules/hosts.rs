@@ -80,7 +80,7 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
 }
 
 /// Six pairs of hexadecimal digits with colons.
-fn mac(text: &str) -> Result<(), String> {
+pub fn mac(text: &str) -> Result<(), String> {
     let parts: Vec<&str> = text.split(':').collect();
     let pair = |one: &&str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
     if parts.len() != 6 || !parts.iter().all(pair) {

@@ -2,14 +2,17 @@
 
 pub mod access;
 mod addresses;
+pub mod agents;
 mod annotations;
 pub mod data_templates;
 mod holders;
 mod hosts;
+pub mod infra_envs;
 mod invariants;
 mod names;
 mod objects;
 mod patches;
+pub mod validations;
 
 pub use holders::one_holder_each;
 pub use invariants::invariants;

@@ -11,12 +11,25 @@ use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
-use super::{addresses, annotations, data_templates, hosts, patches};
+use super::{addresses, agents, annotations, data_templates, hosts, infra_envs, patches};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
 
 const PASSWORD: &str = "spec.platform has a password in plain sight; it belongs into the Secret of credentialsSecretRef";
+
+fn labels(object: &Object) -> Result<(), Refusal> {
+    let labels = object.meta().map(|meta| &meta.labels).into_iter();
+    let copied = if let Object::Pool(pool) = object { Some(&pool.spec.labels) } else { None };
+    for (name, value) in labels.chain(copied).flatten() {
+        if !label_key(name) || !label_value(value) {
+            let why = "letters, digits, dashes, dots and underscores make one, at most 63";
+            let what = format!("`{name}: {value}` is not a label");
+            return Err(refuse(object.kind(), &object.key().name, &what).because(why));
+        }
+    }
+    Ok(())
+}
 
 /// Refuses an object that cannot be meant.
 pub fn check(object: &Object) -> Result<(), Refusal> {
@@ -25,15 +38,7 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
     if kind.namespaced() {
         label("a namespace", &key.namespace)?;
     }
-    let labels = object.meta().map(|meta| &meta.labels).into_iter();
-    let copied = if let Object::Pool(pool) = object { Some(&pool.spec.labels) } else { None };
-    for (name, value) in labels.chain(copied).flatten() {
-        if !label_key(name) || !label_value(value) {
-            let why = "letters, digits, dashes, dots and underscores make one, at most 63";
-            let refusal = refuse(kind, &key.name, &format!("`{name}: {value}` is not a label"));
-            return Err(refusal.because(why));
-        }
-    }
+    labels(object)?;
     match object {
         Object::Pool(pool) if !differ(&pool.vips_from()) => {
             let why = format!("annotation {VIPS_FROM} is no list of different IPPools");
@@ -64,6 +69,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         Object::DataTemplate(one) => {
             all_of(kind, &key.name, data_templates::check(one).err().unwrap_or_default())
         }
+        Object::InfraEnv(one) => all_of(kind, &key.name, infra_envs::check(one)),
+        Object::Agent(one) => all_of(kind, &key.name, agents::check(one)),
+        Object::NMStateConfig(one) => all_of(kind, &key.name, infra_envs::check_network(one)),
         Object::IpPool(one) => all_of(kind, &key.name, addresses::pool(one)),
         Object::IpClaim(one) => all_of(kind, &key.name, addresses::claim(one)),
         Object::IpAddress(one) => all_of(kind, &key.name, addresses::lease(one)),

@@ -4,12 +4,15 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::model::agent::Agent;
 use crate::model::customization::Customization;
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
 use crate::model::host::BareMetalHost;
+use crate::model::infra_env::InfraEnv;
 use crate::model::ip_pool::IpPool;
 use crate::model::meta::{HasMeta, Key};
+use crate::model::nmstate_config::NMStateConfig;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::table::{Change, Row, Table};
@@ -33,6 +36,9 @@ documents! {
     BareMetalHost => "host",
     IpPool => "ip_pool",
     Metal3DataTemplate => "data_template",
+    InfraEnv => "infra_env",
+    NMStateConfig => "nmstate_config",
+    Agent => "agent",
     Secret => "secret_object",
     Namespace => "namespace",
     RoleBinding => "role_binding",

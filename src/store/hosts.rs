@@ -36,6 +36,11 @@ pub fn of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), R
     some(conn, state, sql, params![pool.namespace, pool.name])
 }
 
+/// The host that boots from an address.
+pub fn by_mac(conn: &Connection, state: &mut State, mac: &str) -> Result<(), Refusal> {
+    some(conn, state, "SELECT id, body FROM host WHERE mac = ?1", [mac])
+}
+
 /// Those that a query finds, and what works on them.
 fn some(
     conn: &Connection,

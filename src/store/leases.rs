@@ -88,11 +88,14 @@ impl Store {
         let open: Vec<Stretch> = pool.open().into_iter().map(|(_, one)| one).collect();
         // Kept from others: all that is not open, but for what is leased of it.
         let kept = total.saturating_sub(sum(&open));
-        let mut leased = 0_u128;
-        for (range, _) in pool.reserved() {
-            leased += self.leased_within(pool, range, &usable)?;
-        }
         let reserved: Vec<Stretch> = pool.reserved().into_iter().map(|(range, _)| range).collect();
+        let mut leased = 0_u128;
+        for (at, range) in reserved.iter().enumerate() {
+            // What two of them reserve counts once.
+            for part in range.without(&reserved[..at]) {
+                leased += self.leased_within(pool, part, &usable)?;
+            }
+        }
         for address in pre.iter().filter(|one| !reserved.iter().any(|range| range.has(**one))) {
             let has = addresses::by_address(&self.conn, &pool.metadata.namespace, *address)?;
             leased += u128::from(has.is_some());

@@ -13,6 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::addresses;
+use super::agents;
 use super::documents::{self, need, one};
 use super::hosts;
 use super::leases;
@@ -52,6 +53,7 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     claims(conn, "ORDER BY id", [], state)?;
     customizations(conn, None, state)?;
     hosts::all(conn, state)?;
+    agents::whole(conn, state)?;
     addresses::whole(conn, state)?;
     jobs(conn, "ended IS NULL", [], state)
 }
@@ -258,6 +260,9 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
         Kind::ClusterClaim => claim_body(conn, state, key),
         Kind::ClusterDeployment => cluster_body(conn, state, &key.name),
         Kind::DataTemplate => need(conn, &mut state.data_templates, key),
+        Kind::InfraEnv => agents::infra_env(conn, state, key),
+        Kind::Agent => agents::one(conn, state, key),
+        Kind::NMStateConfig => need(conn, &mut state.nmstate_configs, key),
         Kind::IpPool => addresses::pool(conn, state, key),
         Kind::IpClaim => addresses::claim(conn, state, key),
         Kind::IpAddress => leases::by_name(conn, state, key),

@@ -2,11 +2,13 @@
 //! Knows no rules.
 
 mod addresses;
+mod agents;
 mod backup;
 mod book;
 pub mod copies;
 mod doctor;
 mod documents;
+mod events;
 mod free;
 mod hosts;
 mod leases;

@@ -6,7 +6,6 @@ use rusqlite::{OptionalExtension, params};
 
 use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
-use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Steering};
@@ -92,6 +91,11 @@ impl Store {
             Kind::DataTemplate => {
                 self.documents(filter, |one| Object::DataTemplate(Box::new(one)))?
             }
+            Kind::NMStateConfig => {
+                self.documents(filter, |one| Object::NMStateConfig(Box::new(one)))?
+            }
+            Kind::InfraEnv => self.infra_envs(filter)?,
+            Kind::Agent => self.agents(filter)?,
             Kind::IpPool => self.ip_pools(filter)?,
             Kind::IpClaim => self.ip_claims(filter)?,
             Kind::IpAddress => self.ip_addresses(filter)?,
@@ -195,22 +199,6 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?)
     }
 
-    /// The newest events first, of one object or of all. A cluster's name is unique over the
-    /// state, so its namespace does not count.
-    pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
-        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message FROM event \
-                   WHERE ?1 IS NULL OR (kind = ?1 AND coalesce(?2, namespace) = namespace AND name = ?3) \
-                   ORDER BY id DESC LIMIT ?4";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let (kind, key) = of.unzip();
-        let namespace = key.map(|key| &key.namespace);
-        let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit];
-        let rows = statement.query_map(who, event)?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
     /// Pools that are there, and those that clusters or claims name.
     pub fn pools_named(&self) -> Result<Vec<Key>, Refusal> {
         let sql = "SELECT namespace, name FROM pool UNION \
@@ -221,26 +209,6 @@ impl Store {
             Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// The number of the newest event.
-    pub fn last_event(&self) -> Result<i64, Refusal> {
-        let sql = "SELECT coalesce(max(id), 0) FROM event";
-        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
-    }
-
-    /// Events after one of this number, oldest first, and the number of the last of them.
-    pub fn events_after(&self, known: i64) -> Result<(Vec<Event>, i64), Refusal> {
-        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, id FROM event \
-                   WHERE id > ?1 ORDER BY id";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let mut last = known;
-        let rows = statement.query_map([known], |row| {
-            last = row.get(8)?;
-            event(row)
-        })?;
-        let events = rows.collect::<Result<_, _>>()?;
-        Ok((events, last))
     }
 
     /// The cluster that uses a host, if there is one.
@@ -323,20 +291,6 @@ impl Store {
             .optional()?;
         Ok(found.flatten().map(|(namespace, name)| Key::new(namespace, name)))
     }
-}
-
-fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
-    let kind: String = row.get(3)?;
-    let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
-    Ok(Event {
-        time: Time(row.get(0)?),
-        warning: row.get(1)?,
-        reason: row.get(2)?,
-        kind: known.unwrap_or("Object"),
-        object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
-        actor: row.get(6)?,
-        message: row.get(7)?,
-    })
 }
 
 /// The names in use, looked up as they are asked for.

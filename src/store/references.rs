@@ -12,6 +12,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
 
 use super::addresses;
+use super::agents;
 use super::documents::need;
 use super::hosts;
 use super::load::{customization, customizations, newly_named_pools, secret, secret_value};
@@ -34,6 +35,7 @@ pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result
     newly_named_pools(conn, state)?;
     hosts::beside(conn, state)?;
     addresses::beside(conn, state)?;
+    agents::beside(conn, state)?;
     addresses::of_clusters(conn, state)?;
     let named = named(state);
     for key in &named.image_sets {
@@ -79,6 +81,14 @@ fn named(state: &State) -> Named {
         named.customizations.extend(listed.map(|entry| Key::new(namespace, &*entry.name)));
     }
     named
+}
+
+/// What a cluster that was applied by hand is installed from.
+pub fn cluster_template(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
+    let cluster = state.cluster(name).and_then(|at| state.clusters.get(at));
+    let Some(key) = cluster.and_then(Cluster::install_config) else { return Ok(()) };
+    secret(conn, state, &key)?;
+    template(conn, state, key)
 }
 
 /// The text of a template: as an edit has it, else as the state has it.

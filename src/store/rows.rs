@@ -16,7 +16,8 @@ pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace,
      power_since, started_at, installed_at, attempts_limit, restarts, failed_at, failure, ordinal, \
      stopped, marked, protected, preserve, held, deleting, interrupted, \
      awake_since, power_message, powerless, power_paused, hibernate_after, \
-     paused, once, customization_ref, unmet, undo_failures, undo_failed_at, progress, asked_at";
+     paused, once, customization_ref, unmet, undo_failures, undo_failed_at, progress, asked_at, \
+     by_agents, lacks";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting, warned";
@@ -108,6 +109,8 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         undo_failed_at: time(row, 40)?,
         progress: row.get(41)?,
         asked_at: time(row, 42)?,
+        by_agents: row.get(43)?,
+        lacks: row.get(44)?,
         body: None,
     })
 }
@@ -227,6 +230,8 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         micros(one.undo_failed_at),
         one.progress,
         micros(one.asked_at),
+        one.by_agents,
+        one.lacks,
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))

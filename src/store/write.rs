@@ -19,6 +19,7 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 use crate::model::time::Time;
 
+use super::agents;
 use super::documents;
 use super::open::Store;
 use super::rows::{put_claim, put_cluster, put_job};
@@ -87,6 +88,7 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
         object: pool.clone(),
         actor: "poolctl".into(),
         message: format!("The pass of this pool was undone: {refusal}"),
+        ..Event::default()
     }
 }
 
@@ -129,6 +131,7 @@ fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(
     {
         put_job(conn, job)?;
     }
+    agents::write(conn, state, owner)?;
     tenancy::write(conn, state, owner, now)?;
     if owner.is_none() {
         for change in state.data_templates.difference() {
@@ -282,8 +285,8 @@ fn secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal>
 }
 
 fn event(conn: &Connection, one: &Event) -> Result<(), Refusal> {
-    let sql = "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     conn.prepare_cached(sql)?.execute(params![
         one.time.0,
         one.warning,
@@ -293,6 +296,8 @@ fn event(conn: &Connection, one: &Event) -> Result<(), Refusal> {
         one.object.name,
         one.actor,
         one.message,
+        one.infra_env.as_ref().map(Key::to_string),
+        one.cluster.as_ref().map(Key::to_string),
     ])?;
     Ok(())
 }

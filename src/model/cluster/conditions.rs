@@ -31,7 +31,13 @@ impl Cluster {
 
     /// Only of one that has some.
     fn requirements(&self) -> Option<Condition> {
-        let (name, kind) = (self.customization_ref.as_ref()?, "RequirementsMet");
+        let kind = "RequirementsMet";
+        if let Some((reason, message)) = self.lacks.as_ref().and_then(|text| text.split_once(": "))
+        {
+            let since = self.unmet.unwrap_or(self.created);
+            return Some(Condition::new(kind, "False", reason, message).at(since));
+        }
+        let name = self.customization_ref.as_ref()?;
         if let Some(since) = self.unmet {
             let message = format!("ClusterDeploymentCustomization {name} not found");
             let missing = "CustomizationRefNotAvailable";

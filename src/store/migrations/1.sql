@@ -122,7 +122,9 @@ CREATE TABLE cluster (
   undo_failures INTEGER NOT NULL,
   undo_failed_at INTEGER,
   progress TEXT,
-  asked_at INTEGER
+  asked_at INTEGER,
+  by_agents INTEGER NOT NULL,
+  lacks TEXT
 ) STRICT;
 CREATE INDEX cluster_pool ON cluster (pool_namespace, pool);
 CREATE UNIQUE INDEX cluster_claim ON cluster (pool_namespace, claim) WHERE claim IS NOT NULL;
@@ -189,6 +191,63 @@ CREATE TABLE data_template (
   name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
 ) STRICT;
 CREATE UNIQUE INDEX data_template_name ON data_template (namespace, name);
+
+-- What hosts are booted from, and what admits them.
+CREATE TABLE infra_env (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX infra_env_name ON infra_env (namespace, name);
+
+CREATE TABLE infra_env_token (
+  infra_env INTEGER NOT NULL REFERENCES infra_env ON DELETE CASCADE,
+  id TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER,
+  revoked INTEGER,
+  PRIMARY KEY (infra_env, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE nmstate_config (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX nmstate_config_name ON nmstate_config (namespace, name);
+
+-- A machine may be seen in several environments; it is bound once.
+CREATE TABLE agent (
+  id INTEGER PRIMARY KEY,
+  body TEXT NOT NULL CHECK (json_valid(body)),
+  secret TEXT,
+  seen INTEGER,
+  namespace TEXT NOT NULL AS (coalesce(body ->> '$.metadata.namespace', '')) VIRTUAL,
+  name TEXT NOT NULL AS (body ->> '$.metadata.name') VIRTUAL,
+  infra_env TEXT AS (body ->> '$.metadata.labels."infraenvs.agent-install.openshift.io"') VIRTUAL,
+  host TEXT AS (lower(body ->> '$.status.hostID')) VIRTUAL,
+  wanted TEXT AS (body ->> '$.spec.clusterDeploymentName.name') VIRTUAL,
+  bound TEXT AS (body ->> '$.status.boundTo.name') VIRTUAL
+) STRICT;
+CREATE UNIQUE INDEX agent_name ON agent (namespace, name);
+CREATE UNIQUE INDEX agent_identity ON agent (namespace, infra_env, host) WHERE host IS NOT NULL;
+CREATE UNIQUE INDEX agent_machine ON agent (host) WHERE bound IS NOT NULL AND host IS NOT NULL;
+CREATE INDEX agent_host ON agent (host);
+CREATE INDEX agent_wanted ON agent (wanted) WHERE wanted IS NOT NULL;
+CREATE INDEX agent_bound ON agent (bound) WHERE bound IS NOT NULL;
+
+-- The addresses of an agent's interfaces: what is bound is known by them, too.
+CREATE TABLE agent_mac (
+  agent INTEGER NOT NULL REFERENCES agent ON DELETE CASCADE,
+  mac TEXT NOT NULL,
+  bound INTEGER,
+  PRIMARY KEY (agent, mac)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX agent_mac_mac ON agent_mac (mac);
+CREATE UNIQUE INDEX agent_mac_bound ON agent_mac (mac, bound) WHERE bound IS NOT NULL;
 
 -- What is counted of a pool, and whether its free addresses are listed.
 CREATE TABLE ip_count (
@@ -310,6 +369,10 @@ CREATE TABLE event (
   namespace TEXT NOT NULL,
   name TEXT NOT NULL,
   actor TEXT NOT NULL,
-  message TEXT NOT NULL
+  message TEXT NOT NULL,
+  infra_env TEXT,
+  cluster TEXT
 ) STRICT;
 CREATE INDEX event_object ON event (kind, namespace, name);
+CREATE INDEX event_infra_env ON event (infra_env) WHERE infra_env IS NOT NULL;
+CREATE INDEX event_cluster ON event (cluster) WHERE cluster IS NOT NULL;

@@ -1,0 +1,241 @@
+//! `agent discover|match`: hosts from their management controllers, and those that fit.
+
+use clap::{Args, ValueEnum};
+
+use crate::model::agent::{Agent, BMH, HostState, INFRA_ENV, Role};
+use crate::model::host::{BareMetalHost, INSPECT};
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::{Scope, State};
+use crate::model::tick::Tick;
+use crate::output;
+use crate::plan::agents;
+use crate::rules::validations::fit;
+use crate::store::{Filter, Need, Store};
+
+use super::put::born;
+use super::selector::Selector;
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct Discover {
+    /// BareMetalHosts; what is in them their controllers say
+    #[arg(value_name = "HOST", required_unless_present = "all")]
+    names: Vec<String>,
+    /// Every host of the namespace
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// The InfraEnv that they are to belong to
+    #[arg(long, value_name = "INFRAENV")]
+    infraenv: String,
+}
+
+impl Verb for Discover {
+    const NAME: &'static str = "discover";
+    const ABOUT: &'static str = "Make agents of hosts by what their controllers say";
+    const EXAMPLE: &'static str = "poolctl agent discover node-1 --infraenv rack --no-reconcile";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let infra_env = context.find(&store, Kind::InfraEnv, &self.infraenv)?.key();
+        let mut hosts = Vec::new();
+        if self.all {
+            let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
+            hosts.extend(store.objects(Kind::BareMetalHost, &filter)?.iter().map(Object::key));
+        }
+        for name in &self.names {
+            hosts.push(context.find(&store, Kind::BareMetalHost, name)?.key());
+        }
+        let mut needs: Vec<Need> = Vec::new();
+        for key in &hosts {
+            needs.push(Need { kind: Kind::BareMetalHost, key: key.clone() });
+            needs.push(Need { kind: Kind::Agent, key: key.clone() });
+        }
+        needs.push(Need { kind: Kind::InfraEnv, key: infra_env.clone() });
+        let edit = |state: &mut State, tick: &Tick| {
+            store.load_references(&Scope::Pools(Vec::new()), state)?;
+            hosts
+                .iter()
+                .map(|key| discover(state, key, &infra_env, tick))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let (found, passed) =
+            context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
+        for (key, new) in hosts.iter().zip(found) {
+            let done = if new { "discovered" } else { "looked at again" };
+            context.changed(Kind::Agent, &key.name, done)?;
+        }
+        Ok(context.finish(&passed)?)
+    }
+}
+
+/// An Agent for a host, or another look at it. Whether it is new.
+fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Result<bool, Refusal> {
+    let refuse = |why: String| Refusal::conflict(format!("host `{}`: {why}", key.name));
+    let (Some(at), Some(environment)) = (state.hosts.find(key), state.infra_envs.by_key(infra_env))
+    else {
+        return Ok(false);
+    };
+    let host = state.hosts.get(at).cloned().unwrap_or_default();
+    if host.spec.bmc.is_none() {
+        return Err(refuse("has no management controller to ask".into())
+            .next(format!("poolctl infraenv iso {}", infra_env.name)));
+    }
+    if host.metadata.labels.get(INFRA_ENV).is_some_and(|other| *other != infra_env.name) {
+        let other = &host.metadata.labels[INFRA_ENV];
+        return Err(refuse(format!("belongs to InfraEnv {other}"))
+            .next(format!("poolctl label host {} {INFRA_ENV}-", key.name)));
+    }
+    let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
+    let mut labels = environment.spec.agent_labels.clone();
+    labels.insert(INFRA_ENV.into(), infra_env.name.clone());
+    labels.insert(BMH.into(), key.name.clone());
+    let taken = state.agents.find(key).is_some();
+    let name = if taken { format!("{}-{}", infra_env.name, key.name) } else { key.name.clone() };
+    let namespace = key.namespace.clone();
+    let mut metadata = Meta { name, namespace, labels, ..Meta::default() };
+    metadata.owner_references = vec![agents::owned_by(environment)];
+    let mut agent = Agent { metadata, ..Agent::default() };
+    agents::early(&mut agent, environment);
+    state.hosts.update(at, |one| {
+        one.metadata.labels.insert(INFRA_ENV.into(), infra_env.name.clone());
+        if known || one.status.hardware.is_none() {
+            one.metadata.annotations.insert(INSPECT.into(), String::new());
+        }
+    });
+    if known {
+        return Ok(false);
+    }
+    born(&mut agent.metadata, Kind::Agent, tick);
+    agent.status.found = true;
+    (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));
+    let text = format!("Host {}: found by its management controller", key.name);
+    let reason = "host_registration_succeeded";
+    state.event(agents::about(&agent, reason, false, text, &tick.actor, tick));
+    state.agents.insert(agent);
+    Ok(true)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum As {
+    Master,
+    Worker,
+    /// The only node of a cluster
+    Single,
+}
+
+#[derive(Args)]
+pub struct Match {
+    /// What they are to be
+    #[arg(long, value_enum, default_value = "worker")]
+    role: As,
+    /// How many are needed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    count: usize,
+    /// Those with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<Selector>,
+    /// At least so many processors
+    #[arg(long, value_name = "N")]
+    min_cpus: Option<u64>,
+    /// At least so much memory, in GiB
+    #[arg(long, value_name = "GIB")]
+    min_memory: Option<u64>,
+}
+
+impl Verb for Match {
+    const NAME: &'static str = "match";
+    const ABOUT: &'static str =
+        "Show which free hosts fit, the weakest first, and why others do not";
+    const EXAMPLE: &'static str = "poolctl agent match --role master --count 0 -l rack=7";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
+        let held = held(&store, &filter)?;
+        let mut fits = Vec::new();
+        let mut others = Vec::new();
+        for one in store.objects(Kind::Agent, &filter)? {
+            let Object::Agent(one) = one else { continue };
+            if self.selector.as_ref().is_some_and(|all| !all.matches(&one.metadata.labels)) {
+                continue;
+            }
+            let why = self.misfit(&one, &held);
+            if why.is_empty() { fits.push(one) } else { others.push((one, why)) }
+        }
+        fits.sort_by_key(|one| {
+            let weight = one.status.inventory.as_ref().map(agents::roles::weight);
+            (weight, one.hostname().to_owned(), one.metadata.name.clone())
+        });
+        let picked = fits.iter().take(self.count.max(1)).map(|one| (one, "fits".to_owned()));
+        let rest =
+            fits.iter().skip(self.count.max(1)).map(|one| (one, "fits, not needed".to_owned()));
+        let wrong = others.iter().map(|(one, why)| (one, why.join("; ")));
+        let rows: Vec<output::Row> =
+            picked.chain(rest).chain(wrong).map(|(one, why)| row(one, why)).collect();
+        context.print(&output::render(&rows, true))?;
+        if fits.len() < self.count {
+            let what = format!("{} of {} hosts that are needed fit", fits.len(), self.count);
+            return Err(Refusal::new(Exit::Exhausted, what)
+                .next("poolctl get agent -o wide")
+                .into());
+        }
+        Ok(())
+    }
+}
+
+fn row(one: &Agent, why: String) -> output::Row {
+    vec![
+        ("name", one.metadata.name.clone()),
+        ("hostname", one.hostname().to_owned()),
+        ("state", one.state().name().to_owned()),
+        ("fit", why),
+    ]
+}
+
+/// Hosts that are kept out of every pick.
+fn held(store: &Store, filter: &Filter) -> Result<Vec<Key>, Refusal> {
+    let all = store.objects(Kind::BareMetalHost, filter)?.into_iter();
+    let held = |one: Object| match one {
+        Object::Host(host) => Some(host).filter(|host| host.held().is_some()),
+        _ => None,
+    };
+    Ok(all.filter_map(held).map(|host: Box<BareMetalHost>| host.key()).collect())
+}
+
+impl Match {
+    fn misfit(&self, one: &Agent, held: &[Key]) -> Vec<String> {
+        let mut why = Vec::new();
+        if let Some(cluster) = one.bound_to() {
+            why.push(format!("bound to cluster {}", cluster.name));
+        } else if one.state() != HostState::KnownUnbound {
+            why.push(agents::not_ready(one));
+        }
+        if !one.spec.approved {
+            why.push("not approved".into());
+        }
+        if one.is_duplicate() {
+            why.push(format!("the same machine as {}", one.status.duplicate_of));
+        }
+        if one.bmh().is_some_and(|key| held.contains(&key)) {
+            why.push("held".into());
+        }
+        let Some(found) = &one.status.inventory else { return why };
+        let (role, sno) = match self.role {
+            As::Master => (Role::Master, false),
+            As::Worker => (Role::Worker, false),
+            As::Single => (Role::Master, true),
+        };
+        why.extend(fit(found, role, sno));
+        if let Some(least) = self.min_cpus.filter(|least| found.cpu.count < *least) {
+            why.push(format!("{} processors, {least} are asked for", found.cpu.count));
+        }
+        let memory = found.memory.physical_bytes >> 30;
+        if let Some(least) = self.min_memory.filter(|least| memory < *least) {
+            why.push(format!("{memory} GiB of memory, {least} are asked for"));
+        }
+        why
+    }
+}

@@ -1,0 +1,197 @@
+//! `agent ssh`: one host over SSH, who proves who it is. It is recorded; no pass runs, and no job
+//! begins.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::model::agent::report;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::State;
+use crate::model::text::sha256;
+use crate::model::tick::Tick;
+use crate::plan::agents;
+use crate::rules;
+use crate::store::Store;
+
+use super::agent_host::{heard, record, registered, text_of};
+use super::{Context, Verb};
+
+/// What a host proves itself with.
+#[derive(Debug)]
+pub enum Proof {
+    /// Of its InfraEnv.
+    Token(String),
+    /// Its own.
+    Secret(String),
+}
+
+pub fn hash(secret: &str) -> String {
+    sha256(secret)
+}
+
+/// Whether a host may register: with its secret always; with the token of its InfraEnv if it is
+/// new, or if nobody else speaks for it now.
+pub fn admit(
+    state: &State,
+    infra_env: &Key,
+    known: Option<usize>,
+    proof: &Proof,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let denied = |why: &str| Err(Refusal::new(Exit::Denied, why));
+    let agent = known.and_then(|at| state.agents.get(at));
+    match proof {
+        Proof::Secret(secret) => {
+            let good = agent.is_some_and(|one| one.secret.as_deref() == Some(&hash(secret)));
+            if good {
+                Ok(())
+            } else {
+                denied("the secret is not this host's; register with the token")
+            }
+        }
+        Proof::Token(token) => {
+            let tokens = state.infra_envs.by_key(infra_env).map(|one| one.tokens.clone());
+            let hash = hash(token);
+            let mut tokens = tokens.unwrap_or_default().into_iter();
+            if !tokens.any(|one| one.hash == hash && one.is_good(tick.now)) {
+                return denied("the token is unknown, revoked or expired");
+            }
+            let speaks = agent.filter(|one| {
+                let awaited = one.state().is_returning();
+                one.secret.is_some() && !awaited && !one.is_silent(tick.now)
+            });
+            match speaks {
+                None => Ok(()),
+                Some(one) => denied(&format!(
+                    "host {} checked in a moment ago and has a secret of its own; without it, \
+                     register again after three minutes of silence",
+                    one.status.host_id
+                )),
+            }
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct Ssh {
+    /// Serve hosts of this InfraEnv only
+    #[arg(long, value_name = "INFRAENV")]
+    infraenv: Option<String>,
+    /// Print the line of authorized_keys by which this public key may do that and nothing else
+    #[arg(long, value_name = "FILE")]
+    authorize: Option<PathBuf>,
+}
+
+impl Ssh {
+    fn line(&self, context: &Context, key: &PathBuf) -> anyhow::Result<String> {
+        let text = text_of(key)?;
+        let program = std::env::current_exe()?.display().to_string();
+        let state = context.path()?.display().to_string();
+        let only = self.infraenv.as_ref().map(|name| format!(" --infraenv {name}"));
+        let command = format!("{program} --state {state} agent ssh{}", only.unwrap_or_default());
+        if command.contains(['"', '\\', '\n']) {
+            let what = "a path with quotes cannot be written into authorized_keys";
+            return Err(Refusal::invalid(what).into());
+        }
+        Ok(format!("restrict,command=\"{command}\" {}\n", text.trim()))
+    }
+}
+
+/// What a host says over SSH.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Said {
+    /// Namespace and name.
+    infra_env: String,
+    #[serde(rename = "hostID")]
+    host_id: String,
+    #[serde(default)]
+    token: Option<String>,
+    #[serde(default)]
+    secret: Option<String>,
+    #[serde(default)]
+    report: Option<Value>,
+}
+
+impl Verb for Ssh {
+    const NAME: &'static str = "ssh";
+    const ABOUT: &'static str = "Serve one host over SSH, as the command of its key";
+    const EXAMPLE: &'static str = "poolctl agent ssh --authorize examples/agents/id.pub";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let Some(key) = &self.authorize {
+            return context.print(&self.line(context, key)?);
+        }
+        // Heard before the state is looked at: whoever is slow keeps nobody waiting.
+        let words = context.world.variable("SSH_ORIGINAL_COMMAND").unwrap_or_default();
+        if !matches!(words, "register" | "report" | "check-in") {
+            return Err(Refusal::new(Exit::Denied, "this key may register, report and check-in")
+                .because("it was given to hosts of a discovery image, for nothing else")
+                .into());
+        }
+        let text = heard()?;
+        let wrong = |why: String| Refusal::usage("this is no message of a host").because(why);
+        let said: Said = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let (namespace, name) = said
+            .infra_env
+            .split_once('/')
+            .ok_or_else(|| wrong("infraEnv is not NAMESPACE/NAME".into()))?;
+        if self.infraenv.as_ref().is_some_and(|only| only != name && *only != said.infra_env) {
+            return Err(Refusal::new(Exit::Denied, "this key is of another InfraEnv").into());
+        }
+        for (kind, name) in [(Kind::Namespace, namespace), (Kind::InfraEnv, name)] {
+            rules::name_of(kind, name)?;
+        }
+        let infra_env = Key::new(namespace, name);
+        let store = context.look()?;
+        let answer = match words {
+            "register" => {
+                let proof = match (said.secret, said.token) {
+                    (Some(secret), _) => Proof::Secret(secret),
+                    (None, Some(token)) => Proof::Token(token),
+                    (None, None) => return Err(wrong("no token and no secret".into()).into()),
+                };
+                let (_, secret) =
+                    registered(context, &store, &infra_env, &said.host_id, Some(&proof))?;
+                json!({"secret": secret, "next": "none", "after": 60})
+            }
+            _ => self::answer(context, &store, &infra_env, said, words)?,
+        };
+        context.print(&format!("{answer}\n"))
+    }
+}
+
+/// A report or a check-in of a host that proves who it is.
+fn answer(
+    context: &Context,
+    store: &Store,
+    infra_env: &Key,
+    said: Said,
+    words: &str,
+) -> Result<Value, Refusal> {
+    let denied = || Refusal::new(Exit::Denied, "the secret is not this host's; register again");
+    let key = store.agent_of(infra_env, &said.host_id)?.ok_or_else(denied)?;
+    let secret = said.secret.map(|secret| hash(&secret)).ok_or_else(denied)?;
+    record(context, store, &key, |state, at, tick| {
+        let known = state.agents.get(at).and_then(|one| one.secret.clone());
+        if known.as_ref() != Some(&secret) {
+            return Err(denied());
+        }
+        if words == "report" {
+            let report = said.report.unwrap_or_default();
+            let report = report::read(&report.to_string()).map_err(Refusal::invalid)?;
+            agents::report(state, at, report, tick).map_err(Refusal::conflict)?;
+        }
+        state.agents.update(at, |one| {
+            one.status.last_contact_time = Some(tick.now);
+            one.status.media_disconnected &= words == "report";
+        });
+        let agent = state.agents.get(at);
+        Ok(agent.map(|one| agents::after_check_in(state, one)).unwrap_or_default())
+    })
+}

@@ -1,0 +1,87 @@
+//! Puts InfraEnvs and Agents into the state: what is poolctl's of them stays.
+
+use crate::model::agent::{Agent, HostState, INFRA_ENV};
+use crate::model::cluster::Cluster;
+use crate::model::infra_env::InfraEnv;
+use crate::model::kind::Kind;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::rules;
+
+use super::put::{Verdict, document};
+
+/// What an Agent was elsewhere, for one that comes without a status.
+const STATE: &str = "agent.agent-install.openshift.io/state";
+
+pub fn put_infra_env(
+    state: &mut State,
+    new: InfraEnv,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let name = new.metadata.name.clone();
+    let refuse = |why: String| Refusal::conflict(format!("InfraEnv `{name}`: {why}"));
+    match state.infra_envs.by_key(&new.key()) {
+        None => rules::infra_envs::check_new(&new).map_err(refuse)?,
+        Some(old) => {
+            let cluster = new.cluster().and_then(|key| state.cluster(&key.name));
+            let cluster = cluster.and_then(|at| state.clusters.get(at));
+            let installed = cluster.is_some_and(Cluster::installed);
+            rules::infra_envs::check_change(old, &new, installed).map_err(refuse)?;
+        }
+    }
+    let keep = |old: &InfraEnv, new: &mut InfraEnv| {
+        new.status.clone_from(&old.status);
+        new.tokens.clone_from(&old.tokens);
+        old.spec != new.spec
+    };
+    document(&mut state.infra_envs, new, Kind::InfraEnv, merge, tick, keep)
+}
+
+pub fn put_agent(
+    state: &mut State,
+    mut new: Agent,
+    merge: bool,
+    tick: &Tick,
+) -> Result<Verdict, Refusal> {
+    let name = new.metadata.name.clone();
+    if let Some(old) = state.agents.by_key(&new.key()) {
+        rules::agents::check_change(old, &new)
+            .map_err(|why| Refusal::conflict(format!("Agent `{name}`: {why}")))?;
+    } else {
+        if !new.metadata.labels.contains_key(INFRA_ENV) {
+            return Err(Refusal::conflict(format!("Agent `{name}`: Missing InfraEnv name label"))
+                .because(format!("label {INFRA_ENV} says which InfraEnv it is of"))
+                .next("poolctl agent register --infraenv NAME --id ID"));
+        }
+        restored(&mut new, tick);
+    }
+    let keep = |old: &Agent, new: &mut Agent| {
+        new.status.clone_from(&old.status);
+        new.secret.clone_from(&old.secret);
+        if merge {
+            // Who applies a host without saying whose it is leaves it whose it is.
+            let wanted = &mut new.spec.cluster_deployment_name;
+            *wanted = wanted.take().or_else(|| old.spec.cluster_deployment_name.clone());
+        }
+        old.spec != new.spec
+    };
+    document(&mut state.agents, new, Kind::Agent, merge, tick, keep)
+}
+
+/// One that was lost and is made again from its manifest: where its annotation says, or free.
+fn restored(new: &mut Agent, tick: &Tick) {
+    let noted = new.metadata.annotation(STATE).and_then(|text| text.parse::<HostState>().ok());
+    let status = &mut new.status;
+    if status.host_id.is_empty() {
+        status.host_id.clone_from(&new.metadata.name);
+        let default = if status.bound_to.is_some() {
+            HostState::Known
+        } else {
+            HostState::DiscoveringUnbound
+        };
+        status.debug_info.state = noted.unwrap_or(default);
+        status.state_since = Some(tick.now);
+    }
+}

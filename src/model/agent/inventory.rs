@@ -1,0 +1,270 @@
+//! What an agent found in its machine, in the shape that an Agent shows.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::time::Time;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Inventory {
+    /// As the machine calls itself.
+    pub hostname: String,
+    /// Of its management controller.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub bmc_address: String,
+    /// The same, IPv6.
+    #[serde(rename = "bmcV6Address", skip_serializing_if = "String::is_empty")]
+    pub bmc_v6_address: String,
+    /// When it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report_time: Option<Time>,
+    /// Memory.
+    pub memory: Memory,
+    /// Processors.
+    pub cpu: Cpu,
+    /// Network interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Disks.
+    pub disks: Vec<Disk>,
+    /// How it was booted.
+    pub boot: Boot,
+    /// Who made it.
+    pub system_vendor: SystemVendor,
+    /// Graphics cards and accelerators.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<Gpu>,
+    /// How it reaches networks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// Of its trusted platform module.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tpm_version: String,
+    /// What the agent left out because there was too much of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncation: Option<Truncation>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Memory {
+    /// In bytes.
+    pub physical_bytes: u64,
+    /// What of it programs can use.
+    pub usable_bytes: u64,
+    /// dmidecode, ghw or meminfo.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub physical_bytes_method: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Cpu {
+    /// Threads.
+    pub count: u64,
+    /// Highest frequency, in MHz.
+    pub clock_megahertz: u64,
+    /// What it can do.
+    pub flags: Vec<String>,
+    /// As its maker calls it.
+    pub model_name: String,
+    /// `x86_64`, aarch64, ...
+    pub architecture: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Interface {
+    /// As the machine calls it.
+    pub name: String,
+    /// Lower case with colons.
+    pub mac_address: String,
+    /// physical, vlan or bond.
+    #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Addresses with prefixes.
+    #[serde(rename = "ipV4Addresses")]
+    pub ipv4_addresses: Vec<String>,
+    /// The same, IPv6.
+    #[serde(rename = "ipV6Addresses")]
+    pub ipv6_addresses: Vec<String>,
+    /// A cable is in it.
+    pub has_carrier: bool,
+    /// Bytes in a packet.
+    pub mtu: u64,
+    /// In Mbit/s, or -1.
+    pub speed_mbps: i64,
+    /// up, broadcast, ...
+    pub flags: Vec<String>,
+    /// Its maker.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub vendor: String,
+    /// Its model.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub product: String,
+    /// As its firmware calls it.
+    #[serde(rename = "biosDevName", skip_serializing_if = "String::is_empty")]
+    pub bios_dev_name: String,
+    /// Of its lease, by DHCP.
+    #[serde(rename = "clientID", skip_serializing_if = "String::is_empty")]
+    pub client_id: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_excessive_bools, reason = "as the wire has it")]
+pub struct Disk {
+    /// Its path by id, by place or by name, the first that it has.
+    pub id: String,
+    /// As the kernel calls it.
+    pub name: String,
+    /// /dev/NAME
+    pub path: String,
+    /// Path by identity.
+    #[serde(rename = "byID", skip_serializing_if = "String::is_empty")]
+    pub by_id: String,
+    /// Path by place.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by_path: String,
+    /// HDD, SSD, Multipath, ...
+    pub drive_type: String,
+    /// Host, channel, target and LUN.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hctl: String,
+    /// Its maker.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub vendor: String,
+    /// Its model.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// Its serial number.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub serial: String,
+    /// Its World Wide Name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub wwn: String,
+    /// In bytes.
+    pub size_bytes: u64,
+    /// The machine booted from it, or could.
+    pub bootable: bool,
+    /// It can be taken out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub removable: bool,
+    /// The agent runs from it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_installation_media: bool,
+    /// Virtual disks of vSphere have one if disk.EnableUUID is set.
+    #[serde(rename = "hasUUID")]
+    pub has_uuid: bool,
+    /// What its own checks say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub smart: String,
+    /// How fast it is, once that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_perf: Option<IoPerf>,
+    /// Whether an installation may go there, as the agent sees it and then as poolctl does.
+    pub installation_eligibility: Eligibility,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IoPerf {
+    /// 99 of 100 syncs take less than this.
+    pub sync_duration_milliseconds: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Eligibility {
+    /// It may.
+    pub eligible: bool,
+    /// Why it may not.
+    pub not_eligible_reasons: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Boot {
+    /// uefi or bios.
+    pub current_boot_mode: String,
+    /// persistent or ephemeral.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub device_type: String,
+    /// The interface that it booted from.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pxe_interface: String,
+    /// Enabled, Disabled, NotSupported or Unknown.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub secure_boot_state: String,
+    /// What the kernel was told.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command_line: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemVendor {
+    /// Its maker.
+    pub manufacturer: String,
+    /// Its model.
+    pub product_name: String,
+    /// Its serial number.
+    pub serial_number: String,
+    /// It is a virtual machine.
+    #[serde(rename = "virtual")]
+    pub is_virtual: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Gpu {
+    /// Where it is plugged in.
+    pub address: String,
+    /// Its model, as a number.
+    #[serde(rename = "deviceID")]
+    pub device_id: String,
+    /// Its model.
+    pub name: String,
+    /// Its maker.
+    pub vendor: String,
+    /// Its maker, as a number.
+    #[serde(rename = "vendorID")]
+    pub vendor_id: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Route {
+    /// Network, or 0.0.0.0 or :: for all.
+    pub destination: String,
+    /// 2 for IPv4, 10 for IPv6.
+    pub family: u64,
+    /// The next router.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub gateway: String,
+    /// By which interface.
+    pub interface: String,
+    /// The lowest one is taken.
+    pub metric: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Truncation {
+    /// partial or full.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What was left out.
+    pub reasons: Vec<String>,
+}
+
+impl Inventory {
+    /// Whether there is anything in it to go by.
+    pub fn is_valid(&self) -> bool {
+        self.truncation.as_ref().is_none_or(|one| one.kind != "full")
+    }
+
+    pub fn macs(&self) -> impl Iterator<Item = &str> {
+        self.interfaces.iter().map(|one| one.mac_address.as_str()).filter(|mac| !mac.is_empty())
+    }
+}

@@ -1,0 +1,59 @@
+//! What a cluster needs of its hosts, read from what it is made of.
+
+use std::collections::BTreeSet;
+
+use crate::model::address::Subnet;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is another property of the cluster")]
+pub struct Needs {
+    /// Replicas of the control plane, if it says.
+    pub masters: Option<u64>,
+    /// Replicas of workers, if it says.
+    pub workers: Option<u64>,
+    /// Networks that every host is part of.
+    pub machine_networks: Vec<Subnet>,
+    /// Addresses of API and ingress are given.
+    pub has_vips: bool,
+    /// Somebody else looks after its networks: platform none or external.
+    pub user_managed: bool,
+    /// baremetal, none, vsphere, ...
+    pub platform: String,
+    /// Validations that do not count for its hosts.
+    pub ignored: Option<BTreeSet<String>>,
+    /// Its disks are encrypted by a trusted platform module.
+    pub tpm: bool,
+    /// It is installed: hosts are added.
+    pub day2: bool,
+}
+
+impl Needs {
+    /// A single node.
+    pub fn is_sno(&self) -> bool {
+        self.masters == Some(1) && self.workers.unwrap_or_default() == 0
+    }
+
+    /// Hosts to be installed, if it says.
+    pub fn total(&self) -> Option<u64> {
+        Some(self.masters?.saturating_add(self.workers.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_node_has_one_master_and_no_worker() {
+        for (masters, workers, sno, total) in [
+            (Some(1), None, true, Some(1)),
+            (Some(1), Some(0), true, Some(1)),
+            (Some(1), Some(2), false, Some(3)),
+            (Some(3), Some(2), false, Some(5)),
+            (None, Some(2), false, None),
+        ] {
+            let needs = Needs { masters, workers, ..Needs::default() };
+            assert_eq!((needs.is_sno(), needs.total()), (sno, total), "{needs:?}");
+        }
+    }
+}

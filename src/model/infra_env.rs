@@ -1,0 +1,225 @@
+//! InfraEnv: what hosts are booted from to become Agents, and how those are treated. As assisted
+//! installer has it on the wire.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::agent::ClusterReference;
+use super::condition::Condition;
+use super::meta::{Key, LocalRef, Meta, is_zero};
+use super::time::Time;
+
+/// Keys of the labels that its Agents' nodes get, with commas between.
+pub const PROPAGATE: &str = "propagate-node-labels";
+/// Which of an Agent's node labels are its `InfraEnv`'s, with commas between.
+pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-labels";
+/// What `cpuArchitecture` means when it says nothing.
+pub const ARCHITECTURE: &str = "x86_64";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InfraEnv {
+    /// Name, namespace, labels and annotations.
+    pub metadata: Meta,
+    /// What is wished for.
+    #[serde(default)]
+    pub spec: InfraEnvSpec,
+    /// How it is, kept by poolctl.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub status: InfraEnvStatus,
+    /// What admits its hosts; never on the wire.
+    #[serde(skip)]
+    pub tokens: Vec<Token>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct InfraEnvSpec {
+    /// Pulls the images of the discovery; clusters have their own. In its namespace.
+    pub pull_secret_ref: LocalRef,
+    /// Hosts that are booted from it belong to this cluster at once; fixed once it is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<ClusterReference>,
+    /// Of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; fixed once it is made.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cpu_architecture: String,
+    /// Version of the discovery image; not with clusterRef.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub os_image_version: String,
+    /// How its hosts reach the world.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
+    /// Servers of time beside those of the network.
+    #[serde(rename = "additionalNTPSources", skip_serializing_if = "Vec::is_empty")]
+    pub additional_ntp_sources: Vec<String>,
+    /// Servers of time instead of those of the network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ntp_sources: Vec<String>,
+    /// Who may log in to its hosts during discovery.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ssh_authorized_key: String,
+    /// Labels that Agents are made with; later changes are not applied to them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub agent_labels: BTreeMap<String, String>,
+    /// Which `NMStateConfigs` are put into the image; empty selects none.
+    #[serde(rename = "nmStateConfigLabelSelector", skip_serializing_if = "is_zero")]
+    pub nm_state_config_label_selector: LabelSelector,
+    /// Ignition that is merged over that of the image, as JSON.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ignition_config_override: String,
+    /// `DiscoveryImageAlways` or `BootOrderControl`; kept for others, no effect here.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ipxe_script_type: String,
+    /// What is appended to, replaced in or deleted from the kernel's arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernel_arguments: Vec<KernelArgument>,
+    /// Certificates that its hosts believe, PEM.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub additional_trust_bundle: String,
+    /// Kept for others, no effect here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mirror_registry_ref: Option<Value>,
+    /// full-iso or minimal-iso.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image_type: String,
+    /// How long a host waits for its network before it looks around.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_discovery_delay_seconds: Option<u64>,
+    /// Whether its hosts are approved by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_approval: Option<AgentApproval>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Proxy {
+    /// For http.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub http_proxy: String,
+    /// For https.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub https_proxy: String,
+    /// What is reached without, with commas between.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub no_proxy: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelArgument {
+    /// append, replace or delete.
+    pub operation: String,
+    /// The argument, such as rd.net.timeout.carrier=60.
+    pub value: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AgentApproval {
+    /// Every Agent of the `InfraEnv` is approved.
+    pub auto_approve: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LabelSelector {
+    /// Labels that must be so.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// What must hold of labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// The label.
+    pub key: String,
+    /// In, `NotIn`, Exists or `DoesNotExist`.
+    pub operator: String,
+    /// For In and `NotIn`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+impl LabelSelector {
+    pub fn is_empty(&self) -> bool {
+        is_zero(self)
+    }
+
+    /// An empty one matches all, as in Kubernetes; who selects nothing by it asks first.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let met = |one: &Requirement| {
+            let found = labels.get(&one.key);
+            match one.operator.as_str() {
+                "In" => found.is_some_and(|value| one.values.contains(value)),
+                "NotIn" => found.is_none_or(|value| !one.values.contains(value)),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => false,
+            }
+        };
+        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(met)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct InfraEnvStatus {
+    /// Where its image is.
+    #[serde(rename = "isoDownloadURL", skip_serializing_if = "String::is_empty")]
+    pub iso_download_url: String,
+    /// When that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_time: Option<Time>,
+    /// `ImageCreated`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Selects its Agents.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub agent_label_selector: LabelSelector,
+    /// What the image was made of, as a SHA-256: another one needs another image.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image_hash: String,
+}
+
+/// What admits hosts of an `InfraEnv`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Token {
+    pub id: String,
+    /// Of what a host has to say, as a SHA-256.
+    pub hash: String,
+    pub created: Time,
+    pub expires: Option<Time>,
+    pub revoked: Option<Time>,
+}
+
+impl Token {
+    pub fn is_good(&self, now: Time) -> bool {
+        self.revoked.is_none() && self.expires.is_none_or(|end| now < end)
+    }
+}
+
+impl InfraEnv {
+    pub fn key(&self) -> Key {
+        self.metadata.key()
+    }
+
+    pub fn architecture(&self) -> &str {
+        let said = self.spec.cpu_architecture.as_str();
+        if said.is_empty() { ARCHITECTURE } else { said }
+    }
+
+    pub fn cluster(&self) -> Option<Key> {
+        self.spec.cluster_ref.as_ref().map(ClusterReference::key)
+    }
+
+    pub fn approves(&self) -> bool {
+        self.spec.agent_approval.as_ref().is_some_and(|one| one.auto_approve)
+    }
+}

@@ -1,0 +1,46 @@
+//! NMStateConfig: how a host's network is to be, found by the MAC addresses of its interfaces. As
+//! assisted installer has it on the wire.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::meta::Meta;
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NMStateConfig {
+    /// Name, namespace, labels and annotations.
+    pub metadata: Meta,
+    /// What is wished for.
+    #[serde(default)]
+    pub spec: NMStateConfigSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NMStateConfigSpec {
+    /// How the interfaces are called in the configuration, and which they are.
+    pub interfaces: Vec<NMStateInterface>,
+    /// Of nmstate; interfaces in it are called as above.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub config: Value,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NMStateInterface {
+    /// In the configuration.
+    pub name: String,
+    /// Of the interface.
+    pub mac_address: String,
+}
+
+impl NMStateConfig {
+    /// Whether it is for a host that has one of these addresses.
+    pub fn is_for<'a>(&self, mut macs: impl Iterator<Item = &'a str>) -> bool {
+        macs.any(|mac| {
+            self.spec.interfaces.iter().any(|one| one.mac_address.eq_ignore_ascii_case(mac))
+        })
+    }
+}

@@ -1,0 +1,143 @@
+//! Agents: how each host is, which cluster it belongs to, and how it gets there and back. The
+//! states are assisted-service's; the deadlines are ours where it has none.
+
+mod binding;
+pub mod clusters;
+pub mod conditions;
+mod hints;
+pub mod labels;
+mod machines;
+mod refresh;
+mod register;
+pub mod roles;
+
+pub use binding::{not_ready, refused};
+pub use clusters::{cluster_goes, lacks};
+pub use register::{after_check_in, early, register, report, takes_new};
+
+use crate::model::agent::{Agent, HostState};
+use crate::model::condition::{self, Condition};
+use crate::model::event::Event;
+use crate::model::infra_env::InfraEnv;
+use crate::model::kind::Kind;
+use crate::model::meta::{Key, OwnerReference};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::{AGENT, PASS};
+
+/// The longest that is said about a state.
+const LONGEST: usize = 2040;
+
+/// Every host as it is now; then what is wished for; then how it is after that.
+pub fn advance(state: &mut State, tick: &Tick) {
+    machines::infra_envs(state, tick);
+    let all: Vec<usize> = state.agents.iter().map(|(at, _)| at).collect();
+    for at in &all {
+        machines::recognize(state, *at, tick);
+    }
+    machines::duplicates(state);
+    for at in &all {
+        refresh::advance(state, *at, tick);
+        binding::follow(state, *at, tick);
+    }
+    clusters::roles(state, tick);
+    for at in all {
+        refresh::judge(state, at, tick);
+    }
+}
+
+/// Moves a host to a state, or says something else about the one that it is in.
+fn enter(state: &mut State, at: usize, next: HostState, info: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let before = agent.state();
+    let mut info = info.to_owned();
+    if info.len() > LONGEST {
+        let end = (0..=LONGEST).rev().find(|end| info.is_char_boundary(*end)).unwrap_or_default();
+        info.truncate(end);
+    }
+    if before == next && agent.status.debug_info.state_info == info {
+        return;
+    }
+    let text =
+        format!("Host {}: updated status from {before} to {next} ({info})", agent.hostname());
+    state.agents.update(at, |one| {
+        one.status.debug_info.state = next;
+        one.status.debug_info.state_info = info;
+        if before != next {
+            one.status.state_since = Some(tick.now);
+        }
+    });
+    if before != next {
+        let bad = matches!(
+            next,
+            HostState::Disconnected
+                | HostState::InstallingPendingUserAction
+                | HostState::Insufficient
+                | HostState::Error
+        );
+        note(state, at, "host_status_updated", bad, text, tick);
+    }
+}
+
+/// Writes down what happened to a host, for those who look at its environment and its cluster.
+fn note(state: &mut State, at: usize, reason: &str, warning: bool, message: String, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let event = about(agent, reason, warning, message, PASS, tick);
+    state.event(event);
+}
+
+/// What happened to a host.
+pub fn about(
+    agent: &Agent,
+    reason: &str,
+    warning: bool,
+    message: String,
+    actor: &str,
+    tick: &Tick,
+) -> Event {
+    Event {
+        time: tick.now,
+        warning,
+        reason: reason.into(),
+        kind: AGENT,
+        object: agent.key(),
+        actor: actor.into(),
+        message,
+        infra_env: agent.infra_env(),
+        cluster: agent.bound_to(),
+    }
+}
+
+/// The environment that an Agent goes with.
+pub fn owned_by(environment: &InfraEnv) -> OwnerReference {
+    OwnerReference {
+        api_version: Kind::InfraEnv.api_version().into(),
+        kind: Kind::InfraEnv.name().into(),
+        name: environment.metadata.name.clone(),
+        uid: environment.metadata.uid.clone(),
+        ..OwnerReference::default()
+    }
+}
+
+/// What happened to an environment.
+fn note_infra_env(state: &mut State, key: Key, reason: &str, message: String, tick: &Tick) {
+    state.event(Event {
+        time: tick.now,
+        reason: reason.into(),
+        kind: Kind::InfraEnv.name(),
+        object: key,
+        actor: PASS.into(),
+        message,
+        ..Event::default()
+    });
+}
+
+/// Upstream's conditions of hosts have no time of probing.
+fn set(all: &mut Vec<Condition>, new: Condition, tick: &Tick) {
+    let kind = new.kind.clone();
+    condition::set(all, new, tick.now);
+    for one in all.iter_mut().filter(|one| one.kind == kind) {
+        one.last_probe_time = None;
+    }
+}

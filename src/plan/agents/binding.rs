@@ -1,0 +1,336 @@
+//! Which cluster a host belongs to: what its spec wishes for is followed when the host is ready
+//! for it, and otherwise said why not.
+
+use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, HostState, Role};
+use crate::model::cluster::Cluster;
+use crate::model::condition::Condition;
+use crate::model::host::{BOOT, ConsumerRef, Image, REBOOT};
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::rules;
+use crate::rules::validations::eligible_disks;
+
+use super::clusters::{Stage, architecture, plain, stage, word};
+use super::conditions::SPEC_SYNCED;
+use super::refresh::failing;
+use super::{enter, note, set};
+
+const BINDING: &str = "Host is waiting to be bound to the cluster";
+const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
+/// Which clusters take hosts.
+const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
+
+/// Why a wish is not followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Time may help; else the wish itself is wrong.
+    pub waits: bool,
+    pub why: String,
+}
+
+fn wrong(why: impl Into<String>) -> Blocked {
+    Blocked { waits: false, why: why.into() }
+}
+
+fn waits(why: impl Into<String>) -> Blocked {
+    Blocked { waits: true, why: why.into() }
+}
+
+/// Makes it so, or says why not.
+pub fn follow(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    if agent.metadata.deletion_timestamp.is_some() {
+        return goes(state, at, tick);
+    }
+    let done = match (agent.bound_to(), agent.wanted()) {
+        (None, None) => Ok(()),
+        (None, Some(cluster)) => bind(state, at, &cluster, tick),
+        (Some(_), None) => unbind(state, at, tick),
+        (Some(bound), Some(wanted)) if bound == wanted => Ok(()),
+        (Some(_), Some(wanted)) => follow_to(state, at, &wanted, tick),
+    };
+    let Some(agent) = state.agents.get(at) else { return };
+    let done = done.and_then(|()| match unusable(agent) {
+        Some(why) => Err(wrong(why)),
+        None => Ok(()),
+    });
+    let new = match done {
+        Ok(()) => {
+            let text = "The Spec has been successfully applied";
+            Condition::new(SPEC_SYNCED, "True", "SyncOK", text)
+        }
+        Err(blocked) => {
+            let (reason, kind) = if blocked.waits {
+                ("BackendError", "a backend")
+            } else {
+                ("InputError", "an input")
+            };
+            let text = format!("The Spec could not be synced due to {kind} error: {}", blocked.why);
+            Condition::new(SPEC_SYNCED, "False", reason, text)
+        }
+    };
+    state.agents.update(at, |one| set(&mut one.status.conditions, new, tick));
+}
+
+/// What of a host's wishes does not fit what was found in it.
+fn unusable(agent: &Agent) -> Option<String> {
+    let spec = &agent.spec;
+    if let Some(why) = rules::agents::input(agent) {
+        return Some(why);
+    }
+    if !spec.hostname.is_empty()
+        && let Some(why) = rules::validations::hostname_problem(&spec.hostname)
+    {
+        return Some(why);
+    }
+    if spec.role == Role::Arbiter {
+        let name = agent.hostname();
+        return Some(format!(
+            "Host {name} is assigned the arbiter role: no cluster here has arbiters"
+        ));
+    }
+    let disk = [&spec.installation_disk_id, &spec.installation_disk_path];
+    let asked = disk.into_iter().find(|one| !one.is_empty())?;
+    let found = agent.status.inventory.as_ref()?;
+    let bound = agent.bound_to().map(|_| (agent.role(), false));
+    let known = eligible_disks(found, bound).into_iter().any(|one| {
+        one.id == *asked || one.path == *asked || one.by_id == *asked || one.by_path == *asked
+    });
+    (!known).then(|| "Requested installation disk is not part of the host's valid disks".into())
+}
+
+/// Why a host that is ready would not be taken; in assisted-service's order.
+pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
+    let name = agent.hostname();
+    let Some(cluster) = found(state, wanted) else {
+        return Some(waits(format!("Failed to find cluster {}", wanted.name)));
+    };
+    let Some(environment) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+        return Some(waits("Missing InfraEnv: the one that its label names is not there"));
+    };
+    if environment.cluster().is_some_and(|key| key != *wanted) {
+        let of = environment.cluster().map(|key| key.name).unwrap_or_default();
+        let its = &environment.metadata.name;
+        return Some(wrong(format!("InfraEnv {its} is bound to Cluster {of}")));
+    }
+    let its = environment.architecture();
+    if let Some(cluster) = architecture(state, cluster)
+        && cluster != "multi"
+        && cluster != plain(its)
+    {
+        return Some(wrong(format!(
+            "InfraEnv's CPU architecture ({its}) doesn't match the cluster ({cluster})"
+        )));
+    }
+    if agent.is_duplicate() {
+        let other = &agent.status.duplicate_of;
+        return Some(wrong(format!("Host {name} is the same machine as Agent {other}")));
+    }
+    let held = agent.bmh().and_then(|key| state.hosts.by_key(&key)?.held().map(str::to_owned));
+    if let Some(why) = held {
+        return Some(waits(format!("Host {name} is held: {why}")));
+    }
+    let at = stage(state, cluster);
+    (!matches!(at, Stage::Open | Stage::Installed))
+        .then(|| wrong(format!("{OPEN}; cluster {} is {}", cluster.name, word(at))))
+}
+
+fn found<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
+    let cluster = state.clusters.get(state.cluster(&key.name)?)?;
+    let spaces = [Some(&cluster.namespace), cluster.pool.as_ref().map(|pool| &pool.namespace)];
+    spaces.into_iter().flatten().any(|one| *one == key.namespace).then_some(cluster)
+}
+
+fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
+    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+    if let Some(why) = blocked(state, agent, wanted) {
+        return Err(why);
+    }
+    if agent.state() != HostState::KnownUnbound {
+        return Err(waits(not_ready(agent)));
+    }
+    let day2 = found(state, wanted).is_some_and(Cluster::installed);
+    let (found, bmh) = (agent.status.found, agent.bmh());
+    state.agents.update(at, |one| {
+        let status = &mut one.status;
+        status.bound_to = Some(ClusterReference::to(wanted));
+        status.deprovision_info = None;
+        status.kind = if day2 { DAY2 } else { DAY1 }.into();
+        if day2 {
+            status.role = Role::Worker;
+            if one.spec.machine_config_pool.is_empty() {
+                one.spec.machine_config_pool = "worker".into();
+            }
+        }
+        let status = &mut one.status;
+        (status.progress, status.bootstrap) = Default::default();
+        status.images.clear();
+        if !found {
+            status.inventory = None;
+        }
+    });
+    if let Some(host) = bmh.and_then(|key| state.hosts.find(&key)) {
+        let user = ConsumerRef {
+            api_version: "hive.openshift.io/v1".into(),
+            kind: "ClusterDeployment".into(),
+            name: wanted.name.clone(),
+            namespace: wanted.namespace.clone(),
+            ..ConsumerRef::default()
+        };
+        state.hosts.update(host, |one| one.spec.consumer_ref = Some(user));
+    }
+    let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
+    enter(state, at, HostState::Binding, BINDING, tick);
+    let text = format!("Host {name}: Successfully bound to cluster {}", wanted.name);
+    note(state, at, "host_bind_succeeded", false, text, tick);
+    if found {
+        // Nobody has to come back: what was found of it is known.
+        enter(state, at, HostState::Discovering, WAITS, tick);
+    }
+    Ok(())
+}
+
+/// What a host does that has said nothing yet.
+pub const WAITS: &str = "Waiting for host to send hardware details";
+
+/// A host that is wanted and not free for it: why, and what would help.
+pub fn not_ready(agent: &Agent) -> String {
+    let (name, state) = (agent.hostname(), agent.state());
+    let why = match state {
+        HostState::InsufficientUnbound => failing(agent),
+        HostState::DisconnectedUnbound => "it has not been heard of for three minutes".into(),
+        HostState::DiscoveringUnbound => "it has not said yet what is in it".into(),
+        _ if state.is_returning() => "it has not come back from its last cluster".into(),
+        _ => agent.status.debug_info.state_info.clone(),
+    };
+    format!("Host {name} is {state}, it is bound once it is known-unbound: {why}")
+}
+
+/// Why a host may not leave its cluster.
+pub fn refused(state: &State, agent: &Agent) -> Option<String> {
+    let name = agent.hostname();
+    let Some(bound) = agent.bound_to() else {
+        return Some(format!("Host {name} is already unbound"));
+    };
+    if agent.state().is_installing() && !agent.is_day2() {
+        return Some(format!("Cannot unbind Host {name} while it is in the middle of installing."));
+    }
+    let environment = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    let its = environment.filter(|one| one.cluster().is_some_and(|key| key == bound))?;
+    let (its, cluster) = (&its.metadata.name, bound.name);
+    Some(format!("Cannot unbind Host {name}. InfraEnv {its} is bound to Cluster {cluster}"))
+}
+
+fn unbind(state: &mut State, at: usize, tick: &Tick) -> Result<(), Blocked> {
+    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+    if let Some(why) = refused(state, agent) {
+        return Err(wrong(why));
+    }
+    leave(state, at, tick);
+    Ok(())
+}
+
+/// Out of one cluster, and then into another; whoever would not be taken there stays.
+fn follow_to(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
+    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+    if let Some(why) = refused(state, agent) {
+        return Err(wrong(why));
+    }
+    if let Some(why) = blocked(state, agent, wanted) {
+        return Err(why);
+    }
+    leave(state, at, tick);
+    state.agents.update(at, |one| {
+        one.spec.cluster_deployment_name = Some(ClusterReference::to(wanted));
+    });
+    // One that was found is back at once; one that reports comes back by itself.
+    Ok(())
+}
+
+/// A host is its cluster's no more.
+pub fn leave(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at).cloned() else { return };
+    let Some(cluster) = agent.bound_to() else { return };
+    let name = agent.hostname().to_owned();
+    let text = format!("Host {name}: Successfully unbound from cluster");
+    note(state, at, "host_unbind_succeeded", false, text, tick);
+    let used = agent.state().is_over() || agent.state().is_installing();
+    let info = DeprovisionInfo {
+        cluster_name: cluster.name.clone(),
+        cluster_namespace: cluster.namespace.clone(),
+        node_name: name.clone(),
+        message: "Waiting for host to unbind to do spoke cleanup".into(),
+    };
+    let wanted = agent.wanted().filter(|wanted| *wanted != cluster);
+    state.agents.update(at, |one| {
+        one.spec.cluster_deployment_name = wanted.as_ref().map(ClusterReference::to);
+        reset(one);
+        one.status.deprovision_info = Some(info).filter(|_| used);
+    });
+    returned(state, at, &agent, used, tick);
+}
+
+/// What a host was in its cluster is forgotten; what it is by itself stays.
+pub fn reset(one: &mut Agent) {
+    let found = one.status.found;
+    let status = &mut one.status;
+    status.bound_to = None;
+    status.kind = DAY1.into();
+    (status.progress, status.bootstrap, status.role) = Default::default();
+    status.installation_disk_id.clear();
+    status.images.clear();
+    status.peers.clear();
+    if !found {
+        status.inventory = None;
+    }
+}
+
+/// On its way back: at once, when it registers again, or when it is booted.
+fn returned(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick) {
+    let host = agent.bmh().and_then(|key| state.hosts.find(&key));
+    if let Some(host) = host {
+        let image = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+        let image = image.map(|one| one.status.iso_download_url.clone());
+        let image = image.filter(|url| !url.is_empty() && !agent.status.found);
+        state.hosts.update(host, |one| {
+            one.spec.consumer_ref = None;
+            match image {
+                // It boots from the discovery image again, and registers.
+                Some(url) if used => {
+                    one.spec.image = Some(Image::live(&url));
+                    one.status.provisioning.image = None;
+                    one.spec.online = true;
+                }
+                _ if used && agent.status.found => {
+                    one.spec.online = false;
+                    one.metadata.annotations.remove(REBOOT);
+                    one.metadata.annotations.remove(BOOT);
+                }
+                _ => {}
+            }
+        });
+    }
+    if agent.status.found {
+        enter(state, at, HostState::DiscoveringUnbound, WAITS, tick);
+    } else if used {
+        enter(state, at, HostState::UnbindingPendingUserAction, UNBINDING, tick);
+    } else {
+        enter(state, at, HostState::Unbinding, UNBINDING, tick);
+    }
+}
+
+/// Its deletion was asked for: not while it is installed, nor while another program holds it.
+fn goes(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {
+        return;
+    }
+    let name = agent.hostname().to_owned();
+    let bmh = agent.bmh().and_then(|key| state.hosts.find(&key));
+    if let Some(host) = bmh.filter(|_| agent.bound_to().is_some()) {
+        state.hosts.update(host, |one| one.spec.consumer_ref = None);
+    }
+    note(state, at, "host_deregistered", false, format!("Host {name}: deregistered"), tick);
+    state.agents.remove(at);
+}

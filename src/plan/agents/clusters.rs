@@ -1,0 +1,242 @@
+//! What a cluster is to its hosts: whether it takes any, how many of which role, and what becomes
+//! of them when it goes.
+
+use serde_json::Value;
+
+use crate::model::agent::needs::Needs;
+use crate::model::agent::{Agent, HostState, Role};
+use crate::model::cluster::{AGENTS, Cluster, Phase};
+use crate::model::driver::Driver;
+use crate::model::job::Verb;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::render::install_config;
+
+use super::{binding, conditions, note, roles};
+
+/// Checks that a cluster does without, by id.
+pub const IGNORED: &str = "agent-install.openshift.io/ignored-host-validations";
+/// What no cluster of this build has.
+const ARBITERS: u64 = 0;
+
+/// Where a cluster is, as its hosts see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Before its installation.
+    Open,
+    Installing,
+    Failed,
+    /// Hosts may join it.
+    Installed,
+    /// It is being deleted.
+    Ending,
+}
+
+pub fn stage(state: &State, cluster: &Cluster) -> Stage {
+    let live = state.live_job(&cluster.name).map(|(_, job)| job.verb);
+    match cluster.phase() {
+        Phase::Deprovisioning => Stage::Ending,
+        Phase::Installed => Stage::Installed,
+        _ if live == Some(Verb::Provision) => Stage::Installing,
+        Phase::Retrying | Phase::Broken => Stage::Failed,
+        Phase::Installing if cluster.started_at.is_some() => Stage::Failed,
+        Phase::Installing => Stage::Open,
+    }
+}
+
+/// What assisted-service calls it.
+pub fn word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Open => "insufficient",
+        Stage::Installing => "installing",
+        Stage::Failed => "error",
+        Stage::Installed => "adding-hosts",
+        Stage::Ending => "cancelled",
+    }
+}
+
+/// What its install-config asks of hosts. Needs its document.
+pub fn needs(state: &State, cluster: &Cluster) -> Needs {
+    let template = cluster.install_config().and_then(|key| state.templates.get(&key));
+    let read = template.and_then(|one| install_config::document(one).ok());
+    let mut needs = read.map(of_document).unwrap_or_default();
+    needs.day2 = cluster.installed();
+    let body = cluster.body.as_ref();
+    if needs.platform.is_empty() {
+        needs.platform = body.map(|one| one.spec.platform.name().to_owned()).unwrap_or_default();
+    }
+    needs.user_managed |= needs.platform == "none";
+    let ignored = body.and_then(|one| one.metadata.annotation(IGNORED));
+    needs.ignored = ignored.map(|text| {
+        text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
+    });
+    needs
+}
+
+fn of_document(document: &Value) -> Needs {
+    let replicas = |pool: &Value| pool["replicas"].as_u64();
+    let compute = document["compute"].as_array();
+    let platform = document["platform"].as_object().and_then(|all| all.keys().next().cloned());
+    let platform = platform.unwrap_or_default();
+    let its = &document["platform"][&platform];
+    let there = |field: &str| {
+        let value = &its[field];
+        value.as_array().is_some_and(|all| !all.is_empty())
+            || value.as_str().is_some_and(|text| !text.is_empty())
+    };
+    let networks = document["networking"]["machineNetwork"].as_array().into_iter().flatten();
+    Needs {
+        masters: replicas(&document["controlPlane"]),
+        workers: compute.map(|all| all.iter().filter_map(replicas).sum()),
+        machine_networks: networks.filter_map(|one| one["cidr"].as_str()?.parse().ok()).collect(),
+        has_vips: there("apiVIPs") || there("apiVIP"),
+        user_managed: platform == "none",
+        platform,
+        ..Needs::default()
+    }
+}
+
+/// The processors that its install-config is for.
+pub fn architecture(state: &State, cluster: &Cluster) -> Option<String> {
+    let template = cluster.install_config().and_then(|key| state.templates.get(&key))?;
+    let document = install_config::document(template).ok()?;
+    document["controlPlane"]["architecture"].as_str().map(plain)
+}
+
+/// One word for each kind of processor.
+pub fn plain(architecture: &str) -> String {
+    match architecture {
+        "amd64" => "x86_64".into(),
+        "aarch64" => "arm64".into(),
+        other => other.into(),
+    }
+}
+
+/// The hosts of a cluster, as places.
+pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<usize> {
+    let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
+    state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
+}
+
+/// Which role each host has in a cluster that is not installed yet.
+pub fn roles(state: &mut State, tick: &Tick) {
+    let open: Vec<(Vec<usize>, Needs)> = state
+        .clusters
+        .rows()
+        .map(|one| (hosts_of(state, one), one))
+        .filter(|(hosts, one)| {
+            let before = matches!(stage(state, one), Stage::Open | Stage::Installed);
+            !hosts.is_empty() && before
+        })
+        .map(|(hosts, one)| (hosts, needs(state, one)))
+        .collect();
+    for (hosts, needs) in open {
+        let all: Vec<&Agent> = hosts.iter().filter_map(|at| state.agents.get(*at)).collect();
+        let found = roles::assign(&all, &needs);
+        for (at, role) in hosts.into_iter().zip(found) {
+            let Some(one) = state.agents.get(at) else { continue };
+            // What an installed host is it stays.
+            let settled = needs.day2 && one.state().is_over();
+            if settled || one.status.role == role {
+                continue;
+            }
+            let text = format!("Host {}: calculated role is {}", one.hostname(), role.name());
+            state.agents.update(at, |one| one.status.role = role);
+            note(state, at, "host_role_updated", false, text, tick);
+        }
+    }
+}
+
+/// What a cluster's hosts lack for its installation to begin, as a reason and a sentence.
+pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
+    let hosts: Vec<&Agent> =
+        hosts_of(state, cluster).into_iter().filter_map(|at| state.agents.get(at)).collect();
+    let needs = needs(state, cluster);
+    let wanted = state.agents.rows().filter(|one| one.bound_to().is_none());
+    let coming = wanted.filter(|one| one.wanted().is_some_and(|key| key.name == cluster.name));
+    let (masters, workers) = match (needs.masters, needs.workers) {
+        (None, _) if hosts.is_empty() && coming.count() == 0 && cluster.driver == Driver::Fake => {
+            // Simulated without a word about hosts.
+            return None;
+        }
+        (None, _) => {
+            let why = match cluster.install_config() {
+                None => "spec.provisioning.installConfigSecretRef is missing".to_owned(),
+                Some(key) => format!("Secret {} has none that can be read", key.name),
+            };
+            return Some(format!(
+                "Insufficient{AGENTS}: The cluster has no install-config to say how many hosts it \
+                 needs: {why}"
+            ));
+        }
+        (Some(masters), workers) => (masters, workers.unwrap_or(0)),
+    };
+    let known = |one: &&&Agent| is_ready(one);
+    let count =
+        |role: Role| hosts.iter().filter(known).filter(|one| one.role() == role).count() as u64;
+    let (have_masters, have_workers) = (count(Role::Master), count(Role::Worker));
+    let all = hosts.len() as u64;
+    if (have_masters, have_workers, all) != (masters, workers, masters + workers) {
+        return Some(format!(
+            "Insufficient{AGENTS}: The cluster currently requires exactly {masters} master agents, \
+             {ARBITERS} arbiter agents and {workers} worker agents, but currently registered \
+             {have_masters} master agents, {ARBITERS} arbiter agents and {have_workers} worker agents"
+        ));
+    }
+    let unsynced = hosts.iter().filter(|one| {
+        one.condition(conditions::SPEC_SYNCED).is_some_and(|found| found.status == "False")
+    });
+    let unsynced = unsynced.count();
+    if unsynced > 0 {
+        return Some(format!(
+            "Unsynced{AGENTS}: The cluster currently has {unsynced} agents with spec error"
+        ));
+    }
+    let unapproved = hosts.iter().filter(|one| !one.spec.approved).count();
+    (unapproved > 0).then(|| {
+        format!(
+            "Unapproved{AGENTS}: The installation is pending on the approval of {unapproved} agents"
+        )
+    })
+}
+
+/// Checked and good; one whose installation failed is tried again as it is.
+fn is_ready(one: &Agent) -> bool {
+    matches!(
+        one.state(),
+        HostState::Known
+            | HostState::Error
+            | HostState::Installing
+            | HostState::InstallingInProgress
+            | HostState::Installed
+    )
+}
+
+/// Its hosts are free again when a cluster goes; those that belong to nobody else, or that are to
+/// go on as they are, are let go of.
+pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at).cloned() else { return };
+    for host in hosts_of(state, &cluster) {
+        let Some(one) = state.agents.get(host) else { continue };
+        let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+        let its = environment
+            .is_some_and(|one| one.cluster().is_some_and(|key| key.name == cluster.name));
+        if its || (cluster.preserve && cluster.started_at.is_some()) {
+            let why = if its { "its InfraEnv was of cluster" } else { "it goes on in cluster" };
+            let text = format!("Host {}: deregistered, {why} {}", one.hostname(), cluster.name);
+            note(state, host, "host_deregistered", false, text, tick);
+            state.agents.remove(host);
+            continue;
+        }
+        binding::leave(state, host, tick);
+    }
+    let coming: Vec<usize> = state
+        .agents
+        .iter()
+        .filter(|(_, one)| one.wanted().is_some_and(|key| key.name == cluster.name))
+        .map(|(at, _)| at)
+        .collect();
+    for host in coming {
+        state.agents.update(host, |one| one.spec.cluster_deployment_name = None);
+    }
+}

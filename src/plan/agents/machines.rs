@@ -1,0 +1,285 @@
+//! Which machine a host is: its labels, its management controller, and whether another Agent is
+//! the same machine.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::model::agent::inventory::{
+    Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
+};
+use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
+use crate::model::condition::Condition;
+use crate::model::hardware::Hardware;
+use crate::model::host::{BareMetalHost, ROLE};
+use crate::model::infra_env::{InfraEnv, LabelSelector};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::{clusters, hints, labels, note, note_infra_env, set};
+
+/// What a `BareMetalHost` says of its Agent.
+const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
+const MACHINE_CONFIG_POOL: &str = "bmac.agent-install.openshift.io/machine-config-pool";
+const INSTALLER_ARGS: &str = "bmac.agent-install.openshift.io/installer-args";
+const IGNITION: &str = "bmac.agent-install.openshift.io/ignition-config-overrides";
+const CLUSTER: &str = "bmac.agent-install.openshift.io/cluster-reference";
+/// A disk that no hint fits.
+const NO_DISK: &str = "/dev/not-found-by-hints";
+const IMAGE_CREATED: &str = "ImageCreated";
+
+/// What is said of each environment.
+pub fn infra_envs(state: &mut State, tick: &Tick) {
+    let all: Vec<usize> = state.infra_envs.iter().map(|(at, _)| at).collect();
+    for at in all {
+        let Some(one) = state.infra_envs.get(at) else { continue };
+        let (key, new) = (one.key(), one.status.agent_label_selector.is_empty());
+        let said = image(state, one);
+        state.infra_envs.update(at, |one| {
+            let own = BTreeMap::from([(INFRA_ENV.to_owned(), one.metadata.name.clone())]);
+            let selector = LabelSelector { match_labels: own, ..LabelSelector::default() };
+            one.status.agent_label_selector = selector;
+            if let Some(said) = said {
+                set(&mut one.status.conditions, said, tick);
+            }
+        });
+        if new {
+            note_infra_env(state, key, "infra_env_registered", "Registered infra env".into(), tick);
+        }
+    }
+}
+
+/// What keeps an environment from having an image, or does so no more.
+fn image(state: &State, one: &InfraEnv) -> Option<Condition> {
+    let known = one.status.conditions.iter().find(|known| known.kind == IMAGE_CREATED);
+    if let Some(key) = one.cluster() {
+        let Some(cluster) = state.cluster(&key.name).and_then(|at| state.clusters.get(at)) else {
+            let name = &key.name;
+            let text =
+                format!("ClusterDeployment is missing: {name} in namespace {}", key.namespace);
+            return Some(Condition::new(
+                IMAGE_CREATED,
+                "Unknown",
+                "MissingClusterDeployment",
+                text,
+            ));
+        };
+        let (its, wanted) = (one.architecture(), clusters::architecture(state, cluster));
+        if let Some(wanted) = wanted.filter(|other| *other != clusters::plain(its)) {
+            let text = format!(
+                "Failed to create image: Specified CPU architecture ({its}) doesn't match the cluster ({wanted})"
+            );
+            return Some(Condition::new(IMAGE_CREATED, "False", "ImageCreationError", text));
+        }
+    }
+    // What was in the way is not any more; whether there is an image the next command finds out.
+    known
+        .filter(|one| one.status == "Unknown")
+        .map(|_| Condition::new(IMAGE_CREATED, "False", "ImageNotCreated", "There is no image yet"))
+}
+
+/// Looks at what is known of a host beside its state.
+pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
+    take_hardware(state, at);
+    link(state, at);
+    let Some(agent) = state.agents.get(at) else { return };
+    let environment = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).cloned();
+    let linked = agent.bmh().and_then(|key| state.hosts.by_key(&key)).cloned();
+    let allowed = environment.as_ref().is_some_and(InfraEnv::approves) || linked.is_some();
+    let (before, mut after) = (agent.clone(), agent.clone());
+    after.spec.approved |= allowed;
+    if let Some(found) = &before.status.inventory {
+        labels::apply(&mut after, found);
+    }
+    if let Some(environment) = &environment {
+        labels::inherited(environment, &mut after);
+    }
+    if let Some(host) = &linked {
+        follow(host, environment.as_ref(), &mut after);
+    }
+    let news = after.spec.approved != before.spec.approved;
+    after.metadata.generation += i64::from(after.spec != before.spec);
+    let name = after.hostname().to_owned();
+    state.agents.update(at, |one| *one = after);
+    if news {
+        let text = format!("Host {name}: updated approved to true");
+        note(state, at, "host_approved_updated", false, text, tick);
+    }
+}
+
+/// A host is the machine whose controller is known by its address, if that takes part.
+fn link(state: &mut State, at: usize) {
+    let Some(agent) = state.agents.get(at).filter(|one| one.bmh().is_none()) else { return };
+    let (Some(found), Some(environment)) = (&agent.status.inventory, agent.infra_env()) else {
+        return;
+    };
+    let takes_part = |host: &&BareMetalHost| {
+        let meta = &host.metadata;
+        meta.namespace == environment.namespace
+            && meta.labels.get(INFRA_ENV) == Some(&environment.name)
+            && found.macs().any(|mac| mac.eq_ignore_ascii_case(&host.spec.boot_mac_address))
+    };
+    let host = state.hosts.rows().find(takes_part).map(|host| host.metadata.name.clone());
+    if let Some(name) = host {
+        state.agents.update(at, |one| drop(one.metadata.labels.insert(BMH.into(), name)));
+    }
+}
+
+/// What its `BareMetalHost` says of it.
+fn follow(host: &BareMetalHost, environment: Option<&InfraEnv>, agent: &mut Agent) {
+    let said = |name: &str| host.metadata.annotation(name).map(str::to_owned);
+    let spec = &mut agent.spec;
+    match said(ROLE).as_deref() {
+        Some("master") => spec.role = Role::Master,
+        Some("worker") => spec.role = Role::Worker,
+        Some("auto-assign") => spec.role = Role::AutoAssign,
+        _ => {}
+    }
+    spec.hostname = said(HOSTNAME).unwrap_or(std::mem::take(&mut spec.hostname));
+    let pool = std::mem::take(&mut spec.machine_config_pool);
+    spec.machine_config_pool = said(MACHINE_CONFIG_POOL).unwrap_or(pool);
+    spec.installer_args = said(INSTALLER_ARGS).unwrap_or(std::mem::take(&mut spec.installer_args));
+    let ignition = std::mem::take(&mut spec.ignition_config_overrides);
+    spec.ignition_config_overrides = said(IGNITION).unwrap_or(ignition);
+    let own = environment.is_some_and(|one| one.spec.cluster_ref.is_some());
+    if let Some(text) = said(CLUSTER).filter(|_| !own) {
+        spec.cluster_deployment_name = text.split_once('/').map(|(namespace, name)| {
+            ClusterReference { name: name.into(), namespace: namespace.into() }
+        });
+    }
+    if let (Some(hints), Some(found)) = (&host.spec.root_device_hints, &agent.status.inventory) {
+        let disk = hints::disk(found, hints).map_or(NO_DISK, |disk| &disk.id);
+        agent.spec.installation_disk_id = disk.to_owned();
+        agent.spec.installation_disk_path.clear();
+    }
+}
+
+/// What the controller of a host that was found says is in it.
+fn take_hardware(state: &mut State, at: usize) {
+    let Some(agent) = state.agents.get(at).filter(|one| one.status.found) else { return };
+    let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) else { return };
+    let seen = host.status.last_updated.filter(|_| host.status.error_count == 0);
+    let hardware = host.status.hardware.clone();
+    let name = host.metadata.name.clone();
+    let found = hardware.map(|hardware| inventory(&hardware, &name, &host.spec.boot_mac_address));
+    let uuid = host.status.hardware.as_ref().map(|one| one.system_uuid.clone()).unwrap_or_default();
+    let taken = state.agents.rows().any(|one| {
+        one.infra_env() == agent.infra_env() && one.status.host_id.eq_ignore_ascii_case(&uuid)
+    });
+    let id = Some(uuid).filter(|uuid| !uuid.is_empty() && !taken);
+    state.agents.update(at, |one| {
+        if let Some(id) = id.filter(|_| one.status.host_id.is_empty()) {
+            one.status.host_id = id;
+        }
+        one.status.last_contact_time = one.status.last_contact_time.max(seen);
+        if let Some(found) = found {
+            one.status.inventory = Some(found);
+        }
+    });
+}
+
+/// What a controller says is in a machine, as an agent in it would say.
+fn inventory(hardware: &Hardware, name: &str, mac: &str) -> Inventory {
+    let hostname = if hardware.hostname.is_empty() { name } else { &hardware.hostname };
+    let mut interfaces: Vec<Interface> = hardware
+        .nics
+        .iter()
+        .map(|nic| Interface {
+            name: nic.name.clone(),
+            mac_address: nic.mac.to_lowercase(),
+            kind: "physical".into(),
+            speed_mbps: nic.speed_gbps.map_or(-1, |gbps| gbps.saturating_mul(1000).cast_signed()),
+            has_carrier: true,
+            ..Interface::default()
+        })
+        .collect();
+    let boots = mac.to_lowercase();
+    if !boots.is_empty() && !interfaces.iter().any(|one| one.mac_address == boots) {
+        let (name, kind) = ("boot".into(), "physical".into());
+        interfaces.push(Interface { name, mac_address: boots, kind, ..Interface::default() });
+    }
+    let disk = |one: &crate::model::hardware::Disk| {
+        let drive_type = match one.kind.as_str() {
+            "NVME" => "SSD",
+            kind => kind,
+        };
+        let (vendor, model) = (String::new(), one.model.clone());
+        let eligible = Eligibility { eligible: true, not_eligible_reasons: Vec::new() };
+        Disk {
+            id: one.name.clone(),
+            name: one.name.clone(),
+            drive_type: drive_type.into(),
+            size_bytes: one.size_bytes,
+            serial: one.serial_number.clone(),
+            installation_eligibility: eligible,
+            bootable: true,
+            has_uuid: true,
+            vendor,
+            model,
+            ..Disk::default()
+        }
+    };
+    let vendor = &hardware.system_vendor;
+    Inventory {
+        hostname: hostname.to_lowercase(),
+        memory: Memory {
+            physical_bytes: hardware.ram_mebibytes << 20,
+            usable_bytes: hardware.ram_mebibytes << 20,
+            physical_bytes_method: "redfish".into(),
+        },
+        cpu: Cpu {
+            count: hardware.cpu.count,
+            model_name: hardware.cpu.model.clone(),
+            architecture: hardware.cpu.arch.clone(),
+            clock_megahertz: hardware.cpu.clock_megahertz.unwrap_or_default(),
+            flags: Vec::new(),
+        },
+        interfaces,
+        disks: hardware.storage.iter().map(disk).collect(),
+        system_vendor: SystemVendor {
+            manufacturer: vendor.manufacturer.clone(),
+            product_name: vendor.product_name.clone(),
+            serial_number: vendor.serial_number.clone(),
+            is_virtual: false,
+        },
+        ..Inventory::default()
+    }
+}
+
+/// Of several Agents that are one machine, one counts: that which is bound, else the last that
+/// registered.
+pub fn duplicates(state: &mut State) {
+    let mut same: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, one) in state.agents.iter() {
+        let id = Some(one.status.host_id.to_lowercase()).filter(|id| !id.is_empty());
+        let macs = one.status.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
+        for word in id.into_iter().chain(macs) {
+            same.entry(word).or_default().push(at);
+        }
+    }
+    let mut of: BTreeMap<usize, usize> = BTreeMap::new();
+    for all in same.values().filter(|all| all.len() > 1) {
+        let rank = |at: &usize| {
+            let one = state.agents.get(*at);
+            let bound = one.is_some_and(|one| one.status.bound_to.is_some());
+            let when = one.and_then(|one| one.status.registered_at);
+            (bound, when, std::cmp::Reverse(*at))
+        };
+        let Some(first) = all.iter().copied().max_by_key(rank) else { continue };
+        for at in all.iter().filter(|at| **at != first) {
+            let known = of.entry(*at).or_insert(first);
+            if rank(&first) > rank(known) {
+                *known = first;
+            }
+        }
+    }
+    let all: Vec<usize> = state.agents.iter().map(|(at, _)| at).collect();
+    for at in all {
+        let other = of.get(&at).and_then(|first| state.agents.get(*first)).map(Agent::key);
+        let own = state.agents.get(at).map(Agent::key);
+        let name = match (other, own) {
+            (Some(other), Some(own)) if other.namespace == own.namespace => other.name,
+            (Some(other), _) => other.to_string(),
+            (None, _) => String::new(),
+        };
+        state.agents.update(at, |one| one.status.duplicate_of = name);
+    }
+}

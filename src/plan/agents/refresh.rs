@@ -1,0 +1,306 @@
+//! How a host is: what it was checked for, what follows from silence, time and its cluster, and
+//! what is said of it.
+
+use std::collections::BTreeMap;
+
+use crate::model::agent::inventory::{Eligibility, Inventory};
+use crate::model::agent::needs::Needs;
+use crate::model::agent::{Agent, HostState, Role, Validation};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
+use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, is_met, validate};
+
+use super::binding::{WAITS, leave};
+use super::clusters::{Stage, hosts_of, needs, stage};
+use super::{conditions, enter, labels, note, roles, set};
+
+const SILENT: &str = "Host has stopped communicating with the installation service";
+const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
+/// Until a host that was told to register again has done so.
+const COMES_BACK: Span = Span::minutes(10);
+/// Until a host that is on its way back counts as lost.
+const RECLAIMED: Span = Span::minutes(60);
+/// The checks of what is in a host, whatever it is for.
+const HARDWARE: [&str; 3] = ["has-min-cpu-cores", "has-min-memory", "has-min-valid-disks"];
+
+/// What time, silence and its cluster make of a host.
+pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let now = agent.state();
+    check(state, at, tick);
+    match now {
+        HostState::DisabledUnbound | HostState::Disabled => {}
+        HostState::Binding => binding(state, at, tick),
+        HostState::Reclaiming | HostState::ReclaimingRebooting => {
+            if is_late(state, at, RECLAIMED, tick) {
+                let info = "Host is waiting to be unbound from the cluster";
+                state.agents.update(at, super::binding::reset);
+                enter(state, at, HostState::UnbindingPendingUserAction, info, tick);
+            }
+        }
+        HostState::UnbindingPendingUserAction => pending(state, at, tick),
+        _ if now.is_free() || now == HostState::Unbinding => unbound(state, at, tick),
+        _ => bound(state, at, tick),
+    }
+}
+
+fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
+    let since = state.agents.get(at).and_then(|one| one.status.state_since);
+    !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
+}
+
+/// One that does not register again for its cluster is not taken.
+fn binding(state: &mut State, at: usize, tick: &Tick) {
+    if !is_late(state, at, COMES_BACK, tick) {
+        return;
+    }
+    let Some(cluster) = state.agents.get(at).and_then(Agent::bound_to) else { return };
+    let wanted = state.agents.get(at).and_then(|one| one.spec.cluster_deployment_name.clone());
+    let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
+    let text = format!(
+        "Failed to bind host {name} to cluster {}: it did not register again within {}",
+        cluster.name,
+        COMES_BACK.short()
+    );
+    note(state, at, "host_bind_failed", true, text, tick);
+    leave(state, at, tick);
+    state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
+    enter(state, at, HostState::DisconnectedUnbound, SILENT, tick);
+}
+
+/// It waits for somebody to boot it; after an hour that is said again.
+fn pending(state: &mut State, at: usize, tick: &Tick) {
+    if !is_late(state, at, RECLAIMED, tick) {
+        return;
+    }
+    let Some(agent) = state.agents.get(at) else { return };
+    let image = agent.infra_env().map(|key| key.name).unwrap_or_default();
+    let info = format!(
+        "Host is waiting to be unbound from the cluster, for more than {}: boot it from the \
+         discovery image of InfraEnv {image}",
+        RECLAIMED.short()
+    );
+    let news = agent.status.debug_info.state_info != info;
+    let text = format!("Host {}: {info}", agent.hostname());
+    if news {
+        enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
+        note(state, at, "host_unbind_overdue", true, text, tick);
+    }
+}
+
+/// Whether nobody hears of it, or it cannot read its image.
+fn is_gone(state: &State, agent: &Agent, tick: &Tick) -> bool {
+    if !agent.status.found {
+        return !tick.jumped && agent.is_silent(tick.now);
+    }
+    // Its management controller says how it is.
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    host.is_none_or(|host| host.status.error_count > 0)
+}
+
+fn unbound(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let now = agent.state();
+    if is_gone(state, agent, tick) || agent.status.media_disconnected {
+        let media = agent.status.media_disconnected && !is_gone(state, agent, tick);
+        let info = if media { MEDIA } else { SILENT };
+        return enter(state, at, HostState::DisconnectedUnbound, info, tick);
+    }
+    if now == HostState::Unbinding {
+        if is_late(state, at, COMES_BACK, tick) {
+            let info = "Host did not register again; boot it from the discovery image";
+            enter(state, at, HostState::UnbindingPendingUserAction, info, tick);
+        }
+        return;
+    }
+    let (next, info) = match &agent.status.inventory {
+        Some(found) if found.is_valid() => {
+            let wrong = unmet(agent, |id| GATES_UNBOUND.contains(&id));
+            if wrong.is_empty() {
+                (HostState::KnownUnbound, "Host is ready to be bound to a cluster".to_owned())
+            } else {
+                let text = "Host does not meet the minimum hardware requirements";
+                (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
+            }
+        }
+        Some(_) if matches!(now, HostState::KnownUnbound | HostState::InsufficientUnbound) => {
+            let wrong = unmet(agent, |id| id.starts_with("inventory-not-"));
+            let text = "Host does not meet the minimum hardware requirements";
+            (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
+        }
+        _ => (HostState::DiscoveringUnbound, WAITS.to_owned()),
+    };
+    enter(state, at, next, &info, tick);
+}
+
+/// Failing checks, sorted, as assisted-service joins them.
+fn unmet(agent: &Agent, which: impl Fn(&str) -> bool) -> String {
+    let wrong = agent.validations().filter(|one| which(&one.id) && !is_met(one));
+    let mut wrong: Vec<&str> = wrong.map(|one| one.message.as_str()).collect();
+    wrong.sort_unstable();
+    wrong.join(" ; ")
+}
+
+/// What keeps a free host from being bound.
+pub fn failing(agent: &Agent) -> String {
+    unmet(agent, |id| GATES_UNBOUND.contains(&id))
+}
+
+fn bound(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let Some(key) = agent.bound_to() else { return };
+    let Some(cluster) = state.cluster(&key.name).and_then(|at| state.clusters.get(at)) else {
+        // It is gone: whoever took it away was not seen doing it.
+        return leave(state, at, tick);
+    };
+    let (now, day2) = (agent.state(), agent.is_day2());
+    match stage(state, cluster) {
+        Stage::Installed if day2 && !now.is_installing() && !now.is_over() => {
+            checked(state, at, tick);
+        }
+        Stage::Installed if now == HostState::AddedToExistingCluster || day2 => {}
+        Stage::Installed => enter(state, at, HostState::Installed, "Done", tick),
+        Stage::Installing if now.is_installing() => {
+            let begun = state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
+            if now == HostState::Installing && begun {
+                let info = "Installation is in progress";
+                enter(state, at, HostState::InstallingInProgress, info, tick);
+            }
+        }
+        Stage::Installing if matches!(now, HostState::Known | HostState::Error) => {
+            enter(state, at, HostState::Installing, "Installation is in progress", tick);
+        }
+        Stage::Failed if now.is_installing() || now == HostState::Error => {
+            let info = "Host is part of a cluster that failed to install";
+            enter(state, at, HostState::Error, info, tick);
+        }
+        Stage::Open | Stage::Installing | Stage::Failed => checked(state, at, tick),
+        Stage::Ending if now.is_installing() || now == HostState::Error => {
+            enter(state, at, HostState::Cancelled, "Installation was cancelled", tick);
+        }
+        Stage::Ending => {}
+    }
+}
+
+/// Bound, and its cluster not installed on it yet.
+fn checked(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    if is_gone(state, agent, tick) || agent.status.media_disconnected {
+        let info = if agent.status.media_disconnected { MEDIA } else { SILENT };
+        return enter(state, at, HostState::Disconnected, info, tick);
+    }
+    let valid = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
+    let hardware = unmet(agent, |id| HARDWARE.contains(&id) || id.ends_with("-for-role"));
+    let input = unmet(agent, |id| id == "machine-cidr-defined");
+    let other = agent.validations().filter(|one| holds_up(one));
+    let mut other: Vec<&str> = other.map(|one| one.message.as_str()).collect();
+    other.sort_unstable();
+    let (next, info) = if !valid {
+        (HostState::Discovering, WAITS.to_owned())
+    } else if !hardware.is_empty() {
+        let text = "Host does not meet the minimum hardware requirements";
+        (HostState::Insufficient, format!("{text}: {hardware}"))
+    } else if !input.is_empty() {
+        (HostState::PendingForInput, format!("Waiting for user input: {input}"))
+    } else if !other.is_empty() {
+        let text = "Host cannot be installed due to following failing validation(s)";
+        (HostState::Insufficient, format!("{text}: {}", other.join(" ; ")))
+    } else {
+        (HostState::Known, "Host is ready to be installed".to_owned())
+    };
+    enter(state, at, next, &info, tick);
+}
+
+/// What a host was checked for, as it is now; changes between good and bad are events.
+fn check(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let found = checks(state, at, agent, tick.now);
+    if agent.status.validations_info == found {
+        return;
+    }
+    let name = agent.hostname().to_owned();
+    let mut news = Vec::new();
+    for one in found.values().flatten() {
+        let Some(before) = agent.validations().find(|known| known.id == one.id) else { continue };
+        match (before.status.as_str(), one.status.as_str()) {
+            ("success", "failure") => news.push((
+                "host_validation_failed",
+                true,
+                format!("Host {name}: validation '{}' {}", one.id, one.message),
+            )),
+            ("failure", "success") => news.push((
+                "host_validation_fixed",
+                false,
+                format!("Host {name}: validation '{}' is now fixed", one.id),
+            )),
+            _ => {}
+        }
+    }
+    state.agents.update(at, |one| one.status.validations_info = found);
+    for (reason, warning, text) in news {
+        note(state, at, reason, warning, text, tick);
+    }
+}
+
+fn checks(state: &State, at: usize, agent: &Agent, now: Time) -> BTreeMap<String, Vec<Validation>> {
+    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
+    let Some(cluster) = cluster else { return validate(agent, Role::Worker, None, now) };
+    let needs = needs(state, cluster);
+    let others: Vec<&Agent> = hosts_of(state, cluster)
+        .into_iter()
+        .filter(|other| *other != at)
+        .filter_map(|other| state.agents.get(other))
+        .collect();
+    let role = role(agent, &needs);
+    validate(agent, role, Some(&Around { needs: &needs, others: &others }), now)
+}
+
+/// What a host is to be good for.
+fn role(agent: &Agent, needs: &Needs) -> Role {
+    match agent.role() {
+        _ if needs.is_sno() => Role::Master,
+        Role::AutoAssign => Role::Worker,
+        role => role,
+    }
+}
+
+/// What is said of a host, once everything is settled.
+pub fn judge(state: &mut State, at: usize, tick: &Tick) {
+    check(state, at, tick);
+    let Some(agent) = state.agents.get(at) else { return };
+    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
+    let sno = cluster.is_some_and(|one| needs(state, one).is_sno());
+    let disk = if cluster.is_some() && agent.state().is_checked() {
+        roles::installation_disk(agent, agent.role(), sno).unwrap_or_default()
+    } else {
+        agent.status.installation_disk_id.clone()
+    };
+    let bound = cluster.map(|_| (agent.role(), sno));
+    let disks = agent.status.inventory.as_ref().map(|found| {
+        let why = |one| disk_problems(one, found, bound);
+        found.disks.iter().map(why).collect::<Vec<_>>()
+    });
+    let namespace = agent.bound_to().map(|key| key.namespace).unwrap_or_default();
+    state.agents.update(at, |one| {
+        one.status.installation_disk_id = disk;
+        let found = one.status.inventory.iter_mut().flat_map(|found| &mut found.disks);
+        for (one, why) in found.zip(disks.into_iter().flatten()) {
+            let eligible = why.is_empty();
+            one.installation_eligibility = Eligibility { eligible, not_eligible_reasons: why };
+        }
+        labels::bound(one, namespace);
+    });
+    let Some(agent) = state.agents.get(at) else { return };
+    let said: Vec<_> =
+        conditions::of(agent).into_iter().chain(conditions::duplicate(agent)).collect();
+    let duplicate = agent.is_duplicate();
+    state.agents.update(at, |one| {
+        if !duplicate {
+            one.status.conditions.retain(|known| known.kind != conditions::DUPLICATE);
+        }
+        for new in said {
+            set(&mut one.status.conditions, new, tick);
+        }
+    });
+}

@@ -1,0 +1,230 @@
+//! What a host says: that it is there, what is in it, that it still is. Only recorded; the next
+//! pass looks at it.
+
+use serde_json::{Value, json};
+
+use crate::model::agent::report::Report;
+use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, HostState, Role};
+use crate::model::cluster::Cluster;
+use crate::model::infra_env::InfraEnv;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+
+use super::binding::WAITS;
+use super::clusters::{Stage, stage};
+use super::{about, enter};
+
+/// The most hosts of an environment that nobody has approved.
+pub const UNAPPROVED: usize = 1000;
+const REBOOTING: &str = "Rebooting";
+const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
+/// How often a host is to check in, in seconds.
+const AFTER: u64 = 60;
+const AFTER_LONGER: u64 = 120;
+
+/// A host says that it was booted. Where it is then, or why that is not taken.
+pub fn register(state: &mut State, at: usize, tick: &Tick) -> Result<(), String> {
+    let Some(agent) = state.agents.get(at).cloned() else { return Ok(()) };
+    let (next, info) = after_boot(&agent)?;
+    state.agents.update(at, |one| {
+        one.status.registered_at = Some(tick.now);
+        one.status.last_contact_time = Some(tick.now);
+        one.status.media_disconnected = false;
+        one.status.found = false;
+        if matches!(next, HostState::DiscoveringUnbound | HostState::Discovering) {
+            forget(one);
+        }
+    });
+    if next == HostState::Discovering && agent.bound_to().is_some() {
+        let day2 = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
+        let day2 = day2.is_some_and(Cluster::installed);
+        state.agents.update(at, |one| {
+            one.status.kind = if day2 { DAY2 } else { DAY1 }.into();
+            if day2 {
+                one.status.role = Role::Worker;
+            }
+        });
+    }
+    enter(state, at, next, &info, tick);
+    if let Some(agent) = state.agents.get(at) {
+        let text = format!("Host {}: Successfully registered", agent.hostname());
+        let event = about(agent, "host_registration_succeeded", false, text, &tick.actor, tick);
+        state.event(event);
+    }
+    Ok(())
+}
+
+/// What was found before the boot may be otherwise after it.
+fn forget(one: &mut Agent) {
+    let status = &mut one.status;
+    (status.inventory, status.progress, status.bootstrap) = Default::default();
+    status.images.clear();
+    status.ntp_sources.clear();
+    status.peers.clear();
+    status.clock_offset_seconds = None;
+}
+
+/// Where a host is that was in a state and was booted.
+fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
+    use HostState as S;
+    let now = agent.state();
+    let rebooting = agent.status.progress.current_stage == REBOOTING;
+    let disk = || {
+        let found = agent.status.inventory.as_ref();
+        let id = &agent.status.installation_disk_id;
+        let disk = found
+            .and_then(|one| one.disks.iter().find(|disk| disk.id == *id).or(one.disks.first()));
+        disk.map(|one| format!("{} {} ({}, {})", one.model, one.serial, one.name, one.id))
+            .unwrap_or_default()
+    };
+    let stays = |next: S| Ok((next, agent.status.debug_info.state_info.clone()));
+    match now {
+        S::Reclaiming => Err(format!(
+            "Host is in {now} state, it registers again once it is rebooted from the discovery image"
+        )),
+        S::PreparingForInstallation | S::PreparingSuccessful => {
+            Ok((S::Known, "Host is ready to be installed".into()))
+        }
+        S::Resetting if rebooting => stays(now),
+        S::InstallingPendingUserAction if rebooting => {
+            Err(format!("Host is required to be booted from disk {}", disk()))
+        }
+        S::InstallingInProgress | S::AddedToExistingCluster if rebooting => Ok((
+            S::InstallingPendingUserAction,
+            format!(
+                "Expected the host to boot from disk, but it booted the installation image - \
+                 please reboot and fix boot order to boot from disk {}",
+                disk()
+            ),
+        )),
+        S::Installing | S::InstallingInProgress => {
+            Ok((S::Error, "The host unexpectedly restarted during the installation".into()))
+        }
+        S::Error | S::Cancelled | S::PreparingFailed => stays(now),
+        S::Installed | S::AddedToExistingCluster => Err(
+            "Host is trying to register after the cluster has already been installed. That most \
+             probably means that the host is booting from the installation ISO, and therefore not \
+             effectively joining the cluster. The request will be ignored. Fix the boot order and \
+             reboot the host."
+                .into(),
+        ),
+        S::Disabled | S::DisabledUnbound => Err(format!("Host is in {now} state")),
+        _ if agent.bound_to().is_some() => Ok((S::Discovering, WAITS.into())),
+        _ => Ok((S::DiscoveringUnbound, WAITS.into())),
+    }
+}
+
+/// Why an environment takes no new host.
+pub fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
+    if environment.spec.image_type == "disconnected-iso" {
+        return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
+    }
+    let key = environment.key();
+    let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(&key));
+    if its.filter(|one| !one.spec.approved).count() >= UNAPPROVED {
+        return Err(format!(
+            "InfraEnv {} has {UNAPPROVED} hosts that nobody has approved, and takes no more",
+            key.name
+        ));
+    }
+    let Some(cluster) = environment.cluster() else { return Ok(()) };
+    let found = state.cluster(&cluster.name).and_then(|at| state.clusters.get(at));
+    match found.map(|one| stage(state, one)) {
+        None | Some(Stage::Open) => Ok(()),
+        Some(Stage::Installed) => {
+            Err("Cannot add hosts to an existing cluster using the original Discovery ISO.".into())
+        }
+        Some(_) => Err(OPEN.into()),
+    }
+}
+
+/// A host of an environment with a cluster belongs to that at once.
+pub fn early(agent: &mut Agent, environment: &InfraEnv) {
+    let Some(cluster) = environment.cluster() else { return };
+    let reference = ClusterReference::to(&cluster);
+    agent.spec.cluster_deployment_name = Some(reference.clone());
+    agent.status.bound_to = Some(reference);
+    agent.status.debug_info.state = HostState::Discovering;
+}
+
+/// Takes what a host found in itself.
+pub fn report(state: &mut State, at: usize, report: Report, tick: &Tick) -> Result<(), String> {
+    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+    let now = agent.state();
+    let takes = now.is_free() || now.is_checked() || now == HostState::InstallingInProgress;
+    if report.inventory.is_some() && !takes {
+        return Err(format!(
+            "Host is in {now} state, host can be updated only in one of [discovering known \
+             disconnected insufficient pending-for-input discovering-unbound known-unbound \
+             disconnected-unbound insufficient-unbound installing-in-progress] states"
+        ));
+    }
+    let media = report.media_disconnected;
+    let lost = media == Some(true) && !agent.status.media_disconnected;
+    let name = agent.hostname().to_owned();
+    state.agents.update(at, |one| {
+        let status = &mut one.status;
+        status.last_contact_time = Some(tick.now);
+        status.media_disconnected = media.unwrap_or(false);
+        if let Some(mut found) = report.inventory {
+            found.report_time = Some(tick.now);
+            status.inventory = Some(found);
+            status.found = false;
+        }
+        if let Some(sources) = report.ntp_sources {
+            status.ntp_sources = sources;
+        }
+        if let Some(images) = report.images {
+            status.images = images;
+        }
+        if let Some(peers) = report.peers {
+            status.peers = peers;
+        }
+        if let Some(theirs) = report.timestamp {
+            status.clock_offset_seconds = Some(theirs.saturating_sub(tick.now.0 / 1_000_000));
+        }
+        if let Some(stage) = report.stage {
+            let progress = &mut status.progress;
+            if progress.current_stage != stage {
+                progress.stage_start_time = Some(tick.now);
+            }
+            progress.current_stage = stage;
+            progress.stage_update_time = Some(tick.now);
+        }
+    });
+    if let Some(agent) = state.agents.get(at).filter(|_| lost) {
+        let text = format!("Host {name}: Unable to read from the discovery media");
+        let event = about(agent, "host_media_disconnected", true, text, &tick.actor, tick);
+        state.event(event);
+    }
+    Ok(())
+}
+
+/// What a host is to do that has just said that it is there.
+pub fn after_check_in(state: &State, agent: &Agent) -> Value {
+    let now = agent.state();
+    let next = match now {
+        HostState::Binding | HostState::Unbinding => "register",
+        HostState::UnbindingPendingUserAction
+        | HostState::Reclaiming
+        | HostState::ReclaimingRebooting => "reboot",
+        _ => "none",
+    };
+    let idle = matches!(now, HostState::DisconnectedUnbound | HostState::Disconnected);
+    let after = if idle { AFTER_LONGER } else { AFTER };
+    let others = state.agents.rows().filter(|other| {
+        other.key() != agent.key()
+            && other.bound_to().is_some()
+            && other.bound_to() == agent.bound_to()
+    });
+    let addresses = |one: &Agent| {
+        let found = one.status.inventory.iter().flat_map(|found| &found.interfaces);
+        let all = found.flat_map(|one| one.ipv4_addresses.iter().chain(&one.ipv6_addresses));
+        let bare = all.filter_map(|text| text.split('/').next().map(str::to_owned));
+        bare.collect::<Vec<_>>()
+    };
+    let peers: Vec<Value> = others
+        .map(|one| json!({"agent": one.metadata.name, "addresses": addresses(one)}))
+        .collect();
+    json!({"next": next, "after": after, "peers": peers})
+}

@@ -1,0 +1,66 @@
+//! What the types of an Agent's fields do not say, what an installation fixes, and that a machine
+//! is bound once.
+
+use serde_json::Value;
+
+use crate::model::agent::{Agent, Role};
+
+use super::infra_envs::object;
+use super::names::{label_key, label_value};
+
+/// Every problem of one that nobody has to look at the host for.
+pub fn check(one: &Agent) -> Vec<String> {
+    let spec = &one.spec;
+    let mut wrong = Vec::new();
+    if !spec.installation_disk_id.is_empty() && !spec.installation_disk_path.is_empty() {
+        wrong
+            .push("Either InstallationDiskID or InstallationDiskPath can be set, not both.".into());
+    }
+    if spec.role == Role::Bootstrap {
+        wrong
+            .push("spec.role bootstrap is poolctl's to give; master, worker or auto-assign".into());
+    }
+    if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
+        wrong.push("spec.machineConfigPool is for workers".into());
+    }
+    if spec.cluster_deployment_name.as_ref().is_some_and(|one| one.name.is_empty()) {
+        wrong.push(
+            "spec.clusterDeploymentName.name is missing; leave the field out for none".into(),
+        );
+    }
+    for (key, value) in &spec.node_labels {
+        if !label_value(value) || !label_key(key) {
+            wrong.push(format!("spec.nodeLabels.{key}: `{value}` is no label"));
+        }
+    }
+    wrong
+}
+
+/// What of the spec only turns out wrong once it is to be followed: it is kept, and said in the
+/// condition SpecSynced.
+pub fn input(one: &Agent) -> Option<String> {
+    let spec = &one.spec;
+    if !spec.installer_args.is_empty() {
+        let strings = |all: &Vec<Value>| all.iter().all(Value::is_string);
+        let read = serde_json::from_str::<Value>(&spec.installer_args);
+        if !read.is_ok_and(|value| value.as_array().is_some_and(strings)) {
+            return Some("installerArgs is no JSON list of strings".into());
+        }
+    }
+    if spec.ignition_config_overrides.is_empty() {
+        return None;
+    }
+    object("ignitionConfigOverrides", &spec.ignition_config_overrides)
+}
+
+/// While a host is installed, its cluster stays; one that joins an installed cluster may leave.
+pub fn check_change(old: &Agent, new: &Agent) -> Result<(), String> {
+    let (before, after) = (old.wanted(), new.wanted());
+    let cancels = old.is_day2() && after.is_none();
+    if old.state().is_installing() && before != after && !cancels {
+        return Err("Attempted to change Spec.ClusterDeploymentName which is immutable during \
+                    Agent installation."
+            .into());
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! What happened, as it is read back.
+
+use rusqlite::params;
+
+use crate::model::event::Event;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::time::Time;
+
+use super::open::Store;
+
+impl Store {
+    /// The newest events first, of one object or of all. A cluster's name is unique over the
+    /// state, so its namespace does not count.
+    pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
+        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, \
+                   infra_env, cluster FROM event \
+                   WHERE ?1 IS NULL OR (kind = ?1 AND coalesce(?2, namespace) = namespace AND name = ?3) \
+                   OR (?1 = 'InfraEnv' AND infra_env = ?5) \
+                   OR (?1 = 'ClusterDeployment' AND cluster = ?5) \
+                   ORDER BY id DESC LIMIT ?4";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let (kind, key) = of.unzip();
+        let namespace = key.map(|key| &key.namespace);
+        let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let full = key.map(Key::to_string);
+        let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit, full];
+        let rows = statement.query_map(who, event)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The number of the newest event.
+    pub fn last_event(&self) -> Result<i64, Refusal> {
+        let sql = "SELECT coalesce(max(id), 0) FROM event";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    }
+
+    /// Events after one of this number, oldest first, and the number of the last of them.
+    pub fn events_after(&self, known: i64) -> Result<(Vec<Event>, i64), Refusal> {
+        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, \
+                   infra_env, cluster, id FROM event \
+                   WHERE id > ?1 ORDER BY id";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut last = known;
+        let rows = statement.query_map([known], |row| {
+            last = row.get(10)?;
+            event(row)
+        })?;
+        let events = rows.collect::<Result<_, _>>()?;
+        Ok((events, last))
+    }
+}
+
+fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+    let kind: String = row.get(3)?;
+    let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
+    Ok(Event {
+        time: Time(row.get(0)?),
+        warning: row.get(1)?,
+        reason: row.get(2)?,
+        kind: known.unwrap_or("Object"),
+        object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
+        actor: row.get(6)?,
+        message: row.get(7)?,
+        infra_env: row.get::<_, Option<String>>(8)?.as_deref().and_then(scope),
+        cluster: row.get::<_, Option<String>>(9)?.as_deref().and_then(scope),
+    })
+}
+
+/// Namespace and name.
+fn scope(text: &str) -> Option<Key> {
+    text.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
+}
