@@ -27,6 +27,7 @@ mod patches;
 mod planner;
 mod power;
 mod properties;
+mod rack;
 mod readme;
 mod realworld;
 mod regressions;

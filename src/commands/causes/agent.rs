@@ -2,7 +2,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::plan::agents::conditions::SPEC_SYNCED;
-use crate::rules::validations::is_met;
+use crate::rules::validations::{GATES_UNBOUND, holds_up};
 
 use super::{Around, Chain};
 
@@ -16,7 +16,7 @@ impl Around<'_> {
             HostState::UnbindingPendingUserAction
             | HostState::DisconnectedUnbound
             | HostState::Disconnected => {
-                format!("boot it from the image of poolctl infraenv iso {image}{at}")
+                format!("boot it from its discovery image: poolctl infraenv iso {image}{at}")
             }
             _ if !agent.spec.approved => format!("poolctl agent approve {name}{at}"),
             HostState::KnownUnbound => format!("poolctl agent bind {name} --cluster NAME{at}"),
@@ -38,7 +38,11 @@ impl Around<'_> {
         if let Some(one) = synced {
             chain = chain.after(one.message.clone());
         }
-        let failing = agent.validations().filter(|one| one.status == "failure" && !is_met(one));
+        let bound = agent.bound_to().is_some();
+        let counts = |id: &str| bound || GATES_UNBOUND.contains(&id);
+        let failing = agent
+            .validations()
+            .filter(|one| counts(&one.id) && one.status == "failure" && holds_up(one));
         for one in failing {
             chain = chain.after(format!("{}: {}", one.id, one.message));
         }

@@ -22,7 +22,13 @@ const COMES_BACK: Span = Span::minutes(10);
 /// Until a host that is on its way back counts as lost.
 const RECLAIMED: Span = Span::minutes(60);
 /// The checks of what is in a host, whatever it is for.
-const HARDWARE: [&str; 3] = ["has-min-cpu-cores", "has-min-memory", "has-min-valid-disks"];
+const HARDWARE: [&str; 5] = [
+    "has-min-cpu-cores",
+    "has-min-memory",
+    "has-min-valid-disks",
+    "has-cpu-cores-for-role",
+    "has-memory-for-role",
+];
 
 /// What time, silence and its cluster make of a host.
 pub fn advance(state: &mut State, at: usize, tick: &Tick) {
@@ -191,7 +197,7 @@ fn checked(state: &mut State, at: usize, tick: &Tick) {
         return enter(state, at, HostState::Disconnected, info, tick);
     }
     let valid = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
-    let hardware = unmet(agent, |id| HARDWARE.contains(&id) || id.ends_with("-for-role"));
+    let hardware = unmet(agent, |id| HARDWARE.contains(&id));
     let input = unmet(agent, |id| id == "machine-cidr-defined");
     let other = agent.validations().filter(|one| holds_up(one));
     let mut other: Vec<&str> = other.map(|one| one.message.as_str()).collect();
