@@ -29,8 +29,9 @@ pub fn until(lab: &Sandbox, what: &str, met: impl Fn(&Sandbox) -> bool) {
         }
         (0..3).for_each(|_| pause());
     }
-    let logs = lab.shell("tail -n 20 $HOME/jobs/*/log").out;
-    panic!("never {what}:\n{}\n{logs}", lab.ok(&["get", "host,job", "-o", "yaml"]));
+    let logs =
+        lab.shell("tail -n 20 $HOME/jobs/*/log; poolctl events | grep Warning | tail -20").out;
+    panic!("never {what}:\n{}\n{logs}", lab.ok(&["get", "host,agent,cluster,pool,job"]));
 }
 
 pub fn status(lab: &Sandbox, host: &str, field: &str) -> String {

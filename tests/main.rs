@@ -5,8 +5,10 @@
 
 mod access;
 mod addresses;
+mod agent_config;
 mod architecture;
 mod bad_input;
+mod baremetal;
 mod claims;
 mod completions;
 mod concurrency;

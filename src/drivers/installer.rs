@@ -98,7 +98,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
 
 /// install-config.yaml for the installer, with the secrets that it takes from there. It removes
 /// the file; ours stays.
-fn configure(task: &Task, work: &Path) -> Result<(), String> {
+pub fn configure(task: &Task, work: &Path) -> Result<(), String> {
     let wrong = |why: &dyn std::fmt::Display| format!("install-config.yaml: {why}");
     let text = fs::read_to_string(task.place.input("install-config.yaml"));
     let text = text.map_err(|error| wrong(&error))?;
@@ -139,7 +139,7 @@ fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, Value>> {
 }
 
 /// Keeps what destroying the cluster, and using it, needs. Returns its metadata.
-fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
+pub fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
     let files = [("metadata.json".to_owned(), work.join("metadata.json"))];
     let auth = AUTH.map(|name| (name.to_owned(), work.join("auth").join(name)));
     let mut metadata = Value::Null;
@@ -186,7 +186,7 @@ fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
 }
 
 /// The exit codes that openshift-install documents; others may come.
-fn failed(task: &Task, step: &str, code: i32) -> Ending {
+pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
     let why = match code {
         3 => "the install-config is not valid",
         4 => "the infrastructure could not be made",

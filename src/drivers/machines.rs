@@ -23,7 +23,11 @@ const AT_ONCE: usize = 64;
 
 /// The machines of a job do what its verb says.
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
-    let verb = task.order.verb;
+    together_all(task, task.order.verb)
+}
+
+/// All of them do this.
+pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
     let all: Vec<usize> = (0..task.order.machines.len()).collect();
     let is_master = |at: &usize| task.order.machines.get(*at).is_some_and(|one| one.master);
     let (masters, workers): (Vec<_>, Vec<_>) = all.into_iter().partition(is_master);

@@ -5,6 +5,7 @@
 //! try again or not), or still works. Real drivers are processes under a supervisor: `place` is
 //! the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
 
+mod agent;
 mod credentials;
 pub mod discovery;
 mod exec;
@@ -60,7 +61,9 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     match work.job.driver {
         Driver::Fake => fake::collect(work, now).into_iter().collect(),
         Driver::Missing => Vec::new(),
-        Driver::Installer | Driver::Exec | Driver::Ipmi | Driver::Redfish => supervised(work),
+        Driver::Installer | Driver::Agent | Driver::Exec | Driver::Ipmi | Driver::Redfish => {
+            supervised(work)
+        }
     }
 }
 

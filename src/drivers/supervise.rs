@@ -21,7 +21,7 @@ use crate::render::redact;
 use super::place::{Place, Supervisor, plain, since};
 use super::process::{self, Background, GRACE, Stopwatch};
 use super::scrub::Scrubber;
-use super::{exec, installer, kube, machines};
+use super::{agent, exec, installer, kube, machines};
 
 /// Names the descriptor of the lock, which every program of the job holds.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
@@ -136,6 +136,7 @@ impl Task {
         let ending = match &*self.order.driver {
             _ if own => exec::run(self)?,
             "ipmitool" | "redfish" => machines::run(self)?,
+            "agent" => agent::run(self)?,
             _ => installer::run(self)?,
         };
         if self.order.verb != Verb::Provision || !ending.succeeded() {

@@ -35,6 +35,8 @@ pub const POWER: &str = "poolctl.dev/power";
 pub const EXEC: &str = "exec:";
 /// How long an installation may take.
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
+/// The platform of pools that pick hosts.
+const AGENT_BARE_METAL: &str = "agentBareMetal";
 /// How reasons end that are about hosts.
 pub const AGENTS: &str = "Agents";
 /// The value of a simulated platform that cannot stop machines.
@@ -167,6 +169,11 @@ impl Cluster {
         if self.power_wanted == Power::Hibernating { Power::Hibernating } else { Power::Running }
     }
 
+    /// Pools say which hosts they take; other clusters have whatever is bound to them.
+    fn is_by_agents(&self, platform: &str) -> bool {
+        driver::is_by_agents(platform) && (self.pool.is_none() || platform == AGENT_BARE_METAL)
+    }
+
     /// The Secret with its install-config. Needs the body.
     pub fn install_config(&self) -> Option<Key> {
         let provisioning = self.body.as_ref()?.spec.provisioning.as_ref()?;
@@ -176,7 +183,7 @@ impl Cluster {
 
     /// It is installed on the hosts that are bound to it, and not before.
     pub fn takes_hosts(&self) -> bool {
-        self.by_agents && self.pool.is_none()
+        self.by_agents
     }
 
     pub fn claim_key(&self) -> Option<Key> {
@@ -220,6 +227,7 @@ impl Cluster {
             cluster.claimed_at = pool.claimed_timestamp;
             cluster.customization = pool.cluster_deployment_customization.map(|lease| lease.name);
         }
+        cluster.by_agents = cluster.is_by_agents(wire.spec.platform.name());
         let provisioning = wire.spec.provisioning.as_ref();
         cluster.customization_ref = provisioning
             .and_then(|one| one.customization_ref.as_ref())
@@ -294,7 +302,7 @@ impl Cluster {
         self.once = meta.annotated(ONCE);
         self.powerless = self.driver.powerless(&meta.annotations);
         self.protected = meta.annotated(PROTECTED);
-        self.by_agents = driver::is_by_agents(platform);
+        self.by_agents = self.is_by_agents(platform);
     }
 
     /// The whole document. Needs the body.

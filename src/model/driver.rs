@@ -21,6 +21,8 @@ pub enum Driver {
     Ipmi,
     /// Redfish, the same.
     Redfish,
+    /// openshift-install agent, on hosts that are bound to the cluster.
+    Agent,
 }
 
 /// Whether a driver may be called so.
@@ -38,8 +40,15 @@ pub fn is_by_agents(platform: &str) -> bool {
 }
 
 impl Driver {
-    pub const ALL: [Self; 6] =
-        [Self::Missing, Self::Fake, Self::Installer, Self::Exec, Self::Ipmi, Self::Redfish];
+    pub const ALL: [Self; 7] = [
+        Self::Missing,
+        Self::Fake,
+        Self::Installer,
+        Self::Exec,
+        Self::Ipmi,
+        Self::Redfish,
+        Self::Agent,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -49,6 +58,7 @@ impl Driver {
             Self::Exec => "exec",
             Self::Ipmi => "ipmitool",
             Self::Redfish => "redfish",
+            Self::Agent => "agent",
         }
     }
 
@@ -60,8 +70,10 @@ impl Driver {
         match annotations.get(DRIVER).map(String::as_str) {
             Some("fake") => Self::Fake,
             Some("openshift-install") => Self::Installer,
+            Some("agent") => Self::Agent,
             Some(other) if other.starts_with(EXEC) => Self::Exec,
-            _ if platform.is_empty() || is_by_agents(platform) => Self::Missing,
+            _ if platform.is_empty() => Self::Missing,
+            _ if is_by_agents(platform) => Self::Agent,
             _ => Self::Installer,
         }
     }
@@ -77,7 +89,9 @@ impl Driver {
             Self::Fake | Self::Missing => {
                 annotations.get(FAKE_HEALTH).is_some_and(|value| value == NO_POWER)
             }
-            Self::Installer | Self::Ipmi | Self::Redfish => !annotations.contains_key(POWER),
+            Self::Installer | Self::Agent | Self::Ipmi | Self::Redfish => {
+                !annotations.contains_key(POWER)
+            }
             Self::Exec => annotations.get(POWER).is_some_and(|value| value == "none"),
         }
     }

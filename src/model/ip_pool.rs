@@ -23,6 +23,8 @@ pub const OUT_OF_RANGE: &str = "poolctl.dev/allow-out-of-range";
 /// Annotation of a ClusterPool: the IPPools, one or one of each family, that its clusters take the
 /// addresses of their API and ingress from.
 pub const VIPS_FROM: &str = "poolctl.dev/vips-from";
+/// IPPools that the hosts of a pool's clusters have their addresses from.
+pub const NODES_FROM: &str = "poolctl.dev/node-addresses-from";
 /// Annotation of a claim: the address it wants.
 pub const WANTED: &str = "ipAddress";
 /// Annotations that pause a pool, a claim or a cluster.

@@ -212,7 +212,7 @@ pub struct JobSpec {
     /// That cluster's pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Who does it: fake, openshift-install, exec, ipmitool or redfish.
+    /// Who does it: fake, openshift-install, agent, exec, ipmitool or redfish.
     pub driver: String,
     /// 1 for the first try.
     pub attempt: u32,

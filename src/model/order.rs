@@ -46,6 +46,9 @@ pub struct Order {
     pub limit: u64,
     /// Earlier jobs on the cluster: their programs are ended first.
     pub before: Vec<String>,
+    /// Where images for controllers are put, and how those fetch them.
+    pub iso_directory: Option<PathBuf>,
+    pub iso_url: Option<String>,
     /// Hosts, whose credentials lie in `input/machines/`, by their places here.
     pub machines: Vec<Machine>,
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::condition::Condition;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
-use super::ip_pool::VIPS_FROM;
+use super::ip_pool::{NODES_FROM, VIPS_FROM};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
@@ -209,8 +209,17 @@ pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
 impl ClusterPool {
     /// The IPPools that its clusters have addresses from.
     pub fn vips_from(&self) -> Vec<&str> {
-        let given = self.metadata.annotation(VIPS_FROM);
-        let given = given.or_else(|| self.spec.annotations.get(VIPS_FROM).map(String::as_str));
+        self.pools_in(VIPS_FROM)
+    }
+
+    /// IPPools that its clusters' hosts have their addresses from.
+    pub fn nodes_from(&self) -> Vec<&str> {
+        self.pools_in(NODES_FROM)
+    }
+
+    fn pools_in(&self, note: &str) -> Vec<&str> {
+        let given = self.metadata.annotation(note);
+        let given = given.or_else(|| self.spec.annotations.get(note).map(String::as_str));
         given.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty()).collect()
     }
 

@@ -142,6 +142,10 @@ pub struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
+    pub fn pool(&self) -> &'a IpPool {
+        self.pool
+    }
+
     pub fn new(pool: &'a IpPool, book: &'a dyn AddressBook, state: &State, tick: &'a Tick) -> Self {
         let namespace = &pool.metadata.namespace;
         let mine = state.ip_leases.difference().filter_map(|change| change.after);

@@ -4,15 +4,18 @@
 mod binding;
 pub mod clusters;
 pub mod conditions;
+mod document;
 mod hints;
 pub mod labels;
 mod machines;
+pub mod pick;
 mod refresh;
 mod register;
 pub mod roles;
 
 pub use binding::{not_ready, refused};
 pub use clusters::{cluster_goes, lacks};
+pub use document::document;
 pub use register::{after_check_in, early, register, report, takes_new};
 
 use crate::model::agent::{Agent, HostState};

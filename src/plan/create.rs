@@ -14,11 +14,12 @@ use crate::model::inventory::EntryStatus;
 use crate::model::ip_lease::IpLease;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{Books, State};
+use crate::model::state::{Books, State, Template};
 use crate::model::tick::Tick;
 use crate::render::install_config::Rendered;
 use crate::render::redact;
 
+use super::agents;
 use super::customizations::write_status;
 use super::inventory::{NAME_TAKEN, free, worth_another_look};
 use super::recipe::{bounded, recipe, render};
@@ -104,13 +105,13 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
+    let Some((leases, base, hosts)) = addressed(state, batch, &name, tick) else {
         batch.pool.status.ordinal = drawn;
         return false;
     };
     match render(&base, &name, None, &batch.pool) {
         Ok(rendered) if taken(state, batch, &rendered).is_none() => {
-            insert(state, batch, &name, None, (rendered, leases), tick);
+            insert(state, batch, &name, None, (rendered, leases, hosts), tick);
             true
         }
         _ => {
@@ -121,14 +122,21 @@ fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     }
 }
 
-/// What it is made from, with its addresses; none if there are none for it.
+/// What it is made from, with its addresses and hosts; none if there are none for it.
 fn addressed(
     state: &State,
     batch: &mut Batch<'_>,
     name: &str,
     tick: &Tick,
-) -> Option<(Vec<IpLease>, Value)> {
+) -> Option<(Vec<IpLease>, Value, Vec<usize>)> {
     let found = vips::lease(state, &batch.pool, name, &batch.base, batch.names, tick);
+    let found = found.and_then(|(mut leases, base)| {
+        let hosts = agents::pick::hosts(state, &batch.pool, &base)?;
+        let called = |at: &usize| Some(state.agents.get(*at)?.metadata.name.clone());
+        let names: Vec<String> = hosts.iter().filter_map(called).collect();
+        vips::for_hosts(state, &batch.pool, (name, &names), &mut leases, batch.names, tick)?;
+        Ok((leases, base, hosts))
+    });
     found.map_err(|why| batch.short = Some(why)).ok()
 }
 
@@ -140,7 +148,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let entry = one.metadata.name.clone();
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
+    let Some((leases, base, hosts)) = addressed(state, batch, &name, tick) else {
         batch.pool.status.ordinal = drawn;
         return false;
     };
@@ -155,7 +163,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
             if let Some(message) = taken(state, batch, &rendered) {
                 Some((EntryStatus::Unavailable, message))
             } else {
-                insert(state, batch, &name, Some(at), (rendered, leases), tick);
+                insert(state, batch, &name, Some(at), (rendered, leases, hosts), tick);
                 None
             }
         }
@@ -213,17 +221,19 @@ fn insert(
     batch: &mut Batch<'_>,
     name: &str,
     customization: Option<usize>,
-    (rendered, leases): (Rendered, Vec<IpLease>),
+    (rendered, leases, hosts): (Rendered, Vec<IpLease>, Vec<usize>),
     tick: &Tick,
 ) {
     for one in leases {
         state.ip_leases.insert(one);
     }
+    let config = Key::new(name, format!("{name}-install-config"));
     let spec = &batch.pool.spec;
     let customization_name = customization
         .and_then(|at| state.customizations.get(at))
         .map(|one: &Customization| one.metadata.name.clone());
     let mut wire = document(batch, name, tick);
+    let template = Template::new(rendered.text.clone());
     for secret in secrets(batch, name, rendered.text, &mut wire) {
         state.secrets.insert(secret);
     }
@@ -253,6 +263,10 @@ fn insert(
         say(state, tick, "Reserved", object, format!("Leased to cluster {name}"));
     }
     state.insert_cluster(cluster);
+    if !hosts.is_empty() {
+        state.templates.insert(config, template);
+        agents::pick::take(state, &hosts, &Key::new(name, name), tick);
+    }
     if let Some(at) = customization {
         write_status(state, at, &batch.key, tick);
     }

@@ -58,6 +58,12 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
             spec.platform.name()
         ));
     }
+    if pool.driver() == Driver::Agent && spec.platform.agent_bare_metal.is_none() {
+        found.push(format!(
+            "platform {}: a pool of hosts needs platform agentBareMetal, whose agentSelector says which",
+            spec.platform.name()
+        ));
+    }
     found
 }
 

@@ -1,9 +1,6 @@
 //! Hosts: what each needs of its management controller, and what became of that. One thing at a
 //! time for each host; those of a cluster that is starting or stopping are its cluster's.
 
-use std::collections::HashSet;
-
-use crate::model::cluster::Cluster;
 use crate::model::condition::{self, Condition};
 use crate::model::driver::Driver;
 use crate::model::host::{
@@ -16,7 +13,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::{HOST, say, warn};
+use super::{HOST, clusters_hosts, say, warn};
 
 /// The longest wait after a failure.
 const LONGEST: Span = Span::hours(1);
@@ -53,39 +50,6 @@ pub fn advance(state: &mut State, tick: &Tick) {
     }
 }
 
-/// The hosts by which a cluster is started and stopped: those that it uses, unless its driver
-/// does it.
-pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
-    let drive = match cluster.driver {
-        Driver::Installer => cluster.powerless,
-        Driver::Missing => cluster.installed(),
-        _ => false,
-    };
-    if !drive {
-        return Vec::new();
-    }
-    let all = state.hosts_of(&cluster.name).into_iter().filter_map(|at| state.hosts.get(at));
-    let all: Vec<_> = all.collect();
-    // One that may not be touched keeps the others from being.
-    if all.iter().any(|host| host.is_left_alone() || host.spec.disable_power_off) {
-        return Vec::new();
-    }
-    all.into_iter().map(|host| host.key().to_string()).collect()
-}
-
-/// Whether something works on one of them.
-pub fn are_busy(state: &State, names: &[String]) -> bool {
-    let busy: HashSet<String> = state.busy_hosts();
-    names.iter().any(|name| busy.contains(name))
-}
-
-/// What a cluster does with its hosts they are to do from now on.
-pub fn follow(state: &mut State, cluster: &str, online: bool) {
-    for at in state.hosts_of(cluster) {
-        state.hosts.update(at, |host| host.spec.online = online);
-    }
-}
-
 /// When a host that failed is tried again, if there is anything to try.
 pub fn due(state: &State, host: &BareMetalHost) -> Option<Time> {
     tried_again_at(host).filter(|_| next(state, host).is_some() && !is_its_clusters(state, host))
@@ -110,7 +74,8 @@ fn is_its_clusters(state: &State, host: &BareMetalHost) -> bool {
         // Beyond the scope it may be doing anything.
         return !state.whole;
     };
-    let (power, drives) = (cluster.power, || !that_drive(state, cluster).is_empty());
+    let (power, drives) =
+        (cluster.power, || !clusters_hosts::that_drive(state, cluster).is_empty());
     cluster.installed() && (power.waking() || power.stopping() || power.failed()) && drives()
 }
 

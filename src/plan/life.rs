@@ -9,7 +9,9 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::size::as_count;
-use super::{CLUSTER, CUSTOMIZATION, agents, customizations, hosts, power, say, vips, warn};
+use super::{
+    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, power, say, vips, warn,
+};
 use crate::model::meta::Key;
 
 /// The longest wait between installations.
@@ -26,7 +28,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     if cluster.paused {
         return;
     }
-    let powered = || cluster.installed() && !hosts::that_drive(state, cluster).is_empty();
+    let powered = || cluster.installed() && !clusters_hosts::that_drive(state, cluster).is_empty();
     let stays = || if cluster.deleting.is_some() { destroys } else { !powered() };
     if cluster.driver == Driver::Missing && stays() {
         return;
@@ -81,6 +83,14 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     }
     if cluster.interrupted {
         return undo(state, at, tick);
+    }
+    if cluster.driver == Driver::Agent {
+        let (name, all) =
+            (cluster.name.clone(), clusters_hosts::with_controller(state, &cluster.name));
+        if clusters_hosts::are_busy(state, &all) {
+            return;
+        }
+        clusters_hosts::follow(state, &name, true);
     }
     start(state, at, Verb::Provision, tick);
     state.clusters.update(at, |cluster| {
@@ -154,7 +164,11 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
 /// Destroys what was made; an attempt that failed is followed by another, later and later.
 fn undo(state: &mut State, at: usize, tick: &Tick) {
     let next = state.clusters.get(at).and_then(undo_at);
-    if next.is_none_or(|next| tick.now >= next) {
+    let busy = state.clusters.get(at).is_some_and(|one| {
+        one.driver == Driver::Agent
+            && clusters_hosts::are_busy(state, &clusters_hosts::with_controller(state, &one.name))
+    });
+    if next.is_none_or(|next| tick.now >= next) && !busy {
         start(state, at, Verb::Deprovision, tick);
     }
 }
@@ -234,8 +248,14 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         _ => 1,
     };
     let powers = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
-    let hosts = if powers { hosts::that_drive(state, cluster) } else { Vec::new() };
-    let driver = if hosts.is_empty() { cluster.driver } else { Driver::Installer };
+    let makes =
+        cluster.driver == Driver::Agent && matches!(verb, Verb::Provision | Verb::Deprovision);
+    let hosts = match verb {
+        _ if makes => clusters_hosts::with_controller(state, &cluster.name),
+        _ if powers => clusters_hosts::that_drive(state, cluster),
+        _ => Vec::new(),
+    };
+    let driver = if hosts.is_empty() || makes { cluster.driver } else { Driver::Installer };
     let pool = cluster.pool.clone();
     let id = tick.uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;

@@ -5,6 +5,7 @@ mod addresses;
 pub mod agents;
 mod assign;
 pub mod buckets;
+mod clusters_hosts;
 mod create;
 mod customizations;
 mod deadline;
@@ -38,6 +39,7 @@ pub use reports::{absorb, look};
 pub use schedule::of as schedule_of;
 pub use size::{BROKEN, STALE};
 pub use version::pool_version;
+pub use vips::claim_of_host;
 pub use whole::{free, mend};
 
 use crate::model::cluster::Cluster;

@@ -10,7 +10,7 @@ use crate::model::time::{Span, Time};
 
 use super::buckets::sort_pool;
 use super::size::as_count;
-use super::{CLUSTER, hosts, life, say, warn};
+use super::{CLUSTER, clusters_hosts, life, say, warn};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -58,7 +58,7 @@ pub fn hibernates_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// Whether its machines cannot be stopped: by its driver, or as the hosts that they are.
 fn powerless(state: &State, cluster: &Cluster) -> bool {
-    cluster.powerless && hosts::that_drive(state, cluster).is_empty()
+    cluster.powerless && clusters_hosts::that_drive(state, cluster).is_empty()
 }
 
 /// What an installed cluster needs: to be started, stopped, or left alone.
@@ -93,8 +93,8 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     // What waits is looked at, what failed has its time; what began without a job that still
     // works on it begins anew.
     let later = retry_at(cluster).is_some_and(|next| tick.now < next);
-    let machines = hosts::that_drive(state, cluster);
-    let busy = hosts::are_busy(state, &machines);
+    let machines = clusters_hosts::that_drive(state, cluster);
+    let busy = clusters_hosts::are_busy(state, &machines);
     if same_way && power.waits() && is_asked(state, cluster) {
         if !busy && asks_at(state, cluster).is_none_or(|next| tick.now >= next) {
             life::start(state, at, Verb::Health, tick);
@@ -114,14 +114,14 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
         return;
     }
     let name = cluster.name.clone();
-    hosts::follow(state, &name, verb == Verb::Start);
+    clusters_hosts::follow(state, &name, verb == Verb::Start);
     life::start(state, at, verb, tick);
     set_power(state, at, then, None, tick);
 }
 
 /// Whether a job has to ask how it does.
 fn is_asked(state: &State, cluster: &Cluster) -> bool {
-    cluster.driver.supervised() || !hosts::that_drive(state, cluster).is_empty()
+    cluster.driver.supervised() || !clusters_hosts::that_drive(state, cluster).is_empty()
 }
 
 /// When a cluster that waits for its machines, nodes or operators is asked again.

@@ -36,29 +36,13 @@ pub fn lease(
     let mut found = [Vec::new(), Vec::new()];
     for (place, (role, _)) in ROLES.into_iter().enumerate() {
         for name in &names {
-            let key = Key::new(&*pool.metadata.namespace, *name);
-            let from =
-                state.ip_pools.by_key(&key).ok_or_else(|| format!("there is no IPPool {name}"))?;
-            if addresses::pauses(state, from) {
-                return Err(format!("IPPool {name} is paused"));
-            }
-            let mut desk = Desk::new(from, book, state, tick);
-            desk.keep(leases.iter().filter_map(|one: &IpLease| one.address));
             let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
-            let mut one = IpLease {
-                namespace: key.namespace,
-                claim: format!("{cluster}-{role}{many}"),
-                pool: (*name).to_owned(),
-                created: tick.now,
-                claimed: true,
-                notes: Some(Box::new(Notes { claim: owned(cluster), ..Notes::default() })),
-                ..IpLease::default()
-            };
-            let address =
-                desk.serve(&one).map_err(|why| format!("IPPool {name}, {role}: {why}"))?;
-            (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
+            let claim = format!("{cluster}-{role}{many}");
+            let one = desk(state, pool, name, &leases, book, tick)
+                .and_then(|desk| leased(desk, pool, name, (cluster, claim), tick))
+                .map_err(|why| format!("IPPool {name}, {role}: {why}"))?;
             if let Some(all) = found.get_mut(place) {
-                all.push(address.to_string());
+                all.extend(one.address.map(|address| address.to_string()));
             }
             leases.push(one);
         }
@@ -67,6 +51,74 @@ pub fn lease(
         document["platform"][platform][field] = json!(all);
     }
     Ok((leases, document))
+}
+
+/// An address for each host of a new cluster, of each pool; or why there is none.
+pub fn for_hosts(
+    state: &State,
+    pool: &ClusterPool,
+    (cluster, hosts): (&str, &[String]),
+    leases: &mut Vec<IpLease>,
+    book: &dyn AddressBook,
+    tick: &Tick,
+) -> Result<(), String> {
+    let names = pool.nodes_from();
+    for host in hosts {
+        for name in &names {
+            let claim = claim_of_host(cluster, host, &names, name);
+            let one = desk(state, pool, name, leases, book, tick)
+                .and_then(|desk| leased(desk, pool, name, (cluster, claim), tick))
+                .map_err(|why| format!("IPPool {name}, host {host}: {why}"))?;
+            leases.push(one);
+        }
+    }
+    Ok(())
+}
+
+/// What the claim of a host's address is called.
+pub fn claim_of_host(cluster: &str, host: &str, names: &[&str], name: &str) -> String {
+    let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
+    format!("{cluster}-{host}{many}")
+}
+
+fn desk<'a>(
+    state: &'a State,
+    pool: &ClusterPool,
+    name: &str,
+    leases: &[IpLease],
+    book: &'a dyn AddressBook,
+    tick: &'a Tick,
+) -> Result<Desk<'a>, String> {
+    let key = Key::new(&*pool.metadata.namespace, name);
+    let from = state.ip_pools.by_key(&key).ok_or("there is no such IPPool")?;
+    if addresses::pauses(state, from) {
+        return Err("it is paused".into());
+    }
+    let mut desk = Desk::new(from, book, state, tick);
+    desk.keep(leases.iter().filter_map(|one| one.address));
+    Ok(desk)
+}
+
+fn leased(
+    mut desk: Desk<'_>,
+    pool: &ClusterPool,
+    name: &str,
+    (cluster, claim): (&str, String),
+    tick: &Tick,
+) -> Result<IpLease, String> {
+    let mut one = IpLease {
+        namespace: pool.metadata.namespace.clone(),
+        claim,
+        pool: name.to_owned(),
+        created: tick.now,
+        claimed: true,
+        notes: Some(Box::new(Notes { claim: owned(cluster), ..Notes::default() })),
+        ..IpLease::default()
+    };
+    let address = desk.serve(&one)?;
+    let from = desk.pool();
+    (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
+    Ok(one)
 }
 
 /// A claim that goes with its cluster, and not before.

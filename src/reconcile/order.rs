@@ -1,18 +1,21 @@
 //! What a supervisor is told: read from the state after the commit.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use crate::drivers::programs;
+use crate::model::agent::Agent;
 use crate::model::cluster::{Cluster, DRIVER, EXEC, POWER};
 use crate::model::customization::ManifestPatch;
 use crate::model::deployment::ClusterDeployment;
 use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::driver::Driver;
 use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
+use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
+use crate::model::nmstate_config::NMStateConfig;
 use crate::model::object::Object;
 use crate::model::order::{Machine, Order};
 use crate::model::pool::STRICT_PATCHES;
@@ -20,6 +23,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
 use crate::rules;
 use crate::store::Filter;
+use crate::yaml;
 
 use super::Door;
 
@@ -109,7 +113,11 @@ impl Door<'_> {
         let annotations = wire.metadata.annotations.clone();
         let deadline = plan::deadline(job, &annotations).since(job.started);
         let (programs, missing) = programs_of(job, &annotations, settings)?;
-        let (inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
+        let (mut inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
+        if job.driver == Driver::Agent && job.verb == Verb::Provision {
+            let document = self.agent_config(&cluster)?;
+            inputs.push(("agent-config.yaml".into(), document));
+        }
         let order = Order {
             job: job.id.to_string(),
             verb: job.verb,
@@ -135,9 +143,58 @@ impl Door<'_> {
             stopping: cluster.power.stopping(),
             annotations,
             limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
+            iso_directory: settings.iso_directory.clone(),
+            iso_url: settings.iso_url.clone(),
             ..Order::default()
         };
         Ok((order, inputs))
+    }
+
+    /// The hosts of a cluster, as openshift-install takes them.
+    fn agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
+        let all = self.store.objects(Kind::Agent, &Filter { whole: true, ..Filter::default() })?;
+        let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
+        let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
+        let hosts: Vec<Agent> = all.into_iter().filter_map(agent).filter(its).collect();
+        let all = self.store.objects(Kind::NMStateConfig, &Filter::default())?;
+        let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
+        let configs: Vec<NMStateConfig> = all.into_iter().filter_map(config).collect();
+        let all = self.store.objects(Kind::InfraEnv, &Filter::default())?;
+        let keys: HashSet<Key> = hosts.iter().filter_map(Agent::infra_env).collect();
+        let its = all.into_iter().filter_map(|one| match one {
+            Object::InfraEnv(one) if keys.contains(&one.key()) => Some(one.spec),
+            _ => None,
+        });
+        let ntp: BTreeSet<String> =
+            its.flat_map(|one| [one.additional_ntp_sources, one.ntp_sources].concat()).collect();
+        let ntp: Vec<String> = ntp.into_iter().collect();
+        let mut nodes = Vec::new();
+        for agent in hosts {
+            let leases = self.leases_of(cluster, &agent)?;
+            nodes.push((agent, leases));
+        }
+        let name = &cluster.cluster_name;
+        let document = plan::agents::document(name, &nodes, &configs, &ntp);
+        let document = document.map_err(Refusal::conflict)?;
+        let text = yaml::text(&document).map_err(|error| Refusal::invalid(error.to_string()))?;
+        Ok(SecretValue::new(text))
+    }
+
+    /// The addresses that were leased for a host with its cluster.
+    fn leases_of(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
+        let mut leases = Vec::new();
+        let Some(Key { namespace, name }) = cluster.pool.as_deref().cloned() else {
+            return Ok(leases);
+        };
+        let filter = Filter { namespace: Some(namespace.clone()), name: Some(name), whole: true };
+        let found = self.store.objects(Kind::ClusterPool, &filter)?.into_iter().next();
+        let Some(Object::Pool(pool)) = found else { return Ok(leases) };
+        let names = pool.nodes_from();
+        for one in &names {
+            let claim = plan::claim_of_host(&cluster.name, &agent.metadata.name, &names, one);
+            leases.extend(self.store.lease_of(&Key::new(&*namespace, claim))?);
+        }
+        Ok(leases)
     }
 
     fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
@@ -176,6 +233,10 @@ impl Door<'_> {
     /// Secrets as files: what the cluster has copies of, and what was kept of it.
     fn inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
         let (name, namespace) = (&wire.metadata.name, &wire.metadata.namespace);
+        let provisioning = wire.spec.provisioning.as_ref();
+        let config = provisioning.and_then(|one| one.install_config_secret_ref.as_ref());
+        let config = config.map(|one| one.name.clone()).filter(|name| !name.is_empty());
+        let config = config.unwrap_or_else(|| format!("{name}-install-config"));
         let mut found = Vec::new();
         let pull_secret = wire.spec.pull_secret_ref.as_ref().map(|one| one.name.clone());
         // A cluster that was made elsewhere has its own names for them.
@@ -187,7 +248,7 @@ impl Door<'_> {
         let kubeconfig = kubeconfig.filter(|one| !one.is_empty());
         let kubeconfig = kubeconfig.unwrap_or_else(|| format!("{name}-admin-kubeconfig"));
         for (file, secret, key) in [
-            ("install-config.yaml", Some(format!("{name}-install-config")), "install-config.yaml"),
+            ("install-config.yaml", Some(config), "install-config.yaml"),
             ("pull-secret.json", pull_secret, ".dockerconfigjson"),
             ("metadata.json", Some(metadata.clone()), "metadata.json"),
             ("nodes.json", Some(metadata), "nodes.json"),

@@ -1,5 +1,6 @@
 //! Writes: pure functions from objects to the documents that installers read. Never does IO.
 
+pub mod agent_config;
 pub mod discovery;
 pub mod host_data;
 pub mod install_config;

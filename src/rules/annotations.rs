@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
 use crate::model::driver::is_driver_name;
-use crate::model::ip_pool::VIPS_FROM;
+use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::meta::Meta;
 use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
@@ -16,10 +16,11 @@ use super::hosts::NOTES;
 
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
-const POOL: [&str; 5] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM];
+const POOL: [&str; 6] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM];
 /// On a cluster, and among a pool's spec.annotations, which its clusters get.
-const CLUSTER: [&str; 10] = [
+const CLUSTER: [&str; 11] = [
     VIPS_FROM,
+    NODES_FROM,
     DRIVER,
     POWER,
     INSTALL_TIMEOUT,

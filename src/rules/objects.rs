@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::ip_pool::VIPS_FROM;
+use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kind::Kind;
 use crate::model::meta::is_bool;
 use crate::model::object::Object;
@@ -42,6 +42,10 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
     match object {
         Object::Pool(pool) if !differ(&pool.vips_from()) => {
             let why = format!("annotation {VIPS_FROM} is no list of different IPPools");
+            Err(refuse(kind, &key.name, &why))
+        }
+        Object::Pool(pool) if !differ(&pool.nodes_from()) => {
+            let why = format!("annotation {NODES_FROM} is no list of different IPPools");
             Err(refuse(kind, &key.name, &why))
         }
         Object::Pool(pool) => check_pool(pool),

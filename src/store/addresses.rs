@@ -283,7 +283,7 @@ fn offenders(
 pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let (mut pools, mut clusters) = (Vec::new(), Vec::new());
     for one in state.pools.rows() {
-        let names = one.vips_from().into_iter();
+        let names = one.vips_from().into_iter().chain(one.nodes_from());
         pools.extend(names.map(|name| Key::new(&*one.metadata.namespace, name)));
     }
     for one in state.clusters.rows().filter(|one| one.deleting.is_some() || !one.installed()) {

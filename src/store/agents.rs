@@ -55,6 +55,12 @@ pub fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// All Agents that a pool may pick.
+pub fn of_namespace(conn: &Connection, state: &mut State, namespace: &str) -> Result<(), Refusal> {
+    put(state, some(conn, "WHERE namespace = ?1", [namespace])?);
+    Ok(())
+}
+
 pub fn one(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if !state.agents.knows(key) {
         let which = "WHERE namespace = ?1 AND name = ?2";

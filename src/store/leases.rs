@@ -126,6 +126,11 @@ impl Store {
         Ok(all)
     }
 
+    /// The lease of a claim.
+    pub fn lease_of(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
+        addresses::by_claim(&self.conn, claim)
+    }
+
     /// The leases of a pool, by address.
     pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
         let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");

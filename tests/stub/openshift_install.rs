@@ -55,6 +55,11 @@ fn main() {
         ["create", "cluster"] => stub.step("create-cluster", Stub::cluster),
         ["wait-for", "install-complete"] => stub.step("wait-for", Stub::wait_for),
         ["destroy", "cluster"] => stub.step("destroy", Stub::destroy),
+        ["agent", "create", "image"] => stub.step("agent-image", Stub::image),
+        ["agent", "wait-for", "bootstrap-complete"] => {
+            stub.step("agent-bootstrap", Stub::agent_wait)
+        }
+        ["agent", "wait-for", "install-complete"] => stub.step("agent-install", Stub::agent_wait),
         _ => 1,
     });
 }
@@ -214,6 +219,45 @@ impl Stub {
     fn wait_for(&self) -> Result<i32, String> {
         self.state()?;
         Ok(if self.read(".openshift_install.log").is_ok() { 0 } else { 6 })
+    }
+
+    /// Consumes both documents, and leaves an image and no metadata.json.
+    fn image(&self) -> Result<i32, String> {
+        let text = self.read("install-config.yaml")?;
+        let config = poolctl::yaml::value(&text).map_err(|error| error.to_string())?;
+        let agents = self.read("agent-config.yaml")?;
+        let hosts = poolctl::yaml::value(&agents).map_err(|error| error.to_string())?;
+        let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        fs::write(self.home.join(format!("seen-{name}.yaml")), &text).unwrap();
+        fs::write(self.home.join(format!("agents-{name}.yaml")), &agents).unwrap();
+        for file in ["install-config.yaml", "agent-config.yaml"] {
+            fs::remove_file(self.folder.join(file)).unwrap();
+        }
+        let macs: Vec<String> = hosts["hosts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|host| host["interfaces"].as_array().cloned().unwrap_or_default())
+            .filter_map(|one| one["macAddress"].as_str().map(str::to_owned))
+            .collect();
+        self.note(&format!("image {name} {}", macs.join(",")));
+        let state = json!({"name": name, "domain": config["baseDomain"]});
+        self.write(".openshift_install_state.json", &state.to_string());
+        self.write("agent.x86_64.iso", &format!("image of {name}"));
+        self.write("rendezvousIP", "192.0.2.10");
+        self.write(
+            "auth/kubeconfig",
+            "apiVersion: v1\nkind: Config\nusers: [{name: admin, user: {token: CANARY-token}}]\n",
+        );
+        self.write("auth/kubeadmin-password", &format!("CANARY-kubeadmin-{name}"));
+        log("info", "The rendezvous host IP (node0 IP) is 192.0.2.10");
+        Ok(0)
+    }
+
+    fn agent_wait(&self) -> Result<i32, String> {
+        self.read("auth/kubeconfig")?;
+        self.state()?;
+        Ok(0)
     }
 
     fn destroy(&self) -> Result<i32, String> {

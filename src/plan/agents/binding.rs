@@ -142,6 +142,15 @@ fn found<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
     spaces.into_iter().flatten().any(|one| *one == key.namespace).then_some(cluster)
 }
 
+/// A host that was picked has the cluster from now on.
+pub fn give(state: &mut State, at: usize, cluster: &Key, tick: &Tick) {
+    state.agents.update(at, |one| {
+        one.spec.cluster_deployment_name = Some(ClusterReference::to(cluster));
+    });
+    // Picked is what can be bound.
+    drop(bind(state, at, cluster, tick));
+}
+
 fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
     if let Some(why) = blocked(state, agent, wanted) {
@@ -302,7 +311,8 @@ fn returned(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick
                     one.status.provisioning.image = None;
                     one.spec.online = true;
                 }
-                _ if used && agent.status.found => {
+                // Its disk has what it was; nobody is to meet that again.
+                _ if used => {
                     one.spec.online = false;
                     one.metadata.annotations.remove(REBOOT);
                     one.metadata.annotations.remove(BOOT);

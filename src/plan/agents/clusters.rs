@@ -73,7 +73,8 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
     needs
 }
 
-fn of_document(document: &Value) -> Needs {
+/// What an install-config asks of hosts.
+pub fn of_document(document: &Value) -> Needs {
     let replicas = |pool: &Value| pool["replicas"].as_u64();
     let compute = document["compute"].as_array();
     let platform = document["platform"].as_object().and_then(|all| all.keys().next().cloned());

@@ -1,0 +1,168 @@
+//! openshift-install agent: one image for all hosts of a cluster, attached to those that have a
+//! controller; the hosts install themselves from it.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::model::job::Verb;
+use crate::model::order::{Ending, Verdict};
+use crate::render::agent_config;
+use crate::yaml;
+
+use super::installer::{configure, failed, save};
+use super::supervise::{Stopped, Task};
+use super::{credentials, installer, kube, machines, release};
+
+/// Who fetches images may be of a group, and nobody else.
+const FOLDER: u32 = 0o750;
+const IMAGE: u32 = 0o640;
+
+pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+    match task.order.verb {
+        Verb::Provision => provision(task),
+        Verb::Deprovision => release_hosts(task),
+        _ => installer::run(task),
+    }
+}
+
+/// The image lies where controllers fetch it while it is needed, under a name that nobody guesses.
+struct Published {
+    folder: PathBuf,
+    url: String,
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Whoever is left behind by a crash goes with the deprovision job.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+fn provision(task: &mut Task) -> Result<Ending, Stopped> {
+    let work = task.place.file("work");
+    if let Err(why) = prepare(task, &work) {
+        return Ok(Ending::hopeless(why));
+    }
+    let environment = match credentials::environment(task) {
+        Ok(found) => found,
+        Err(why) => return Ok(Ending::hopeless(why)),
+    };
+    let program = match release::installer(task)? {
+        Ok(path) => path,
+        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
+    };
+    let step = |task: &mut Task, words: &[&str]| task.run(&program, words, &work, &environment);
+    let code = step(task, &["agent", "create", "image", "--dir", "."])?;
+    if code != 0 {
+        return Ok(failed(task, "agent create image", code));
+    }
+    let infra_id = task.order.cluster_name.clone();
+    let metadata = json!({"clusterName": infra_id, "infraID": infra_id, "agent": {}});
+    fs::write(work.join("metadata.json"), metadata.to_string())?;
+    save(task, &work)?;
+    let published = match publish(task, &work) {
+        Ok(found) => found,
+        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
+    };
+    let mut hosts = Vec::new();
+    if let Some(published) = &published {
+        for one in &mut task.order.machines {
+            one.image = Some(published.url.clone());
+        }
+        let booted = machines::together_all(task, Verb::Attach)?;
+        if !booted.succeeded() {
+            return Ok(booted);
+        }
+        hosts = booted.hosts;
+    } else {
+        let image = image_in(&work)?.unwrap_or_default();
+        task.say(&format!("boot the hosts of this cluster from {}", image.display()))?;
+    }
+    for wait in ["bootstrap-complete", "install-complete"] {
+        let code = step(task, &["agent", "wait-for", wait, "--dir", "."])?;
+        if code != 0 {
+            let ending = failed(task, &format!("agent wait-for {wait}"), code);
+            let ejected = machines::together_all(task, Verb::Eject)?;
+            return Ok(Ending { hosts: ejected.hosts, ..ending });
+        }
+    }
+    save(task, &work)?;
+    let ejected = machines::together_all(task, Verb::Eject)?;
+    hosts.extend(ejected.hosts);
+    if let Some(nodes) = kube::nodes(task)? {
+        let text = serde_json::to_vec(&nodes).map_err(io::Error::from)?;
+        task.place.write("saved/nodes.json", &text)?;
+    }
+    Ok(Ending { infra_id, hosts, ..Ending::done() })
+}
+
+/// Both documents for the installer, which removes them; what is wrong with them is said before
+/// anything runs.
+fn prepare(task: &Task, work: &Path) -> Result<(), String> {
+    configure(task, work)?;
+    let path = task.place.input("agent-config.yaml");
+    let text = fs::read_to_string(path).map_err(|error| format!("agent-config.yaml: {error}"))?;
+    fs::write(work.join("agent-config.yaml"), &text).map_err(|error| error.to_string())?;
+    let read = |text: &str| yaml::value(text).map_err(|error| error.to_string());
+    let own = fs::read_to_string(work.join("install-config.yaml"));
+    let own = own.map_err(|error| error.to_string())?;
+    let wrong = agent_config::problems(&read(&own)?, &read(&text)?);
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+}
+
+fn image_in(work: &Path) -> io::Result<Option<PathBuf>> {
+    let is_image = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "iso")
+            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("agent."))
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(work)? {
+        found.push(entry?.path());
+    }
+    Ok(found.into_iter().find(is_image))
+}
+
+/// Puts the image where controllers fetch it; without controllers it stays where it is.
+fn publish(task: &Task, work: &Path) -> Result<Option<Published>, String> {
+    if task.order.machines.is_empty() {
+        return Ok(None);
+    }
+    let (Some(folder), Some(url)) = (&task.order.iso_directory, &task.order.iso_url) else {
+        return Err("isoDirectory and isoURL of the Settings say where images are put and how \
+                    controllers fetch them, and are not set"
+            .into());
+    };
+    let wrong = |error: io::Error| format!("{}: {error}", folder.display());
+    let image = image_in(work).map_err(wrong)?.ok_or("the installer made no image")?;
+    let own = folder.join(&task.order.job);
+    fs::create_dir_all(&own).map_err(wrong)?;
+    let name = "agent.iso";
+    let published = Published {
+        url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
+        folder: own.clone(),
+    };
+    fs::set_permissions(&own, Permissions::from_mode(FOLDER)).map_err(wrong)?;
+    fs::copy(image, own.join(name)).map_err(wrong)?;
+    fs::set_permissions(own.join(name), Permissions::from_mode(IMAGE)).map_err(wrong)?;
+    Ok(Some(published))
+}
+
+/// Nothing was made but on the hosts: they are powered off, and their drives are empty.
+fn release_hosts(task: &mut Task) -> Result<Ending, Stopped> {
+    if let Some(folder) = &task.order.iso_directory {
+        for job in &task.order.before {
+            drop(fs::remove_dir_all(folder.join(job)));
+        }
+    }
+    if task.order.machines.is_empty() {
+        return Ok(Ending::done());
+    }
+    let ejected = machines::together_all(task, Verb::Eject)?;
+    let off = machines::together_all(task, Verb::Stop)?;
+    let hosts = ejected.hosts.into_iter().chain(off.hosts.clone()).collect();
+    Ok(Ending { hosts, ..off })
+}

@@ -1,0 +1,46 @@
+//! What clusters do with the hosts that they use.
+
+use std::collections::HashSet;
+
+use crate::model::cluster::Cluster;
+use crate::model::driver::Driver;
+use crate::model::state::State;
+
+/// The hosts by which a cluster is started and stopped: those that it uses, unless its driver
+/// does it.
+pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
+    let drive = match cluster.driver {
+        Driver::Installer | Driver::Agent => cluster.powerless,
+        Driver::Missing => cluster.installed(),
+        _ => false,
+    };
+    if !drive {
+        return Vec::new();
+    }
+    let all = state.hosts_of(&cluster.name).into_iter().filter_map(|at| state.hosts.get(at));
+    let all: Vec<_> = all.collect();
+    // One that may not be touched keeps the others from being.
+    if all.iter().any(|host| host.is_left_alone() || host.spec.disable_power_off) {
+        return Vec::new();
+    }
+    all.into_iter().map(|host| host.key().to_string()).collect()
+}
+
+/// The hosts of a cluster that can be told what to do.
+pub fn with_controller(state: &State, cluster: &str) -> Vec<String> {
+    let all = state.hosts_of(cluster).into_iter().filter_map(|at| state.hosts.get(at));
+    all.filter(|host| !host.is_left_alone()).map(|host| host.key().to_string()).collect()
+}
+
+/// Whether something works on one of them.
+pub fn are_busy(state: &State, names: &[String]) -> bool {
+    let busy: HashSet<String> = state.busy_hosts();
+    names.iter().any(|name| busy.contains(name))
+}
+
+/// What a cluster does with its hosts they are to do from now on.
+pub fn follow(state: &mut State, cluster: &str, online: bool) {
+    for at in state.hosts_of(cluster) {
+        state.hosts.update(at, |host| host.spec.online = online);
+    }
+}
