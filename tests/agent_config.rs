@@ -100,7 +100,7 @@ fn card(name: &str, kind: &str, mac: &str, addresses: &[&str]) -> Interface {
 fn host(name: &str, interfaces: Vec<Interface>, disk: Disk) -> Agent {
     let mut made = Agent::default();
     (made.metadata.name, made.metadata.namespace) = (format!("id-of-{name}"), "lab".into());
-    made.status.installation_disk_id = disk.id.clone();
+    made.status.installation_disk_id.clone_from(&disk.id);
     let disks = vec![Disk { id: "other".into(), path: "/dev/sdz".into(), ..Disk::default() }, disk];
     let hostname = name.into();
     made.status.inventory = Some(Inventory { hostname, interfaces, disks, ..Inventory::default() });

@@ -83,7 +83,8 @@ fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
             .replace("CLUSTER", "$CLUSTER")
             .replace("condition=$CLUSTERR", "condition=ClusterR");
         let cluster = "CLUSTER=$(poolctl get cluster -qo name | head -1)
-            touch $HOME/hosts $HOME/known_hosts";
+            [ -e $HOME/hosts ] || ssh-keygen -q -t ed25519 -N '' -f $HOME/hosts
+            echo \"127.0.0.1 $(cut -d' ' -f1,2 $HOME/hosts.pub)\" > $HOME/known_hosts";
         let ran = sandbox.shell(&format!("set -e\n{cluster}\n{around}\n{example}"));
         see(&path, &example, &ran);
     }

@@ -14,6 +14,20 @@ fn names(text: &str, id: &str) -> bool {
         .any(|(at, _)| !text[at + id.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// The numbers of a file of scenarios: `P-02` of pools, `A02` of addresses, and `agent-A02` of hosts,
+/// whose numbers are those of addresses.
+fn numbers(name: &str) -> Vec<String> {
+    let text = text(&format!("../shared/spec/cases/{name}.md"));
+    let front = if name == "agents" { "agent-" } else { "" };
+    let numbered = |id: &&str| {
+        let number = id.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
+        let number = number.strip_prefix('-').unwrap_or(number);
+        number.len() < id.len() && number.parse::<u32>().is_ok()
+    };
+    let all = text.lines().filter_map(|line| line.split([' ', '.']).next());
+    all.filter(numbered).map(|id| format!("{front}{id}")).collect()
+}
+
 #[test]
 fn every_scenario_is_tried_or_said_not_to_be() {
     let index = text("tests/cases/index.txt");
@@ -34,15 +48,7 @@ fn every_scenario_is_tried_or_said_not_to_be() {
             assert!(known.insert(id.to_owned()), "{id} comes twice");
         }
     }
-    let scenarios =
-        ["pools", "ipam"].map(|name| text(&format!("../shared/spec/cases/{name}.md"))).concat();
-    let all = scenarios.lines().filter_map(|line| line.split([' ', '.']).next());
-    // `P-02` of pools, `A02` of addresses.
-    let numbered = |id: &&str| {
-        let number = id.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
-        let number = number.strip_prefix('-').unwrap_or(number);
-        number.len() < id.len() && number.parse::<u32>().is_ok()
-    };
-    let missing: Vec<&str> = all.filter(numbered).filter(|id| !known.contains(*id)).collect();
+    let all: Vec<String> = ["pools", "ipam", "agents"].into_iter().flat_map(numbers).collect();
+    let missing: Vec<&String> = all.iter().filter(|id| !known.contains(*id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -6,6 +6,7 @@
 mod access;
 mod addresses;
 mod agent_config;
+mod agents;
 mod architecture;
 mod bad_input;
 mod baremetal;

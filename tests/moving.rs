@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::sandbox::{Ran, Sandbox, jsonpath};
 use crate::transcripts::replay;
 
-const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,ippool,ipaddress,ipclaim";
+const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
 
 /// Imports a text into a new state beside, and returns its name and what was said.
 fn import(sandbox: &Sandbox, text: &str) -> (String, Ran) {

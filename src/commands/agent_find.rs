@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::model::agent::{Agent, BMH, HostState, INFRA_ENV, Role};
+use crate::model::agent::{Agent, BMH, HostState, INFRA_ENV, OWNER, Role};
 use crate::model::host::{BareMetalHost, INSPECT};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
@@ -98,7 +98,9 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     let mut metadata = Meta { name, namespace, labels, ..Meta::default() };
     metadata.owner_references = vec![agents::owned_by(environment)];
     let mut agent = Agent { metadata, ..Agent::default() };
-    agents::early(&mut agent, environment);
+    agents::early(state, &mut agent, environment);
+    let owner = environment.metadata.annotation(OWNER).map(str::to_owned);
+    agent.metadata.annotations.extend(owner.map(|owner| (OWNER.to_owned(), owner)));
     state.hosts.update(at, |one| {
         one.metadata.labels.insert(INFRA_ENV.into(), infra_env.name.clone());
         if known || one.status.hardware.is_none() {

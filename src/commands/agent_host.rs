@@ -180,6 +180,12 @@ pub fn registered(
     let (name, _) = door.change(&scope, &needs, |state, tick| {
         store.load_references(&scope, state)?;
         let known = store.agent_of(infra_env, &id)?.and_then(|key| state.agents.find(&key));
+        let found = |at: &usize| state.agents.get(*at).is_some_and(|one| one.status.found);
+        let (found, known) = (known.filter(found), known.filter(|at| !found(at)));
+        if let Some(at) = found {
+            // Whoever says that it is a host that we have found is looked at by itself.
+            state.agents.update(at, |one| one.status.host_id.clear());
+        }
         if let Some(proof) = proof {
             admit(state, infra_env, known, proof, tick)?;
         }
@@ -213,7 +219,7 @@ fn add(state: &mut State, infra_env: &Key, id: &str, tick: &Tick) -> Result<usiz
     born(&mut metadata, Kind::Agent, tick);
     let mut agent = Agent { metadata, ..Agent::default() };
     id.clone_into(&mut agent.status.host_id);
-    agents::early(&mut agent, environment);
+    agents::early(state, &mut agent, environment);
     Ok(state.agents.insert(agent))
 }
 

@@ -90,16 +90,39 @@ pub struct Ssh {
 impl Ssh {
     fn line(&self, context: &Context, key: &PathBuf) -> anyhow::Result<String> {
         let text = text_of(key)?;
-        let program = std::env::current_exe()?.display().to_string();
-        let state = context.path()?.display().to_string();
-        let only = self.infraenv.as_ref().map(|name| format!(" --infraenv {name}"));
-        let command = format!("{program} --state {state} agent ssh{}", only.unwrap_or_default());
-        if command.contains(['"', '\\', '\n']) {
-            let what = "a path with quotes cannot be written into authorized_keys";
-            return Err(Refusal::invalid(what).into());
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let (key, more) = (lines.next().unwrap_or_default(), lines.next().is_some());
+        if more || key.is_empty() || !rules::infra_envs::is_key(key) {
+            return Err(Refusal::usage("that is no file with one public key of SSH")
+                .next("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
+                .into());
         }
-        Ok(format!("restrict,command=\"{command}\" {}\n", text.trim()))
+        let mut words = vec![std::env::current_exe()?.display().to_string(), "--state".into()];
+        words.push(std::path::absolute(context.path()?)?.display().to_string());
+        words.extend(["agent".into(), "ssh".into()]);
+        if let Some(name) = &self.infraenv {
+            words.extend(["--infraenv".into(), only(context, name)?.to_string()]);
+        }
+        // A shell reads the command.
+        let plain = |one: char| one.is_ascii_alphanumeric() || "/._-+@".contains(one);
+        if let Some(word) = words.iter().find(|word| !word.chars().all(plain)) {
+            let what = format!("`{word}` cannot be written into authorized_keys");
+            return Err(Refusal::invalid(what).because("a shell would read something else").into());
+        }
+        let kept: Vec<&str> = key.split_whitespace().take(2).collect();
+        Ok(format!("restrict,command=\"{}\" {}\n", words.join(" "), kept.join(" ")))
     }
+}
+
+/// `NAMESPACE/NAME`, or a name in the namespace of the command.
+fn only(context: &Context, name: &str) -> Result<Key, Refusal> {
+    let (namespace, name) = match name.split_once('/') {
+        Some((namespace, name)) => (namespace.to_owned(), name),
+        None => (context.namespace()?, name),
+    };
+    rules::name_of(Kind::Namespace, &namespace)?;
+    rules::name_of(Kind::InfraEnv, name)?;
+    Ok(Key::new(namespace, name))
 }
 
 /// What a host says over SSH.
@@ -141,7 +164,8 @@ impl Verb for Ssh {
             .infra_env
             .split_once('/')
             .ok_or_else(|| wrong("infraEnv is not NAMESPACE/NAME".into()))?;
-        if self.infraenv.as_ref().is_some_and(|only| only != name && *only != said.infra_env) {
+        let only = self.infraenv.as_ref().map(|name| only(context, name)).transpose()?;
+        if only.is_some_and(|only| only != Key::new(namespace, name)) {
             return Err(Refusal::new(Exit::Denied, "this key is of another InfraEnv").into());
         }
         for (kind, name) in [(Kind::Namespace, namespace), (Kind::InfraEnv, name)] {

@@ -9,14 +9,16 @@ use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::State;
+use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::reconcile::Passed;
+use crate::reconcile::{Door, Passed};
 use crate::store::{Filter, Need, Store};
 
 use super::edit;
 use super::selector::Selector;
 use super::{Context, Verb, target};
+
+const STAYS: &str = "failed to deregister infraEnv";
 
 #[derive(Args)]
 pub struct Delete {
@@ -70,8 +72,11 @@ impl Verb for Delete {
             ask(context, object)?;
         }
         let edit = if self.force { forced } else { refused };
-        let found = request(context, &store, &objects, edit)?;
-        said(context, &objects, found, "deleted")
+        let found = request(context, &store, &objects, edit);
+        if let Err(refusal) = &found {
+            note(context, &store, &objects, refusal)?;
+        }
+        said(context, &objects, found?, "deleted")
     }
 }
 
@@ -159,11 +164,29 @@ pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refus
         return Ok(());
     }
     let (name, many) = (&infra_env.name, hosts.len());
-    let what = format!("failed to deregister infraEnv {name}, {many} hosts are still associated");
+    let what = format!("{STAYS} {name}, {many} hosts are still associated");
     let some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
     Err(Refusal::conflict(what)
         .because(some.join(", "))
         .next(format!("poolctl delete infraenv {name} --force")))
+}
+
+/// An InfraEnv that stays says why.
+fn note(
+    context: &Context,
+    store: &Store,
+    objects: &[Object],
+    refusal: &Refusal,
+) -> Result<(), Refusal> {
+    let kept = objects.iter().find(|one| one.kind() == Kind::InfraEnv).map(Object::key);
+    let Some(key) = kept.filter(|_| refusal.what.starts_with(STAYS)) else { return Ok(()) };
+    let text = refusal.what.clone();
+    let door = Door { store, world: &context.world, pass: false };
+    door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
+        edit::say(state, tick, Kind::InfraEnv, key, "infra_env_deregister_failed", &text);
+        Ok(())
+    })?;
+    Ok(())
 }
 
 /// Its hosts go first.

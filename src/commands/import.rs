@@ -26,6 +26,7 @@ use crate::{plan, rules};
 use super::export::{ORDER, break_off};
 use super::manifest::{self, Manifests, Reading};
 use super::put_address::{put_address, put_claim};
+use super::put_agent::restored;
 use super::put_secret::take_values;
 use super::{Context, Verb, put};
 
@@ -304,8 +305,15 @@ fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> R
         Object::Settings(one) => drop(state.settings.insert(one)),
         Object::DataTemplate(one) => drop(state.data_templates.insert(*one)),
         Object::NMStateConfig(one) => drop(state.nmstate_configs.insert(*one)),
-        Object::InfraEnv(one) => drop(state.infra_envs.insert(*one)),
-        Object::Agent(one) => drop(state.agents.insert(*one)),
+        Object::InfraEnv(mut one) => {
+            one.tokens = std::mem::take(&mut one.status.tokens);
+            state.infra_envs.insert(*one);
+        }
+        Object::Agent(mut one) => {
+            one.secret = one.status.secret_hash.take();
+            restored(&mut one, tick);
+            state.agents.insert(*one);
+        }
         Object::IpPool(mut one) => {
             let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut one.status);
             one.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };

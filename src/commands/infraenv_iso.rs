@@ -23,6 +23,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
 use crate::render::discovery::{Discovery, ignition, kernel_arguments};
+use crate::rules::infra_envs::is_key;
 use crate::store::{Filter, Need, Store, copies};
 
 use super::{Context, Verb, infraenv};
@@ -76,6 +77,7 @@ impl Verb for Iso {
             let what = format!("`{}` belongs to the state", out.display());
             return Err(Refusal::conflict(what).into());
         }
+        self.check()?;
         let door = context.door(&store);
         let spec = serde_json::to_string(&one.spec)?;
         let configs = configs(&store)?;
@@ -91,8 +93,14 @@ impl Verb for Iso {
                 return Err(error);
             }
         }
-        let url = self.url.clone().unwrap_or_else(|| format!("file://{}", out.display()));
-        let new = Condition::new(CREATED, "True", "ImageCreated", "Image has been created");
+        // An Ignition alone is no image that a controller could boot from.
+        let url = self.url.clone().unwrap_or_default();
+        let new = if self.base.is_some() || self.url.is_some() {
+            Condition::new(CREATED, "True", "ImageCreated", "Image has been created")
+        } else {
+            let text = "Only its Ignition has been made";
+            Condition::new(CREATED, "False", "ImageNotCreated", text)
+        };
         record(&door, &one.key(), new, |one, tick| {
             if one.status.image_hash != made_of || one.status.iso_download_url != url {
                 one.status.created_time = Some(tick.now);
@@ -115,6 +123,42 @@ impl Verb for Iso {
     }
 }
 
+impl Iso {
+    /// Whether an image of this would ever be heard of.
+    fn check(&self) -> anyhow::Result<()> {
+        let place = self.address.split_once('@').map_or(&*self.address, |(_, place)| place);
+        place_of(place)?;
+        let user = self.address.split_once('@').map_or("poolctl", |(user, _)| user);
+        let plain = |one: char| one.is_ascii_alphanumeric() || "._-".contains(one);
+        if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+            return Err(Refusal::usage(format!("--address: `{user}` is no user")).into());
+        }
+        if self.expires.is_some_and(|span| span.0 == 0) {
+            return Err(Refusal::usage("--expires 0s would admit nobody").into());
+        }
+        if !text(&self.key)?.contains("PRIVATE KEY-----") {
+            let what = format!("`{}` is no private key", self.key.display());
+            return Err(Refusal::usage(what).next("ssh-keygen -t ed25519 -f hosts").into());
+        }
+        let known = text(&self.known_hosts)?;
+        let mut keys = known.lines().filter_map(|line| line.split_once(' ').map(|(_, key)| key));
+        if !keys.any(|key| is_key(key) && !key.trim().is_empty()) {
+            let what = format!("`{}` names no host's key", self.known_hosts.display());
+            return Err(Refusal::usage(what).next(format!("ssh-keyscan {place}")).into());
+        }
+        if let Some(url) = &self.url
+            && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+        {
+            return Err(Refusal::usage(format!("--url `{url}` is no address by http")).into());
+        }
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
+}
+
 /// All NMStateConfigs there are; the `InfraEnv` selects.
 fn configs(store: &Store) -> Result<Vec<NMStateConfig>, Refusal> {
     let all = store.objects(Kind::NMStateConfig, &Filter::default())?;
@@ -134,10 +178,6 @@ impl Iso {
     ) -> anyhow::Result<()> {
         let (user, place) = self.address.split_once('@').unwrap_or(("poolctl", &self.address));
         let (host, port) = place_of(place)?;
-        let text = |path: &PathBuf| {
-            std::fs::read_to_string(path)
-                .with_context(|| format!("`{}` cannot be read", path.display()))
-        };
         let secret = Key::new(&*one.metadata.namespace, &*one.spec.pull_secret_ref.name);
         let pull = store.secret_value(&secret, PULL)?;
         if pull.is_none() {
@@ -199,7 +239,7 @@ fn record(
     let needs = [Need { kind: Kind::InfraEnv, key: key.clone() }];
     door.change(&Scope::Pools(Vec::new()), &needs, |state: &mut State, tick| {
         let Some(at) = state.infra_envs.find(key) else { return Ok(()) };
-        let good = new.status == "True";
+        let good = new.reason != "ImageCreationError";
         let text = if good { "Updated image information".into() } else { new.message.clone() };
         state.infra_envs.update(at, |one| {
             condition::set(&mut one.status.conditions, new, tick.now);

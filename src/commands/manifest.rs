@@ -23,7 +23,8 @@ const THEIRS: [&str; 5] =
 const OURS: [&str; 5] = ["uid", "generation", "creationTimestamp", "deletionTimestamp", "status"];
 
 /// Finalizers of programs that have nothing to do here.
-const THEIR_FINALIZERS: [&str; 2] = ["hive.openshift.io/", "ipam.metal3.io"];
+const THEIR_FINALIZERS: [&str; 3] =
+    ["hive.openshift.io/", "ipam.metal3.io", "agent-install.openshift.io/"];
 
 /// The largest text of a whole state.
 const LARGEST_STATE: usize = 1 << 30;

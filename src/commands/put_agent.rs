@@ -1,6 +1,6 @@
 //! Puts InfraEnvs and Agents into the state: what is poolctl's of them stays.
 
-use crate::model::agent::{Agent, HostState, INFRA_ENV};
+use crate::model::agent::{Agent, HostState, INFRA_ENV, report};
 use crate::model::cluster::Cluster;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
@@ -13,6 +13,27 @@ use super::put::{Verdict, document};
 
 /// What an Agent was elsewhere, for one that comes without a status.
 const STATE: &str = "agent.agent-install.openshift.io/state";
+const ROLE: &str = "agent.agent-install.openshift.io/role";
+const FOUND: &str = "agent.agent-install.openshift.io/inventory";
+const STAGE: &str = "agent.agent-install.openshift.io/current-stage";
+/// How far installations say that they are.
+const STAGES: [&str; 15] = [
+    "Preparing installation",
+    "Starting installation",
+    "Installing",
+    "Writing image to disk",
+    "Copying registry data to disk",
+    "Waiting for control plane",
+    "Waiting for bootkube",
+    "Waiting for controller",
+    "Rebooting",
+    "Waiting for ignition",
+    "Configuring",
+    "Joined",
+    "Done",
+    "Failed",
+    "Verifying installation",
+];
 
 pub fn put_infra_env(
     state: &mut State,
@@ -47,6 +68,13 @@ pub fn put_agent(
 ) -> Result<Verdict, Refusal> {
     let name = new.metadata.name.clone();
     if let Some(old) = state.agents.by_key(&new.key()) {
+        let of = |one: &Agent| one.metadata.labels.get(INFRA_ENV).cloned();
+        if of(old) != of(&new) && (!merge || of(&new).is_some()) {
+            let what = format!(
+                "Agent `{name}`: label {INFRA_ENV} says which InfraEnv it is of, and stays"
+            );
+            return Err(Refusal::conflict(what));
+        }
         rules::agents::check_change(old, &new)
             .map_err(|why| Refusal::conflict(format!("Agent `{name}`: {why}")))?;
     } else {
@@ -71,10 +99,25 @@ pub fn put_agent(
 }
 
 /// One that was lost and is made again from its manifest: where its annotation says, or free.
-fn restored(new: &mut Agent, tick: &Tick) {
+pub fn restored(new: &mut Agent, tick: &Tick) {
     let noted = new.metadata.annotation(STATE).and_then(|text| text.parse::<HostState>().ok());
+    let text = |name: &str| new.metadata.annotation(name).map(str::to_owned);
+    let (found, stage, role) = (text(FOUND), text(STAGE), text(ROLE));
     let status = &mut new.status;
-    if status.host_id.is_empty() {
+    let told = Some(status.debug_info.state).filter(|state| *state != HostState::default());
+    let noted = noted.or(told);
+    if status.host_id.is_empty() && !status.found {
+        if let Some(wanted) = &new.spec.cluster_deployment_name
+            && noted.is_some_and(is_bound)
+        {
+            status.bound_to.get_or_insert_with(|| wanted.clone());
+        }
+        let role = role.and_then(|text| serde_json::from_value(text.into()).ok());
+        status.role = role.unwrap_or(status.role);
+        let found = found.and_then(|text| report::read(&text).ok()?.inventory);
+        status.inventory = status.inventory.take().or(found);
+        let known = stage.filter(|stage| STAGES.contains(&stage.as_str()));
+        status.progress.current_stage = known.unwrap_or_default();
         status.host_id.clone_from(&new.metadata.name);
         let default = if status.bound_to.is_some() {
             HostState::Known
@@ -84,4 +127,9 @@ fn restored(new: &mut Agent, tick: &Tick) {
         status.debug_info.state = noted.unwrap_or(default);
         status.state_since = Some(tick.now);
     }
+}
+
+/// States that only a bound host is in.
+fn is_bound(state: HostState) -> bool {
+    !state.is_free() && !state.is_returning()
 }

@@ -5,6 +5,7 @@ pub mod inventory;
 pub mod needs;
 pub mod report;
 pub mod state;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use self::inventory::Inventory;
 pub use self::state::HostState;
+pub use self::status::{
+    AgentStatus, DebugInfo, DeprovisionInfo, ImageReport, NtpSource, PeerReport, Progress,
+    Validation,
+};
 use super::condition::{self, Condition};
 use super::meta::{Key, Meta, is_zero};
 use super::time::{Span, Time};
@@ -135,172 +140,6 @@ pub struct ClusterReference {
     pub namespace: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AgentStatus {
-    /// It installs the others.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub bootstrap: bool,
-    /// What it is in its cluster, or would be.
-    pub role: Role,
-    /// What was found in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inventory: Option<Inventory>,
-    /// How far its installation is.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub progress: Progress,
-    /// The servers that it takes the time from.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ntp_sources: Vec<NtpSource>,
-    /// `SpecSynced`, Connected, `RequirementsMet`, Validated, Installed, Bound.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-    /// Its state, and why.
-    pub debug_info: DebugInfo,
-    /// What it was checked for, by category.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub validations_info: BTreeMap<String, Vec<Validation>>,
-    /// The disk that it is installed on.
-    #[serde(rename = "installation_disk_id", skip_serializing_if = "String::is_empty")]
-    pub installation_disk_id: String,
-    /// What is left of it in the cluster that it left.
-    #[serde(rename = "deprovision_info", skip_serializing_if = "Option::is_none")]
-    pub deprovision_info: Option<DeprovisionInfo>,
-    /// Host, or `AddToExistingClusterHost`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    /// How the host itself calls itself: with its `InfraEnv`, its identity.
-    #[serde(rename = "hostID", skip_serializing_if = "String::is_empty")]
-    pub host_id: String,
-    /// The cluster it is bound to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bound_to: Option<ClusterReference>,
-    /// Since when its state is what it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state_since: Option<Time>,
-    /// When it registered last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub registered_at: Option<Time>,
-    /// When it was heard of last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_contact_time: Option<Time>,
-    /// It cannot read the image it was booted from.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub media_disconnected: bool,
-    /// Found by its management controller; nobody reports.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub found: bool,
-    /// Seconds that its clock is ahead of ours.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clock_offset_seconds: Option<i64>,
-    /// Images that it tried to pull.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<ImageReport>,
-    /// Hosts that it tried to reach.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<PeerReport>,
-    /// The other Agent of the same machine.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub duplicate_of: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct DebugInfo {
-    /// Where it is, in one word.
-    pub state: HostState,
-    /// Why, in a sentence.
-    pub state_info: String,
-    /// Kept for others, no effect here.
-    #[serde(rename = "eventsURL", skip_serializing_if = "String::is_empty")]
-    pub events_url: String,
-    /// Kept for others, no effect here.
-    #[serde(rename = "logsURL", skip_serializing_if = "String::is_empty")]
-    pub logs_url: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Progress {
-    /// What it does now.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub current_stage: String,
-    /// The same in a sentence.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub progress_info: String,
-    /// How much of it is done.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub installation_percentage: u64,
-    /// Since when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stage_start_time: Option<Time>,
-    /// When it said so last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stage_update_time: Option<Time>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NtpSource {
-    /// Its name or address.
-    #[serde(alias = "source_name")]
-    pub source_name: String,
-    /// synced, combined, unreachable, error, ...
-    #[serde(alias = "source_state")]
-    pub source_state: String,
-}
-
-/// One of the checks of a host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Validation {
-    /// What was checked.
-    pub id: String,
-    /// success, failure, pending, error or disabled.
-    pub status: String,
-    /// The same in a sentence.
-    pub message: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct DeprovisionInfo {
-    /// The cluster that it left.
-    pub cluster_name: String,
-    /// Its namespace.
-    pub cluster_namespace: String,
-    /// How it was called there.
-    pub node_name: String,
-    /// What is waited for.
-    pub message: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ImageReport {
-    /// The image.
-    pub name: String,
-    /// success or failure.
-    pub result: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct PeerReport {
-    /// Name of the other Agent.
-    pub agent: String,
-    /// Of the addresses that were tried, those that answered.
-    pub reached: Vec<String>,
-    /// The others.
-    pub unreached: Vec<String>,
-    /// The slowest answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<f64>,
-    /// Packets that were lost, in percent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss_percent: Option<f64>,
-}
-
 impl ClusterReference {
     pub fn to(key: &Key) -> Self {
         Self { name: key.name.clone(), namespace: key.namespace.clone() }
@@ -342,15 +181,34 @@ impl Agent {
 
     /// Its name in a cluster, and what people call it: its id before it has said anything.
     pub fn hostname(&self) -> &str {
+        if !self.status.node_name.is_empty() {
+            return &self.status.node_name;
+        }
         let found = self.status.inventory.as_ref().map(|one| one.hostname.as_str());
-        let names = [Some(self.spec.hostname.as_str()), found];
-        let mut names = names.into_iter().flatten().filter(|name| !name.is_empty());
+        let asked = Some(self.spec.hostname.as_str()).filter(|name| can_be_a_host(name));
+        let known = Some(self.status.known_as.as_str());
+        let mut names = [asked, found, known].into_iter().flatten().filter(|name| !name.is_empty());
         names.next().unwrap_or(&self.metadata.name)
     }
 
     /// What it is or would be in its cluster.
     pub fn role(&self) -> Role {
         if self.spec.role == Role::AutoAssign { self.status.role } else { self.spec.role }
+    }
+
+    /// All that its machine is known by, in lower case.
+    pub fn identities(&self) -> impl Iterator<Item = String> {
+        let id = Some(&self.status.host_id).filter(|id| !id.is_empty());
+        self.status.known_by.iter().chain(id).map(|one| one.to_lowercase())
+    }
+
+    /// Takes down what was found, and what it is known by from now on.
+    pub fn found(&mut self, inventory: Inventory, uuid: &str) {
+        let macs = inventory.macs().map(str::to_lowercase);
+        let uuid = Some(uuid.to_lowercase()).filter(|uuid| !uuid.is_empty());
+        self.status.known_by = macs.chain(uuid).collect();
+        self.status.known_as.clone_from(&inventory.hostname);
+        self.status.inventory = Some(inventory);
     }
 
     pub fn is_silent(&self, now: Time) -> bool {
@@ -372,6 +230,26 @@ impl Agent {
     pub fn validations(&self) -> impl Iterator<Item = &Validation> {
         self.status.validations_info.values().flatten()
     }
+}
+
+/// Names that every machine has for itself.
+const EVERYBODYS: [&str; 6] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost4.localdomain4",
+    "localhost6",
+    "localhost6.localdomain6",
+];
+
+/// Whether a host may be called so: a name in DNS, in lower case, and not everybody's.
+pub fn can_be_a_host(name: &str) -> bool {
+    let part = |part: &str| {
+        let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+        (1..=63).contains(&part.len()) && part.bytes().all(letter)
+    };
+    let fits = name.len() <= 63 && !name.starts_with('-') && name.split('.').all(part);
+    fits && !EVERYBODYS.contains(&name)
 }
 
 /// Kinds of hosts: of a cluster to be installed, or of one that is.

@@ -186,16 +186,26 @@ pub struct InfraEnvStatus {
     /// What the image was made of, as a SHA-256: another one needs another image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_hash: String,
+    /// What admits its hosts: only an export with secrets has it.
+    #[serde(skip_serializing)]
+    pub tokens: Vec<Token>,
 }
 
 /// What admits hosts of an `InfraEnv`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Token {
+    /// What it is called.
     pub id: String,
     /// Of what a host has to say, as a SHA-256.
     pub hash: String,
+    /// When it was made.
     pub created: Time,
+    /// When it admits nobody any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
+    /// Since when it admits nobody.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Time>,
 }
 

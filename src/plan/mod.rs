@@ -73,6 +73,8 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), N
 
 /// One round: what Hive would do in one reconcile of each pool, in its order.
 pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
+    // How hosts are now: what is begun below is begun on them.
+    agents::advance(state, tick);
     let pools: Vec<usize> = state.pools.iter().map(|(at, _)| at).collect();
     for at in pools {
         let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else {
@@ -94,7 +96,6 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     }
     state.act_for(None);
     without_pool(state, tick);
-    agents::advance(state, tick);
     hosts::advance(state, tick);
     addresses::advance(state, names, tick);
 }

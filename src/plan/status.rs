@@ -129,7 +129,9 @@ fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
         }
         _ if state.short.contains_key(&pool.key()) => {
             let why = state.short.get(&pool.key()).cloned().unwrap_or_default();
-            Condition::new("CapacityAvailable", "False", "AddressesExhausted", why)
+            let hosts = pool.spec.platform.agent_bare_metal.is_some() && why.starts_with("needs ");
+            let reason = if hosts { "HostsExhausted" } else { "AddressesExhausted" };
+            Condition::new("CapacityAvailable", "False", reason, why)
         }
         _ => {
             let room = "There is capacity to add more clusters to the pool.";

@@ -156,7 +156,8 @@ fn is_host(text: &str) -> bool {
         || (!text.is_empty() && text.len() <= 253 && text.split('.').all(part))
 }
 
-fn is_key(line: &str) -> bool {
+/// Whether a line is one public key of SSH, or nothing.
+pub fn is_key(line: &str) -> bool {
     use base64::Engine;
     let mut words = line.split_whitespace();
     let Some(kind) = words.next() else { return true };

@@ -4,7 +4,6 @@
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 
 use crate::model::agent::Agent;
-use crate::model::agent::inventory::Inventory;
 use crate::model::infra_env::{InfraEnv, Token};
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -87,6 +86,17 @@ fn with_tokens(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Re
         let tokens = tokens(conn, id)?;
         state.infra_envs.fill(at, |one| one.tokens = tokens);
     }
+    of_infra_env(conn, state, key)
+}
+
+/// The cluster that all hosts of an InfraEnv belong to.
+fn of_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let cluster = state.infra_envs.by_key(key).and_then(InfraEnv::cluster);
+    let Some(cluster) = cluster.filter(|_| !state.whole) else { return Ok(()) };
+    cluster_facts(conn, state, &cluster.name)?;
+    if state.cluster(&cluster.name).is_some() {
+        of_cluster(conn, state, &cluster.name)?;
+    }
     Ok(())
 }
 
@@ -110,6 +120,10 @@ fn tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusal> {
 /// What Agents that are here belong to, and what belongs to clusters of hosts: until nothing is
 /// added.
 pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let keys: Vec<Key> = state.infra_envs.rows().map(InfraEnv::key).collect();
+    for key in keys {
+        of_infra_env(conn, state, &key)?;
+    }
     let mut looked_at = 0;
     loop {
         let known = (state.agents.places(), state.clusters.places());
@@ -143,9 +157,6 @@ pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
 fn around(conn: &Connection, state: &mut State, one: &Agent) -> Result<(), Refusal> {
     if let Some(key) = one.infra_env() {
         with_tokens(conn, state, &key)?;
-        if let Some(cluster) = state.infra_envs.by_key(&key).and_then(InfraEnv::cluster) {
-            cluster_facts(conn, state, &cluster.name)?;
-        }
     }
     for cluster in [one.wanted(), one.bound_to()].into_iter().flatten() {
         cluster_facts(conn, state, &cluster.name)?;
@@ -157,9 +168,7 @@ fn around(conn: &Connection, state: &mut State, one: &Agent) -> Result<(), Refus
         hosts::one(conn, state, &key)?;
     }
     put(state, some(conn, "WHERE host = lower(?1)", [&one.status.host_id])?);
-    let macs: Vec<String> =
-        one.status.inventory.iter().flat_map(Inventory::macs).map(str::to_owned).collect();
-    for mac in macs {
+    for mac in one.identities() {
         let which = "WHERE id IN (SELECT agent FROM agent_mac WHERE mac = ?1)";
         put(state, some(conn, which, [&mac])?);
         hosts::by_mac(conn, state, &mac)?;
@@ -187,8 +196,9 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refu
     }
     let all: Vec<_> = state.agents.difference().filter(|one| one.owner == owner).collect();
     // Those that let go of a machine first: another may have it.
-    let lets_go =
-        |one: &&Change<'_, Agent>| one.after.is_none_or(|one| one.status.bound_to.is_none());
+    let lets_go = |one: &&Change<'_, Agent>| {
+        one.before.is_some() && one.after.is_none_or(|one| one.status.bound_to.is_none())
+    };
     for change in all.iter().filter(lets_go).chain(all.iter().filter(|one| !lets_go(one))) {
         agent_row(conn, change)?;
     }
@@ -236,10 +246,7 @@ fn agent_row(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusa
     let seen = new.status.last_contact_time.map(|time| time.0);
     let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
     conn.prepare_cached(sql)?.execute(params![id, new.secret, seen])?;
-    let has = |one: &Agent| {
-        let found = one.status.inventory.iter().flat_map(Inventory::macs);
-        (found.map(str::to_lowercase).collect::<Vec<_>>(), one.status.bound_to.is_some())
-    };
+    let has = |one: &Agent| (one.identities().collect::<Vec<_>>(), one.status.bound_to.is_some());
     let (macs, bound) = has(new);
     if change.before.is_none_or(|before| has(before) != (macs.clone(), bound)) {
         conn.prepare_cached("DELETE FROM agent_mac WHERE agent = ?1")?.execute([id])?;

@@ -49,10 +49,16 @@ impl Around<'_> {
             Chain::of(text, format!("poolctl get customization{at}"))
         } else if let Some(message) = says("CapacityAvailable", "False") {
             let most = one.spec.max_size.unwrap_or(0).saturating_add(1);
-            let next = if status.claimed > 0 {
-                format!("poolctl get claim{at}")
-            } else {
-                format!("poolctl patch pool {name} -p '{{\"spec\": {{\"maxSize\": {most}}}}}'{at}")
+            let reason = one.condition("CapacityAvailable").map(|one| one.reason.clone());
+            let next = match reason.as_deref() {
+                Some("HostsExhausted") => format!("poolctl get agent{at}"),
+                Some("AddressesExhausted") => format!("poolctl get ippool{at}"),
+                _ if status.claimed > 0 => format!("poolctl get claim{at}"),
+                _ => {
+                    format!(
+                        "poolctl patch pool {name} -p '{{\"spec\": {{\"maxSize\": {most}}}}}'{at}"
+                    )
+                }
             };
             Chain::of(format!("there is no room for more: {message}"), next)
         } else if let Some(chain) = losses::of(self.store, one, self.now, at)? {

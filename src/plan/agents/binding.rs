@@ -11,7 +11,7 @@ use crate::model::tick::Tick;
 use crate::rules;
 use crate::rules::validations::eligible_disks;
 
-use super::clusters::{Stage, architecture, plain, stage, word};
+use super::clusters::{self, Stage, architecture, plain, stage, word};
 use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
 use super::{enter, note, set};
@@ -20,6 +20,8 @@ const BINDING: &str = "Host is waiting to be bound to the cluster";
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 /// Which clusters take hosts.
 const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
+
+const MISSING: &str = "Missing InfraEnv: the one that its label names is not there";
 
 /// Why a wish is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,10 @@ pub fn follow(state: &mut State, at: usize, tick: &Tick) {
         return goes(state, at, tick);
     }
     let done = match (agent.bound_to(), agent.wanted()) {
-        (None, None) => Ok(()),
+        (None, None) => match agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) {
+            Some(_) => Ok(()),
+            None => Err(waits(MISSING)),
+        },
         (None, Some(cluster)) => bind(state, at, &cluster, tick),
         (Some(_), None) => unbind(state, at, tick),
         (Some(bound), Some(wanted)) if bound == wanted => Ok(()),
@@ -103,11 +108,11 @@ fn unusable(agent: &Agent) -> Option<String> {
 /// Why a host that is ready would not be taken; in assisted-service's order.
 pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     let name = agent.hostname();
-    let Some(cluster) = found(state, wanted) else {
+    let Some(cluster) = clusters::at(state, wanted) else {
         return Some(waits(format!("Failed to find cluster {}", wanted.name)));
     };
     let Some(environment) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
-        return Some(waits("Missing InfraEnv: the one that its label names is not there"));
+        return Some(waits(MISSING));
     };
     if environment.cluster().is_some_and(|key| key != *wanted) {
         let of = environment.cluster().map(|key| key.name).unwrap_or_default();
@@ -131,15 +136,15 @@ pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     if let Some(why) = held {
         return Some(waits(format!("Host {name} is held: {why}")));
     }
+    if cluster.installed() && agent.spec.role == Role::Master {
+        let cluster = &cluster.name;
+        return Some(wrong(format!(
+            "Host {name} is to be a master, and hosts join cluster {cluster}, which is installed, as workers"
+        )));
+    }
     let at = stage(state, cluster);
     (!matches!(at, Stage::Open | Stage::Installed))
         .then(|| wrong(format!("{OPEN}; cluster {} is {}", cluster.name, word(at))))
-}
-
-fn found<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
-    let cluster = state.clusters.get(state.cluster(&key.name)?)?;
-    let spaces = [Some(&cluster.namespace), cluster.pool.as_ref().map(|pool| &pool.namespace)];
-    spaces.into_iter().flatten().any(|one| *one == key.namespace).then_some(cluster)
 }
 
 /// A host that was picked has the cluster from now on.
@@ -159,7 +164,7 @@ fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), B
     if agent.state() != HostState::KnownUnbound {
         return Err(waits(not_ready(agent)));
     }
-    let day2 = found(state, wanted).is_some_and(Cluster::installed);
+    let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
     let (found, bmh) = (agent.status.found, agent.bmh());
     state.agents.update(at, |one| {
         let status = &mut one.status;
@@ -274,6 +279,7 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let wanted = agent.wanted().filter(|wanted| *wanted != cluster);
     state.agents.update(at, |one| {
         one.spec.cluster_deployment_name = wanted.as_ref().map(ClusterReference::to);
+        one.spec.machine_config_pool.clear();
         reset(one);
         one.status.deprovision_info = Some(info).filter(|_| used);
     });
@@ -285,6 +291,7 @@ pub fn reset(one: &mut Agent) {
     let found = one.status.found;
     let status = &mut one.status;
     status.bound_to = None;
+    status.node_name.clear();
     status.kind = DAY1.into();
     (status.progress, status.bootstrap, status.role) = Default::default();
     status.installation_disk_id.clear();

@@ -8,6 +8,7 @@ use crate::model::agent::{Agent, HostState, Role};
 use crate::model::cluster::{AGENTS, Cluster, Phase};
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
+use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::render::install_config;
@@ -44,6 +45,13 @@ pub fn stage(state: &State, cluster: &Cluster) -> Stage {
     }
 }
 
+/// The cluster of a reference, in its own namespace or that of its pool.
+pub fn at<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
+    let cluster = state.clusters.get(state.cluster(&key.name)?)?;
+    let spaces = [Some(&cluster.namespace), cluster.pool.as_ref().map(|pool| &pool.namespace)];
+    spaces.into_iter().flatten().any(|one| *one == key.namespace).then_some(cluster)
+}
+
 /// What assisted-service calls it.
 pub fn word(stage: Stage) -> &'static str {
     match stage {
@@ -75,7 +83,11 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
 
 /// What an install-config asks of hosts.
 pub fn of_document(document: &Value) -> Needs {
-    let replicas = |pool: &Value| pool["replicas"].as_u64();
+    // Without a number there are three; what is no number is nothing.
+    let replicas = |pool: &Value| match &pool["replicas"] {
+        Value::Null => Some(3),
+        number => number.as_u64(),
+    };
     let compute = document["compute"].as_array();
     let platform = document["platform"].as_object().and_then(|all| all.keys().next().cloned());
     let platform = platform.unwrap_or_default();
@@ -87,7 +99,7 @@ pub fn of_document(document: &Value) -> Needs {
     };
     let networks = document["networking"]["machineNetwork"].as_array().into_iter().flatten();
     Needs {
-        masters: replicas(&document["controlPlane"]),
+        masters: replicas(&document["controlPlane"]).filter(|many| *many > 0),
         workers: compute.map(|all| all.iter().filter_map(replicas).sum()),
         machine_networks: networks.filter_map(|one| one["cidr"].as_str()?.parse().ok()).collect(),
         has_vips: there("apiVIPs") || there("apiVIP"),
@@ -156,7 +168,12 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
     let wanted = state.agents.rows().filter(|one| one.bound_to().is_none());
     let coming = wanted.filter(|one| one.wanted().is_some_and(|key| key.name == cluster.name));
     let (masters, workers) = match (needs.masters, needs.workers) {
-        (None, _) if hosts.is_empty() && coming.count() == 0 && cluster.driver == Driver::Fake => {
+        (None, _)
+            if cluster.install_config().is_none()
+                && hosts.is_empty()
+                && coming.count() == 0
+                && cluster.driver == Driver::Fake =>
+        {
             // Simulated without a word about hosts.
             return None;
         }
@@ -203,14 +220,15 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
 
 /// Checked and good; one whose installation failed is tried again as it is.
 fn is_ready(one: &Agent) -> bool {
-    matches!(
-        one.state(),
-        HostState::Known
-            | HostState::Error
-            | HostState::Installing
-            | HostState::InstallingInProgress
-            | HostState::Installed
-    )
+    !one.is_duplicate()
+        && matches!(
+            one.state(),
+            HostState::Known
+                | HostState::Error
+                | HostState::Installing
+                | HostState::InstallingInProgress
+                | HostState::Installed
+        )
 }
 
 /// Its hosts are free again when a cluster goes; those that belong to nobody else, or that are to

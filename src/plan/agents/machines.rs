@@ -51,7 +51,7 @@ pub fn infra_envs(state: &mut State, tick: &Tick) {
 fn image(state: &State, one: &InfraEnv) -> Option<Condition> {
     let known = one.status.conditions.iter().find(|known| known.kind == IMAGE_CREATED);
     if let Some(key) = one.cluster() {
-        let Some(cluster) = state.cluster(&key.name).and_then(|at| state.clusters.get(at)) else {
+        let Some(cluster) = clusters::at(state, &key) else {
             let name = &key.name;
             let text =
                 format!("ClusterDeployment is missing: {name} in namespace {}", key.namespace);
@@ -164,14 +164,14 @@ fn take_hardware(state: &mut State, at: usize) {
     let taken = state.agents.rows().any(|one| {
         one.infra_env() == agent.infra_env() && one.status.host_id.eq_ignore_ascii_case(&uuid)
     });
-    let id = Some(uuid).filter(|uuid| !uuid.is_empty() && !taken);
+    let id = Some(uuid.clone()).filter(|uuid| !uuid.is_empty() && !taken);
     state.agents.update(at, |one| {
         if let Some(id) = id.filter(|_| one.status.host_id.is_empty()) {
             one.status.host_id = id;
         }
         one.status.last_contact_time = one.status.last_contact_time.max(seen);
         if let Some(found) = found {
-            one.status.inventory = Some(found);
+            one.found(found, &uuid);
         }
     });
 }
@@ -249,10 +249,11 @@ fn inventory(hardware: &Hardware, name: &str, mac: &str) -> Inventory {
 pub fn duplicates(state: &mut State) {
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, one) in state.agents.iter() {
-        let id = Some(one.status.host_id.to_lowercase()).filter(|id| !id.is_empty());
-        let macs = one.status.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
-        for word in id.into_iter().chain(macs) {
-            same.entry(word).or_default().push(at);
+        for word in one.identities() {
+            let all = same.entry(word).or_default();
+            if !all.contains(&at) {
+                all.push(at);
+            }
         }
     }
     let mut of: BTreeMap<usize, usize> = BTreeMap::new();
@@ -261,7 +262,7 @@ pub fn duplicates(state: &mut State) {
             let one = state.agents.get(*at);
             let bound = one.is_some_and(|one| one.status.bound_to.is_some());
             let when = one.and_then(|one| one.status.registered_at);
-            (bound, when, std::cmp::Reverse(*at))
+            (bound, when, std::cmp::Reverse(one.map(Agent::key)))
         };
         let Some(first) = all.iter().copied().max_by_key(rank) else { continue };
         for at in all.iter().filter(|at| **at != first) {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, HostState, Role, Validation};
+use crate::model::agent::{Agent, HostState, Role, SKIP_CLEANUP, Validation};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, is_met, validate};
 
 use super::binding::{WAITS, leave};
-use super::clusters::{Stage, hosts_of, needs, stage};
+use super::clusters::{self, Stage, hosts_of, needs, stage};
 use super::{conditions, enter, labels, note, roles, set};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
@@ -34,6 +34,7 @@ const HARDWARE: [&str; 5] = [
 pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
+    cleaned(state, at);
     check(state, at, tick);
     match now {
         HostState::DisabledUnbound | HostState::Disabled => {}
@@ -54,6 +55,22 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
     let since = state.agents.get(at).and_then(|one| one.status.state_since);
     !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
+}
+
+/// What is left of a host in the cluster that it left is nobody's any more once that is gone.
+fn cleaned(state: &mut State, at: usize) {
+    let Some(agent) = state.agents.get(at).filter(|one| !one.state().is_returning()) else {
+        return;
+    };
+    let Some(info) = &agent.status.deprovision_info else { return };
+    let skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
+    let over = skipped || state.cluster(&info.cluster_name).is_none();
+    let (cluster, node) = (&info.cluster_name, &info.node_name);
+    let text = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
+    state.agents.update(at, |one| match &mut one.status.deprovision_info {
+        Some(info) if !over => info.message = text,
+        left => *left = None,
+    });
 }
 
 /// One that does not register again for its cluster is not taken.
@@ -156,7 +173,7 @@ pub fn failing(agent: &Agent) -> String {
 fn bound(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let Some(key) = agent.bound_to() else { return };
-    let Some(cluster) = state.cluster(&key.name).and_then(|at| state.clusters.get(at)) else {
+    let Some(cluster) = clusters::at(state, &key) else {
         // It is gone: whoever took it away was not seen doing it.
         return leave(state, at, tick);
     };
@@ -168,19 +185,23 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
         Stage::Installed if now == HostState::AddedToExistingCluster || day2 => {}
         Stage::Installed => enter(state, at, HostState::Installed, "Done", tick),
         Stage::Installing if now.is_installing() => {
-            let begun = state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
+            let told = !agent.status.progress.current_stage.is_empty();
+            let begun = told || state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
             if now == HostState::Installing && begun {
                 let info = "Installation is in progress";
                 enter(state, at, HostState::InstallingInProgress, info, tick);
             }
         }
-        Stage::Installing if matches!(now, HostState::Known | HostState::Error) => {
+        Stage::Installing if now == HostState::Known || is_another_try(state, agent, &key.name) => {
+            let name = agent.hostname().to_owned();
+            state.agents.update(at, |one| one.status.node_name = name);
             enter(state, at, HostState::Installing, "Installation is in progress", tick);
         }
         Stage::Failed if now.is_installing() || now == HostState::Error => {
             let info = "Host is part of a cluster that failed to install";
             enter(state, at, HostState::Error, info, tick);
         }
+        Stage::Installing if now == HostState::Error => {}
         Stage::Open | Stage::Installing | Stage::Failed => checked(state, at, tick),
         Stage::Ending if now.is_installing() || now == HostState::Error => {
             enter(state, at, HostState::Cancelled, "Installation was cancelled", tick);
@@ -189,12 +210,22 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
     }
 }
 
+/// Whether its cluster is installed anew after its own installation failed.
+fn is_another_try(state: &State, agent: &Agent, cluster: &str) -> bool {
+    let begun = state.live_job(cluster).map(|(_, job)| job.started);
+    agent.state() == HostState::Error && begun > agent.status.state_since
+}
+
 /// Bound, and its cluster not installed on it yet.
 fn checked(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     if is_gone(state, agent, tick) || agent.status.media_disconnected {
         let info = if agent.status.media_disconnected { MEDIA } else { SILENT };
         return enter(state, at, HostState::Disconnected, info, tick);
+    }
+    if agent.is_duplicate() {
+        let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
+        return enter(state, at, HostState::Insufficient, &info, tick);
     }
     let valid = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
     let hardware = unmet(agent, |id| HARDWARE.contains(&id));
@@ -222,7 +253,9 @@ fn checked(state: &mut State, at: usize, tick: &Tick) {
 fn check(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let found = checks(state, at, agent, tick.now);
-    if agent.status.validations_info == found {
+    // What is installed is looked at no more.
+    let over = agent.state().is_over() || agent.state().is_installing();
+    if over || agent.status.validations_info == found {
         return;
     }
     let name = agent.hostname().to_owned();
@@ -278,7 +311,8 @@ pub fn judge(state: &mut State, at: usize, tick: &Tick) {
     let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
     let sno = cluster.is_some_and(|one| needs(state, one).is_sno());
     let disk = if cluster.is_some() && agent.state().is_checked() {
-        roles::installation_disk(agent, agent.role(), sno).unwrap_or_default()
+        let known = agent.status.installation_disk_id.clone();
+        roles::installation_disk(agent, agent.role(), sno).unwrap_or(known)
     } else {
         agent.status.installation_disk_id.clone()
     };

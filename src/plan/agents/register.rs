@@ -128,7 +128,7 @@ pub fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
         ));
     }
     let Some(cluster) = environment.cluster() else { return Ok(()) };
-    let found = state.cluster(&cluster.name).and_then(|at| state.clusters.get(at));
+    let found = super::clusters::at(state, &cluster);
     match found.map(|one| stage(state, one)) {
         None | Some(Stage::Open) => Ok(()),
         Some(Stage::Installed) => {
@@ -139,10 +139,13 @@ pub fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
 }
 
 /// A host of an environment with a cluster belongs to that at once.
-pub fn early(agent: &mut Agent, environment: &InfraEnv) {
+pub fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
     let Some(cluster) = environment.cluster() else { return };
     let reference = ClusterReference::to(&cluster);
     agent.spec.cluster_deployment_name = Some(reference.clone());
+    if super::clusters::at(state, &cluster).is_none() {
+        return;
+    }
     agent.status.bound_to = Some(reference);
     agent.status.debug_info.state = HostState::Discovering;
 }
@@ -168,9 +171,11 @@ pub fn report(state: &mut State, at: usize, report: Report, tick: &Tick) -> Resu
         status.media_disconnected = media.unwrap_or(false);
         if let Some(mut found) = report.inventory {
             found.report_time = Some(tick.now);
-            status.inventory = Some(found);
             status.found = false;
+            let id = one.status.host_id.clone();
+            one.found(found, &id);
         }
+        let status = &mut one.status;
         if let Some(sources) = report.ntp_sources {
             status.ntp_sources = sources;
         }
