@@ -203,6 +203,29 @@ fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
     assert_eq!(sandbox.ok(&since).trim(), "2026-03-02T12:05:00Z");
 }
 
+#[test]
+fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afterwards() {
+    for strategy in ["sequential", "random", "least-recently-used"] {
+        let mut sandbox = Sandbox::new();
+        for pool in ["a", "b"] {
+            let notes = json!({"poolctl.dev/allow-overlap": "true", "poolctl.dev/reuse-delay": "1s",
+                "poolctl.dev/allocation": strategy});
+            let pool = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool",
+                "metadata": {"name": pool, "annotations": notes},
+                "spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]}});
+            apply(&sandbox, &pool.to_string());
+        }
+        sandbox.ok(&["ip", "claim", "a", "x"]);
+        sandbox.ok(&["ip", "release", "x"]);
+        sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+        sandbox.ok(&["ip", "claim", "b", "y"]);
+        let ran = sandbox.run(&["ip", "claim", "a", "z"]);
+        assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{strategy}: {}", ran.err);
+        sandbox.ok(&["ip", "release", "y"]);
+        assert_eq!(sandbox.ok(&["ip", "claim", "a", "z"]), "10.0.0.1\n", "{strategy}");
+    }
+}
+
 /// A simulated pool on a platform whose clusters have addresses of their own.
 const VSPHERE: &str = r#"
 apiVersion: hive.openshift.io/v1

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::model::address::{Addr, Stretch};
 use crate::model::event::Event;
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::{IpPool, OVERLAP, PAUSES, Strategy};
+use crate::model::ip_pool::{IpPool, PAUSES, Strategy};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{AddressBook, State};
@@ -17,8 +17,6 @@ use crate::model::time::Time;
 /// Draws before a random pool is looked through: with one address of a thousand free it takes about
 /// that many.
 const DRAWS: u64 = 8192;
-/// As many addresses of overlapping pools are looked at one by one.
-const MANY: usize = 1 << 16;
 pub const EXHAUSTED: &str = "Exhausted IP Pools";
 
 /// Every claim that waits is looked at, and those that go, go.
@@ -303,10 +301,7 @@ impl<'a> Desk<'a> {
                 self.now =
                     now.start.0.checked_add(1).map(|next| Stretch { start: Addr(next), ..now });
                 self.now = self.now.filter(|now| now.start <= now.end);
-                // Only where pools may overlap another has what is listed as free.
-                if !self.taken.contains(&now.start)
-                    && (!self.pool.metadata.annotated(OVERLAP) || self.is_free(now.start))
-                {
+                if !self.taken.contains(&now.start) {
                     return Some(now.start);
                 }
             }
@@ -369,13 +364,7 @@ impl<'a> Desk<'a> {
         }
         all.extend(self.rested().map(Stretch::one));
         let gone: Vec<Stretch> = self.taken.iter().copied().map(Stretch::one).collect();
-        let mut left: Vec<Stretch> = all.into_iter().flat_map(|one| one.without(&gone)).collect();
-        if self.pool.metadata.annotated(OVERLAP) {
-            // Another pool may have what is free here.
-            let each = left.iter().flat_map(|one| (one.start.0..=one.end.0).map(Addr));
-            let free = each.take(MANY).filter(|address| self.is_free(*address));
-            left = free.map(Stretch::one).collect();
-        }
+        let left: Vec<Stretch> = all.into_iter().flat_map(|one| one.without(&gone)).collect();
         let total = left.iter().fold(0_u128, |sum, one| sum.saturating_add(one.size()));
         let mut place = self.tick.draw("address", &owner, DRAWS).checked_rem(total)?;
         left.into_iter().find_map(|range| {

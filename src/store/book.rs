@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use crate::model::address::{Addr, Stretch};
-use crate::model::ip_pool::{IpPool, Strategy};
+use crate::model::ip_pool::{IpPool, OVERLAP, Strategy};
 use crate::model::refusal::Refusal;
 use crate::model::state::AddressBook;
 use crate::model::time::Time;
@@ -24,8 +24,10 @@ impl AddressBook for Names<'_> {
         let (conn, id) = (&self.store.conn, pool.metadata.id);
         self.tell(|| {
             let kept = documents::one::<IpPool>(conn, &pool.metadata.key())?;
-            // An edit may have opened more than is listed.
-            let same = kept.is_some_and(|kept| kept.open() == pool.open());
+            // An edit may have opened more than is listed; where pools overlap, another may have it.
+            let same = kept.is_some_and(|kept| {
+                kept.open() == pool.open() && !kept.metadata.annotated(OVERLAP)
+            });
             if same && free::is_listed(conn, id)? {
                 return free::some(conn, id, pool, after);
             }
@@ -53,13 +55,19 @@ impl AddressBook for Names<'_> {
             _ => "released, address",
         };
         let sql = format!(
-            "SELECT address, released FROM ip_released WHERE pool = ?1 AND released <= ?2 \
-             ORDER BY {order} LIMIT ?3"
+            "SELECT address, released FROM ip_released r WHERE pool = ?1 AND released <= ?2 \
+             AND NOT EXISTS (SELECT 1 FROM ip_lease l WHERE l.address = r.address \
+             AND l.scope = (SELECT id FROM ip_scope WHERE namespace = ?4)) ORDER BY {order} LIMIT ?3"
         );
         self.tell(|| {
             let mut statement = self.store.conn.prepare_cached(&sql)?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let mut rows = statement.query(params![pool.metadata.id, before.0, most])?;
+            let mut rows = statement.query(params![
+                pool.metadata.id,
+                before.0,
+                most,
+                pool.metadata.namespace
+            ])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let key: Vec<u8> = row.get(0)?;

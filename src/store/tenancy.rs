@@ -29,10 +29,7 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
             for one in &after.status.history {
                 ended(conn, id, after, one)?;
             }
-            if change
-                .before
-                .is_none_or(|before| before.spec != after.spec || before.open() != after.open())
-            {
+            if change.before.is_none_or(|before| lists_otherwise(before, after)) {
                 changed.push((id, after.clone()));
             }
         }
@@ -63,6 +60,13 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
         keep_list(conn, *id, pool)?;
     }
     Ok(())
+}
+
+/// Whether what is counted and listed of a pool changes with it.
+fn lists_otherwise(before: &IpPool, after: &IpPool) -> bool {
+    before.spec != after.spec
+        || before.open() != after.open()
+        || before.metadata.annotated(OVERLAP) != after.metadata.annotated(OVERLAP)
 }
 
 /// Pools whose leases change, with their ids.
