@@ -226,6 +226,21 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
     }
 }
 
+#[test]
+fn released_addresses_that_were_reserved_since_hide_no_others() {
+    for strategy in ["sequential", "random", "least-recently-used"] {
+        let mut sandbox = Sandbox::new();
+        let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.3", "--allocation"];
+        sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "1s"]].concat());
+        sandbox.ok(&["ip", "claim", "p", "a", "--count", "3"]);
+        sandbox.ok(&["ip", "release", "a-0", "a-1", "a-2"]);
+        sandbox.ok(&["ip", "reserve", "p", "10.0.0.1-10.0.0.2"]);
+        sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+        assert_eq!(sandbox.ok(&["ip", "claim", "p", "b"]), "10.0.0.3\n", "{strategy}");
+        sandbox.ok(&["doctor"]);
+    }
+}
+
 /// A simulated pool on a platform whose clusters have addresses of their own.
 const VSPHERE: &str = r#"
 apiVersion: hive.openshift.io/v1

@@ -49,7 +49,7 @@ impl AddressBook for Names {
         None
     }
 
-    fn rested(&self, _: &IpPool, _: Time, _: usize) -> Vec<(Addr, Time)> {
+    fn rested(&self, _: &IpPool, _: Time, _: Option<(Addr, Time)>) -> Vec<(Addr, Time)> {
         Vec::new()
     }
 

@@ -381,8 +381,10 @@ pub trait AddressBook {
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch>;
     /// When an address was released, where a pool remembers that.
     fn released(&self, pool: &IpPool, address: Addr) -> Option<Time>;
-    /// Some of the addresses that were released before a time.
-    fn rested(&self, pool: &IpPool, before: Time, most: usize) -> Vec<(Addr, Time)>;
+    /// Addresses that were released before a time and are nobody's, in the pool's order, some at a
+    /// time, after one of them.
+    fn rested(&self, pool: &IpPool, before: Time, after: Option<(Addr, Time)>)
+    -> Vec<(Addr, Time)>;
     /// Whether so few are free that drawing would take long.
     fn is_scarce(&self, pool: &IpPool) -> bool;
 }

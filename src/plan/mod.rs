@@ -10,6 +10,7 @@ mod create;
 mod customizations;
 mod deadline;
 mod dependencies;
+mod desk;
 mod expire;
 mod hosts;
 mod inventory;

@@ -10,7 +10,8 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
-use super::addresses::{self, Desk};
+use super::addresses;
+use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
 const ROLES: [(&str, &str); 2] = [("api", "apiVIPs"), ("ingress", "ingressVIPs")];

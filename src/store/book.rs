@@ -49,31 +49,16 @@ impl AddressBook for Names<'_> {
         })
     }
 
-    fn rested(&self, pool: &IpPool, before: Time, most: usize) -> Vec<(Addr, Time)> {
-        let order = match pool.strategy() {
-            Strategy::Sequential => "address",
-            _ => "released, address",
-        };
-        let sql = format!(
-            "SELECT address, released FROM ip_released r WHERE pool = ?1 AND released <= ?2 \
-             AND NOT EXISTS (SELECT 1 FROM ip_lease l WHERE l.address = r.address \
-             AND l.scope = (SELECT id FROM ip_scope WHERE namespace = ?4)) ORDER BY {order} LIMIT ?3"
-        );
-        self.tell(|| {
-            let mut statement = self.store.conn.prepare_cached(&sql)?;
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let mut rows = statement.query(params![
-                pool.metadata.id,
-                before.0,
-                most,
-                pool.metadata.namespace
-            ])?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next()? {
-                let key: Vec<u8> = row.get(0)?;
-                found.extend(Addr::from_key(&key).zip(Some(Time(row.get(1)?))));
-            }
-            Ok(found)
+    fn rested(
+        &self,
+        pool: &IpPool,
+        before: Time,
+        after: Option<(Addr, Time)>,
+    ) -> Vec<(Addr, Time)> {
+        let conn = &self.store.conn;
+        self.tell(|| match pool.strategy() {
+            Strategy::Sequential => free::rested_in_order(conn, pool, before, after),
+            _ => free::rested(conn, pool, before, after),
         })
     }
 

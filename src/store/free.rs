@@ -1,11 +1,12 @@
 //! The free addresses of a pool as stretches, kept beside the leases: found, taken and given back in
 //! the time that an index needs.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Rows, params};
 
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_pool::IpPool;
 use crate::model::refusal::Refusal;
+use crate::model::time::Time;
 
 /// As many as are read at once.
 const SOME: i64 = 64;
@@ -59,6 +60,63 @@ pub fn gaps(conn: &Connection, pool: i64, of: &IpPool) -> Result<Vec<(usize, Str
         }
         let left = from.filter(|start| *start <= range.end);
         found.extend(left.map(|start| (entry, Stretch { start, end: range.end })));
+    }
+    Ok(found)
+}
+
+const RESTED: &str = "SELECT address, released FROM ip_released r WHERE pool = ?1 \
+    AND released <= ?2 AND NOT EXISTS (SELECT 1 FROM ip_lease l WHERE l.address = r.address \
+    AND l.scope = (SELECT id FROM ip_scope WHERE namespace = ?3))";
+
+/// Some of those that were released before a time, the longest free first.
+pub fn rested(
+    conn: &Connection,
+    pool: &IpPool,
+    before: Time,
+    after: Option<(Addr, Time)>,
+) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let sql =
+        format!("{RESTED} AND (released, address) > (?4, ?5) ORDER BY released, address LIMIT ?6");
+    let (address, released) =
+        after.map_or((Vec::new(), i64::MIN), |(address, released)| (address.key(), released.0));
+    let meta = &pool.metadata;
+    let mut statement = conn.prepare_cached(&sql)?;
+    let who = params![meta.id, before.0, meta.namespace, released, address, SOME];
+    let mut rows = statement.query(who)?;
+    read(&mut rows)
+}
+
+/// The same in the order of the pool's ranges.
+pub fn rested_in_order(
+    conn: &Connection,
+    pool: &IpPool,
+    before: Time,
+    after: Option<(Addr, Time)>,
+) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let sql = format!("{RESTED} AND address BETWEEN ?4 AND ?5 ORDER BY address LIMIT ?6");
+    let (mut statement, meta) = (conn.prepare_cached(&sql)?, &pool.metadata);
+    let open = pool.open();
+    let last = after.map(|(address, _)| address);
+    let from = open.iter().position(|(_, range)| last.is_some_and(|last| range.has(last)));
+    for (_, range) in open.iter().skip(from.unwrap_or_default()) {
+        let last = last.filter(|last| range.has(*last));
+        let next = last.map_or(Some(range.start), |last| last.0.checked_add(1).map(Addr));
+        let Some(first) = next else { continue };
+        let (first, end) = (first.key(), range.end.key());
+        let who = params![meta.id, before.0, meta.namespace, first, end, SOME];
+        let found = read(&mut statement.query(who)?)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn read(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key: Vec<u8> = row.get(0)?;
+        found.extend(Addr::from_key(&key).zip(Some(Time(row.get(1)?))));
     }
     Ok(found)
 }
