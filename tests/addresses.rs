@@ -241,6 +241,23 @@ fn released_addresses_that_were_reserved_since_hide_no_others() {
     }
 }
 
+#[test]
+fn a_pool_that_forgets_when_addresses_were_released_leases_them_again() {
+    for (strategy, note) in [("sequential", "-"), ("sequential", "=0"), ("random", "-")] {
+        let sandbox = Sandbox::new();
+        let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--allocation"];
+        sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "5m"]].concat());
+        sandbox.ok(&["ip", "claim", "p", "a", "--count", "2"]);
+        sandbox.ok(&["ip", "release", "a-0", "a-1"]);
+        assert_eq!(sandbox.run(&["ip", "claim", "p", "b"]).code, 5);
+        let edit = format!("poolctl.dev/reuse-delay{note}");
+        sandbox.ok(&["annotate", "ippool/p", &edit, "--overwrite"]);
+        sandbox.ok(&["doctor"]);
+        sandbox.ok(&["ip", "claim", "p", "b", "--count", "2"]);
+        sandbox.ok(&["doctor"]);
+    }
+}
+
 /// A simulated pool on a platform whose clusters have addresses of their own.
 const VSPHERE: &str = r#"
 apiVersion: hive.openshift.io/v1

@@ -104,12 +104,15 @@ impl fmt::Display for Span {
 impl FromStr for Span {
     type Err = String;
 
-    /// `90s 30m 8h 2d 1w 1h30m 1.5h`, and Go's `8h0m0s`, `300ms`.
+    /// `90s 30m 8h 2d 1w 1h30m 1.5h`, and Go's `8h0m0s`, `300ms`, `0`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a duration like 90s, 30m, 8h, 2d or 1h30m");
         let (mut rest, mut total) = (text, 0_f64);
         if rest.is_empty() {
             return Err(wrong());
+        }
+        if rest == "0" {
+            return Ok(Self(0));
         }
         while !rest.is_empty() {
             let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
@@ -184,6 +187,7 @@ mod tests {
             ("1w", 604_800, "168h0m0s"),
             ("1h30m", 5400, "1h30m0s"),
             ("0s", 0, "0s"),
+            ("0", 0, "0s"),
         ] {
             let span: Span = text.parse().unwrap();
             assert_eq!((span, span.to_string().as_str()), (Span::seconds(seconds), go), "{text}");

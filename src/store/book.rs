@@ -26,7 +26,9 @@ impl AddressBook for Names<'_> {
             let kept = documents::one::<IpPool>(conn, &pool.metadata.key())?;
             // An edit may have opened more than is listed; where pools overlap, another may have it.
             let same = kept.is_some_and(|kept| {
-                kept.open() == pool.open() && !kept.metadata.annotated(OVERLAP)
+                kept.open() == pool.open()
+                    && kept.remembers() == pool.remembers()
+                    && !kept.metadata.annotated(OVERLAP)
             });
             if same && free::is_listed(conn, id)? {
                 return free::some(conn, id, pool, after);

@@ -39,17 +39,17 @@ pub fn list(conn: &Connection, pool: i64, of: &IpPool) -> Result<(), Refusal> {
     set_listed(conn, pool, true)
 }
 
-/// What is open and neither leased, in this pool or another, nor just released.
+/// What is open and neither leased, in this pool or another, nor released where that matters.
 pub fn gaps(conn: &Connection, pool: i64, of: &IpPool) -> Result<Vec<(usize, Stretch)>, Refusal> {
     let sql = "SELECT l.address FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                WHERE s.namespace = ?2 AND l.address BETWEEN ?3 AND ?4 \
-               UNION SELECT address FROM ip_released WHERE pool = ?1 AND address BETWEEN ?3 AND ?4 \
-               ORDER BY 1";
+               UNION SELECT address FROM ip_released WHERE ?5 AND pool = ?1 \
+               AND address BETWEEN ?3 AND ?4 ORDER BY 1";
     let (mut statement, mut found) = (conn.prepare_cached(sql)?, Vec::new());
     for (entry, range) in of.open() {
         let (mut from, namespace) = (Some(range.start), &of.metadata.namespace);
-        let mut rows =
-            statement.query(params![pool, namespace, range.start.key(), range.end.key()])?;
+        let (start, end, remembers) = (range.start.key(), range.end.key(), of.remembers());
+        let mut rows = statement.query(params![pool, namespace, start, end, remembers])?;
         while let Some(row) = rows.next()? {
             let key: Vec<u8> = row.get(0)?;
             let (Some(used), Some(start)) = (Addr::from_key(&key), from) else { continue };

@@ -52,6 +52,9 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
         }
     }
     for (id, pool) in &changed {
+        if !pool.remembers() {
+            conn.prepare_cached("DELETE FROM ip_released WHERE pool = ?1")?.execute([id])?;
+        }
         recount(conn, *id, pool)?;
         free::forget(conn, *id)?;
     }
@@ -66,6 +69,7 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
 fn lists_otherwise(before: &IpPool, after: &IpPool) -> bool {
     before.spec != after.spec
         || before.open() != after.open()
+        || before.remembers() != after.remembers()
         || before.metadata.annotated(OVERLAP) != after.metadata.annotated(OVERLAP)
 }
 
