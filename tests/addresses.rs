@@ -321,6 +321,14 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     // They go with their cluster, and not before, also when the pool has been told otherwise.
     let ran = sandbox.run(&["ip", "release", &format!("{}-api-vips", names[0])]);
     assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{}", ran.err);
+    let claim = format!("ipclaim/{}-api-vips", names[0]);
+    let edit = "{\"metadata\": {\"finalizers\": null, \"ownerReferences\": null}}";
+    sandbox.ok(&["patch", &claim, "-p", edit]);
+    let lease = jsonpath(&sandbox, &claim, "{.status.address.name}");
+    for what in [claim, format!("ipaddress/{}", lease.trim())] {
+        let ran = sandbox.run(&["delete", &what, "-y"]);
+        assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{what}: {}", ran.err);
+    }
     sandbox.ok(&["annotate", "pool/lab", "poolctl.dev/vips-from-", "-q"]);
     sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::model::agent::Agent;
-use crate::model::ip_lease::cluster_of;
+use crate::model::ip_lease::IpLease;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -69,7 +69,7 @@ impl Verb for Delete {
             }
         }
         for object in &objects {
-            ask(context, object)?;
+            ask(context, &store, object)?;
         }
         let edit = if self.force { forced } else { refused };
         let found = request(context, &store, &objects, edit);
@@ -81,12 +81,17 @@ impl Verb for Delete {
 }
 
 /// A claimed cluster is somebody's.
-pub fn ask(context: &Context, object: &Object) -> Result<(), Refusal> {
+pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let (key, word) = (object.key(), object.kind().word());
-    if let Object::IpClaim(one) = object
-        && let Some(cluster) = cluster_of(&one.metadata)
-    {
-        let what = format!("ipclaim `{}` is of cluster `{cluster}`, and goes with it", key.name);
+    let claim = match object {
+        Object::IpClaim(_) => Some(key.name.as_str()),
+        Object::IpAddress(one) => Some(one.spec.claim.name.as_str()),
+        _ => None,
+    };
+    let claim = claim.map(|name| Key::new(&*key.namespace, name));
+    let lease = claim.map(|claim| store.lease_of(&claim)).transpose()?.flatten();
+    if let Some(cluster) = lease.as_ref().and_then(IpLease::cluster) {
+        let what = format!("{word} `{}` is of cluster `{cluster}`, and goes with it", key.name);
         return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {cluster}")));
     }
     let loss = match object {

@@ -195,7 +195,7 @@ impl Verb for Release {
             self.names.iter().map(|name| context.find(&store, Kind::IpClaim, name)).collect();
         let found = found?;
         for one in &found {
-            delete::ask(context, one)?;
+            delete::ask(context, &store, one)?;
         }
         delete::delete(context, &store, &found, "released")
     }

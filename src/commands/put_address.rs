@@ -3,7 +3,7 @@
 
 use crate::model::address::Addr;
 use crate::model::data_template::Metal3DataTemplate;
-use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes, WITH_CLUSTER, cluster_of};
 use crate::model::ip_pool::Network;
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
@@ -46,10 +46,13 @@ pub fn put_claim(
             key.name, known.pool
         )));
     }
+    // One that was left running without its row lets go of its addresses by hand.
+    let lives = known.cluster().is_some_and(|name| state.cluster(name).is_some());
     let changed = state.ip_leases.update(at, |one| {
         one.deleting = one.deleting.or(deleting);
         let mut notes = one.notes.take().unwrap_or_default();
-        notes.claim = if merge { onto(&notes.claim, note) } else { note };
+        let new = if merge { onto(&notes.claim, note) } else { note };
+        notes.claim = if lives { tied(&notes.claim, new) } else { new };
         one.notes = Some(notes).filter(|notes| **notes != Notes::default());
         if !one.claimed {
             // The lease was there before.
@@ -170,6 +173,21 @@ fn bare(meta: Meta, owners: &[&str]) -> Meta {
         uid: meta.uid,
         ..Meta::default()
     }
+}
+
+/// No edit takes a claim away from the living cluster that it goes with.
+fn tied(old: &Meta, mut new: Meta) -> Meta {
+    let Some(cluster) = cluster_of(old) else { return new };
+    if !new.finalizers.iter().any(|one| one == WITH_CLUSTER) {
+        new.finalizers.push(WITH_CLUSTER.into());
+    }
+    if cluster_of(&new) != Some(cluster) {
+        let kind = Kind::ClusterDeployment.name();
+        let owner = old.owner_references.iter().find(|one| one.kind == kind);
+        let others = new.owner_references.into_iter().filter(|one| Some(one) != owner);
+        new.owner_references = owner.into_iter().cloned().chain(others).collect();
+    }
+    new
 }
 
 fn onto(old: &Meta, new: Meta) -> Meta {

@@ -25,7 +25,7 @@ impl Verb for Release {
         for name in &self.claims {
             let claim = context.find(&store, Kind::ClusterClaim, name)?;
             context.permit(&store, Deed::Change, &claim)?;
-            delete::ask(context, &claim)?;
+            delete::ask(context, &store, &claim)?;
             claims.push(claim);
         }
         delete::delete(context, &store, &claims, "released")

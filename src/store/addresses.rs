@@ -135,17 +135,20 @@ fn put(state: &mut State, one: IpLease) {
     }
 }
 
-/// A claim, with its address or without.
+/// A claim, with its address or without, and the cluster that it goes with.
 pub fn claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if state.ip_leases.knows(key) {
-        return Ok(());
-    }
-    if let Some(one) = by_claim(conn, key)? {
+    if !state.ip_leases.knows(key)
+        && let Some(one) = by_claim(conn, key)?
+    {
         let pool_key = one.pool_key();
         put(state, one);
         pool(conn, state, &pool_key)?;
     }
-    Ok(())
+    let cluster = state.ip_leases.by_key(key).and_then(IpLease::cluster).map(str::to_owned);
+    match cluster {
+        Some(cluster) => load::cluster_facts(conn, state, &cluster),
+        None => Ok(()),
+    }
 }
 
 pub fn by_claim(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
