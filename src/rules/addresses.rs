@@ -346,10 +346,26 @@ fn apart(one: &IpPool, other: &IpPool) -> Result<(), Refusal> {
         let met = other.ranges().find(|(_, its)| its.meets(range));
         met.map(|(_, its)| (range, its))
     });
-    match meets {
-        Some((range, with)) if !allowed => {
-            refused(format!("{range} overlaps {with} of IPPool `{its}`"))
-        }
-        _ => Ok(()),
+    if allowed {
+        return Ok(());
     }
+    if let Some((range, with)) = meets {
+        return refused(format!("{range} overlaps {with} of IPPool `{its}`"));
+    }
+    if let Some(address) = kept_in(other, one) {
+        return refused(format!("{address} of its ranges is kept by IPPool `{its}`"));
+    }
+    match kept_in(one, other) {
+        Some(address) => refused(format!("it keeps {address}, which IPPool `{its}` leases")),
+        None => Ok(()),
+    }
+}
+
+/// What one pool leases to nobody, or to one claim only, and another to anybody.
+fn kept_in(keeps: &IpPool, leases: &IpPool) -> Option<Addr> {
+    let pre = keeps.pre_allocated().map(|(_, address)| address);
+    let ranges: Vec<Stretch> = leases.ranges().map(|(_, range)| range).collect();
+    let mut near =
+        pre.chain(keeps.never()).filter(|address| ranges.iter().any(|range| range.has(*address)));
+    near.find(|address| leases.open().iter().any(|(_, range)| range.has(*address)))
 }
