@@ -221,6 +221,7 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
         sandbox.ok(&["ip", "claim", "b", "y"]);
         let ran = sandbox.run(&["ip", "claim", "a", "z"]);
         assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{strategy}: {}", ran.err);
+        assert_eq!(jsonpath(&sandbox, "ippool/a", "{.status.ipAddresses.free}").trim(), "0");
         sandbox.ok(&["ip", "release", "y"]);
         assert_eq!(sandbox.ok(&["ip", "claim", "a", "z"]), "10.0.0.1\n", "{strategy}");
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_lease::{IpLease, address_name};
-use crate::model::ip_pool::{IpPool, IpPoolStatus, Tenant};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, Tenant};
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
@@ -93,33 +93,54 @@ impl Store {
         for (at, range) in reserved.iter().enumerate() {
             // What two of them reserve counts once.
             for part in range.without(&reserved[..at]) {
-                leased += self.leased_within(pool, part, &usable)?;
+                leased += self.leased_within(pool, part, &usable, true)?;
             }
         }
-        for address in pre.iter().filter(|one| !reserved.iter().any(|range| range.has(**one))) {
+        let within = |all: &[Stretch], address: Addr| all.iter().any(|range| range.has(address));
+        let counted = |address: Addr| within(&usable, address) && within(&reserved, address);
+        for address in pre.iter().filter(|one| !counted(**one)) {
             let has = addresses::by_address(&self.conn, &pool.metadata.namespace, *address)?;
-            leased += u128::from(has.is_some());
+            leased += u128::from(has.is_some_and(|one| one.pool == pool.metadata.name));
         }
         let (used, outside) = (u128::from(used.unsigned_abs()), u128::from(outside.unsigned_abs()));
         let inside = used.saturating_sub(outside);
         let reserved = kept.saturating_sub(leased);
-        let free = total.saturating_sub(inside).saturating_sub(reserved);
+        let elsewhere = self.leased_elsewhere(pool, &open)?;
+        let free = total.saturating_sub(inside + elsewhere).saturating_sub(reserved);
         Ok((Counts { total, used, reserved, free, outside }, updated.map(Time)))
     }
 
+    /// What other pools lease of the open addresses of this one, which they do only where pools
+    /// overlap or have leases out of their ranges.
+    fn leased_elsewhere(&self, pool: &IpPool, open: &[Stretch]) -> Result<u128, Refusal> {
+        let meta = &pool.metadata;
+        let sql = "SELECT EXISTS (SELECT 1 FROM ip_count c CROSS JOIN ip_pool p ON p.id = c.pool \
+                   WHERE c.outside > 0 AND c.pool <> ?2 AND p.namespace = ?1)";
+        let who = params![meta.namespace, meta.id];
+        let strays: bool = self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
+        let mut all = 0;
+        for part in open.iter().filter(|_| strays || meta.annotated(OVERLAP)) {
+            all += self.leased_within(pool, *part, &[*part], false)?;
+        }
+        Ok(all)
+    }
+
+    /// Leases of a pool, or of others, in what of a range is usable.
     fn leased_within(
         &self,
         pool: &IpPool,
         range: Stretch,
         usable: &[Stretch],
+        ours: bool,
     ) -> Result<u128, Refusal> {
         let sql = "SELECT count(*) FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
-                   WHERE s.namespace = ?1 AND l.pool = ?2 AND l.address BETWEEN ?3 AND ?4";
+                   WHERE s.namespace = ?1 AND (l.pool = ?2) = ?5 AND l.address BETWEEN ?3 AND ?4";
         let mut statement = self.conn.prepare_cached(sql)?;
         let mut all = 0;
         for part in usable.iter().filter(|part| part.meets(range)) {
             let (start, end) = (part.start.max(range.start), part.end.min(range.end));
-            let who = params![pool.metadata.namespace, pool.metadata.id, start.key(), end.key()];
+            let meta = &pool.metadata;
+            let who = params![meta.namespace, meta.id, start.key(), end.key(), ours];
             let found: i64 = statement.query_row(who, |row| row.get(0))?;
             all += u128::from(found.unsigned_abs());
         }
