@@ -243,6 +243,27 @@ fn released_addresses_that_were_reserved_since_hide_no_others() {
 }
 
 #[test]
+fn rested_addresses_are_drawn_as_often_as_others_and_all_of_them() {
+    let mut sandbox = Sandbox::new();
+    let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.200", "--reuse-delay", "1s"];
+    sandbox.ok(&create);
+    let first = sandbox.ok(&["ip", "claim", "p", "a", "--count", "100"]);
+    let names: Vec<String> = (0..100).map(|at| format!("a-{at}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    sandbox.ok(&[&["ip", "release"][..], &names].concat());
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
+    let drawn: Vec<String> =
+        (0..20).map(|at| sandbox.ok(&["ip", "claim", "p", &format!("b{at}")])).collect();
+    let before: Vec<&str> = first.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let rested = drawn.iter().filter(|one| before.contains(&one.trim())).count();
+    assert!((3..=17).contains(&rested), "{rested} of {drawn:?}");
+    sandbox.ok(&["ip", "claim", "p", "c", "--count", "180"]);
+    let ran = sandbox.run(&["ip", "claim", "p", "d"]);
+    assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{}", ran.err);
+    sandbox.ok(&["doctor"]);
+}
+
+#[test]
 fn a_pool_that_forgets_when_addresses_were_released_leases_them_again() {
     for (strategy, note) in [("sequential", "-"), ("sequential", "=0"), ("random", "-")] {
         let sandbox = Sandbox::new();

@@ -34,6 +34,8 @@ pub struct Desk<'a> {
     /// Released ones that may be leased again, and the last of them that was read.
     rested: VecDeque<Addr>,
     last: Option<(Addr, Time)>,
+    /// What is left of a random pool, once few are.
+    left: Option<Vec<Stretch>>,
     soonest: OnceCell<Option<(Time, Addr)>>,
     /// When the first address that was asked for will have rested.
     pub due: Option<Time>,
@@ -67,6 +69,7 @@ impl<'a> Desk<'a> {
             over: false,
             rested: VecDeque::new(),
             last: None,
+            left: None,
             soonest: OnceCell::new(),
             due: None,
         }
@@ -74,7 +77,9 @@ impl<'a> Desk<'a> {
 
     /// These are given already.
     pub fn keep(&mut self, all: impl Iterator<Item = Addr>) {
-        self.taken.extend(all);
+        for address in all {
+            self.take(address);
+        }
     }
 
     pub fn serve(&mut self, one: &IpLease) -> Result<Addr, String> {
@@ -94,8 +99,17 @@ impl<'a> Desk<'a> {
             (None, Some(address)) => self.exactly(address, false)?,
             (None, None) => self.any(one)?,
         };
-        self.taken.insert(address);
+        self.take(address);
         Ok(address)
+    }
+
+    fn take(&mut self, address: Addr) {
+        self.taken.insert(address);
+        let Some(left) = &mut self.left else { return };
+        if let Some(at) = left.iter().position(|one| one.has(address)) {
+            let whole = left.swap_remove(at);
+            left.extend(whole.without(&[Stretch::one(address)]));
+        }
     }
 
     fn exactly(&mut self, address: Addr, pre: bool) -> Result<Addr, String> {
@@ -263,7 +277,7 @@ impl<'a> Desk<'a> {
         if total == 0 {
             return None;
         }
-        if !self.book.is_scarce(self.pool) {
+        if self.left.is_none() && !self.book.is_scarce(self.pool) {
             for attempt in 0..DRAWS {
                 let mut place = self.tick.draw("address", &owner, attempt) % total;
                 let found = self.open.iter().find_map(|(_, range)| {
@@ -279,6 +293,22 @@ impl<'a> Desk<'a> {
             }
         }
         // Few are left: they are counted.
+        let left = self.left.take().unwrap_or_else(|| self.counted());
+        let total = left.iter().fold(0_u128, |sum, one| sum.saturating_add(one.size()));
+        let place = self.tick.draw("address", &owner, DRAWS).checked_rem(total);
+        let found = place.and_then(|mut place| {
+            left.iter().find_map(|range| {
+                let found = (place < range.size()).then(|| Addr(range.start.0 + place));
+                place = place.saturating_sub(range.size());
+                found
+            })
+        });
+        self.left = Some(left);
+        found
+    }
+
+    /// All that is free, those that have rested among them.
+    fn counted(&self) -> Vec<Stretch> {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let more = self.book.free(self.pool, after);
@@ -292,13 +322,6 @@ impl<'a> Desk<'a> {
             all.extend(open.map(Stretch::one));
         }
         let gone: Vec<Stretch> = self.taken.iter().copied().map(Stretch::one).collect();
-        let left: Vec<Stretch> = all.into_iter().flat_map(|one| one.without(&gone)).collect();
-        let total = left.iter().fold(0_u128, |sum, one| sum.saturating_add(one.size()));
-        let mut place = self.tick.draw("address", &owner, DRAWS).checked_rem(total)?;
-        left.into_iter().find_map(|range| {
-            let found = (place < range.size()).then(|| Addr(range.start.0 + place));
-            place = place.saturating_sub(range.size());
-            found
-        })
+        all.into_iter().flat_map(|one| one.without(&gone)).collect()
     }
 }
