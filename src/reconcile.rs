@@ -81,7 +81,7 @@ impl Door<'_> {
         scope: &Scope,
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-        look: impl FnOnce(&State) -> Result<U, Refusal>,
+        look: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, Passed), Refusal> {
         self.alone(scope, || {
             let judged = self.judged(false)?;
@@ -138,14 +138,7 @@ impl Door<'_> {
     ) -> Result<(T, Passed), Refusal> {
         let whole = *scope == Scope::Whole && self.pass;
         let judged = self.judged(whole)?;
-        let mut value = None;
-        let edit = |state: &mut State, tick: &Tick| {
-            value = Some(edit(state, tick)?);
-            Ok(())
-        };
-        let ((), passed) = self.edited(scope, needs, judged, edit, |_| Ok(()))?;
-        let done = || Refusal::invalid("an edit that was not made");
-        Ok((value.ok_or_else(done)?, passed))
+        self.edited(scope, needs, judged, edit, |_, value| Ok(value))
     }
 
     fn edited<T, U>(
@@ -154,19 +147,19 @@ impl Door<'_> {
         needs: &[Need],
         judged: Judged,
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-        look: impl FnOnce(&State) -> Result<U, Refusal>,
+        look: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, Passed), Refusal> {
         let news = judged.news;
         let (tick, mark, _) = self.tick(judged)?;
         let mut state = self.store.load(scope, needs)?;
         state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
-        edit(&mut state, &tick)?;
+        let value = edit(&mut state, &tick)?;
         self.store.load_references(scope, &mut state)?;
         rules::invariants(&state)?;
         if self.pass {
             self.plan(&mut state, &tick)?;
         }
-        let value = look(&state)?;
+        let value = look(&state, value)?;
         if state.is_unchanged() {
             self.store.rollback();
             return Ok((value, Passed::new(state)));
@@ -320,7 +313,7 @@ impl Door<'_> {
         for key in keys {
             let judged = last.clocks.judge(last.now, clocks.clone(), *scope == Scope::Whole);
             let scope = Scope::pool(key.clone());
-            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()), |_| Ok(()));
+            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()));
             match self.alone(&scope, edit) {
                 Ok(((), passed)) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),

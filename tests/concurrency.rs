@@ -86,6 +86,20 @@ fn two_hundred_claims_fifty_at_once_get_two_hundred_addresses() {
     sandbox.ok(&["doctor"]);
 }
 
+/// Names are made up where nobody else makes up the same.
+#[test]
+fn claims_without_names_at_once_get_addresses_of_their_own() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.40"]);
+    let all: Vec<Vec<String>> = (0..20).map(|_| words("ip claim lan")).collect();
+    let mut addresses = BTreeSet::new();
+    for ran in sandbox.together(&all) {
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+        addresses.insert(ran.out);
+    }
+    assert_eq!(addresses.len(), 20);
+}
+
 ///
 #[test]
 fn two_passes_do_not_overlap() {

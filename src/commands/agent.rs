@@ -74,7 +74,7 @@ impl Verb for Bind {
             }
             Ok(())
         };
-        let look = |state: &State| {
+        let look = |state: &State, ()| {
             let wrong: Vec<String> =
                 keys.iter().filter_map(|key| unmet(state, key, &wanted)).collect();
             if wrong.is_empty() || self.when_ready || context.globals.no_reconcile {
@@ -353,7 +353,7 @@ fn change(
         }
         Ok(())
     };
-    let look = |state: &State| {
+    let look = |state: &State, ()| {
         let input = |key: &Key| {
             let one = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
             (one.reason == "InputError").then(|| one.message.clone())

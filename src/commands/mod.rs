@@ -37,6 +37,7 @@ mod import;
 mod infraenv;
 mod infraenv_iso;
 mod ip;
+mod ip_claim;
 mod ippool;
 mod job;
 mod label;

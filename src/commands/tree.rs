@@ -10,9 +10,9 @@ use super::{
     Verb, advise, agent, agent_find, agent_host, agent_ssh, apply, backup, claim, cluster,
     complete, completion, credentials, customization, delete, describe, diff, dns, doctor, driver,
     editor, events, explain, export, extend, extract, get, host, host_add, host_import, import,
-    infraenv, infraenv_iso, ip, ippool, job, label, metrics, patch, pause, plan, pool, pool_create,
-    reconcile, release, render, rotate, run, scale, secret, state, status, supervise, template,
-    version, wait, why,
+    infraenv, infraenv_iso, ip, ip_claim, ippool, job, label, metrics, patch, pause, plan, pool,
+    pool_create, reconcile, release, render, rotate, run, scale, secret, state, status, supervise,
+    template, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -99,7 +99,7 @@ fn pools() -> Vec<Node> {
     let ippool = vec![entry::<ippool::Create>(), entry::<ippool::Map>()];
     let template = vec![entry::<template::Render>(), entry::<template::Release>()];
     let ip = vec![
-        entry::<ip::Claim>(),
+        entry::<ip_claim::Claim>(),
         entry::<ip::Release>(),
         entry::<ip::Reserve>(),
         entry::<ip::Who>(),
