@@ -76,7 +76,7 @@ impl Verb for Delete {
         if let Err(refusal) = &found {
             note(context, &store, &objects, refusal)?;
         }
-        said(context, &objects, found?, "deleted")
+        said(context, &objects, found?, |_, _| "deleted")
     }
 }
 
@@ -147,7 +147,7 @@ pub fn delete(
     context: &Context,
     store: &Store,
     objects: &[Object],
-    done: &str,
+    done: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
     let found = request(context, store, objects, refused)?;
     said(context, objects, found, done)
@@ -214,7 +214,7 @@ fn said(
     context: &Context,
     objects: &[Object],
     (found, passed): (Vec<bool>, Passed),
-    done: &str,
+    done: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
     for (one, found) in objects.iter().zip(found) {
         let (kind, key) = (one.kind(), one.key());
@@ -222,7 +222,7 @@ fn said(
             let what = format!("there is no {} `{}` any more", kind.word(), key.name);
             bail!(Refusal::not_found(what));
         }
-        context.changed(kind, &key.name, done)?;
+        context.changed(kind, &key.name, done(&passed.state, one))?;
     }
     Ok(context.finish(&passed)?)
 }

@@ -37,8 +37,14 @@ impl Verb for Release {
         for one in &found {
             delete::ask(context, &store, one)?;
         }
-        delete::delete(context, &store, &found, "released")
+        delete::delete(context, &store, &found, given_back)
     }
+}
+
+/// What another program holds, or a paused pool, goes later.
+fn given_back(state: &State, claim: &Object) -> &'static str {
+    let waits = state.ip_leases.find(&claim.key()).is_some();
+    if waits { "release asked for" } else { "released" }
 }
 
 #[derive(Args)]

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::model::address::Addr;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
 use crate::model::ip_pool::WANTED;
 use crate::model::kind::Kind;
@@ -10,7 +11,7 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output;
+use crate::output::{self, Format};
 use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{Need, Store};
@@ -71,6 +72,9 @@ impl Verb for Claim {
                     return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
                         .next("poolctl get ippool -A"));
                 }
+                if let Some(known) = state.ip_leases.by_key(&one.metadata.key()) {
+                    fits(known, &one)?;
+                }
                 put(state, Object::IpClaim(Box::new(one)), true, tick)?;
             }
             Ok(keys)
@@ -83,7 +87,7 @@ impl Verb for Claim {
 }
 
 /// What every claim has got; the first that has nothing refuses all.
-fn leased(state: &State, keys: &[Key]) -> Result<Vec<IpLease>, Refusal> {
+fn leased(state: &State, keys: &[Key]) -> Result<Vec<(IpLease, String)>, Refusal> {
     let mut found = Vec::new();
     for key in keys {
         let Some(one) = state.ip_leases.by_key(key) else { continue };
@@ -102,7 +106,7 @@ fn leased(state: &State, keys: &[Key]) -> Result<Vec<IpLease>, Refusal> {
             }
             return Err(refusal.next(next));
         }
-        found.push(one.clone());
+        found.push((one.clone(), state.name_of(one)));
     }
     Ok(found)
 }
@@ -179,19 +183,46 @@ fn actor(context: &Context) -> String {
     String::from(if base.is_empty() { "claim" } else { base })
 }
 
-fn show(context: &Context, found: &[IpLease]) -> anyhow::Result<()> {
+/// A claim that is there already stays as it is, or nothing happens.
+fn fits(known: &IpLease, new: &IpClaim) -> Result<(), Refusal> {
+    let name = &known.claim;
+    if known.deleting.is_some() {
+        let what = format!("ipclaim `{name}` is being deleted");
+        return Err(Refusal::conflict(what).next(format!("poolctl describe ipclaim {name}")));
+    }
+    let wanted = new.metadata.annotation(WANTED).and_then(|text| text.parse::<Addr>().ok());
+    match known.address.zip(wanted) {
+        Some((has, wanted)) if has != wanted => {
+            let what = format!("ipclaim `{name}` has {has} already, not {wanted}");
+            Err(Refusal::conflict(what).next(format!("poolctl ip release {name}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Leases, with what their IPAddresses are called.
+fn show(context: &Context, found: &[(IpLease, String)]) -> anyhow::Result<()> {
     let format = &context.globals.output;
     if format.whole() {
-        let all = found.iter().map(|one| Object::IpClaim(Box::new(one.to_claim(""))).to_wire());
-        return context.print(&output::documents(format, all.collect(), found.len() == 1)?);
+        let document = |(one, name): &(IpLease, String)| {
+            let mut wire = Object::IpClaim(Box::new(one.to_claim(name))).to_wire();
+            if let Some(address) = one.address {
+                wire["status"]["address"]["address"] = address.to_string().into();
+            }
+            wire
+        };
+        let all = found.iter().map(document).collect();
+        return context.print(&output::documents(format, all, found.len() == 1)?);
     }
-    let lines: Vec<String> = found
-        .iter()
-        .filter_map(|one| {
-            let address = one.address?.to_string();
+    let line = |(one, _): &(IpLease, String)| {
+        let address = one.address?.to_string();
+        Some(match format {
+            Format::Name => format!("{}/{}", Kind::IpClaim.word(), one.claim),
             // One that is asked for alone can be put into a variable.
-            Some(if found.len() == 1 { address } else { format!("{} {address}", one.claim) })
+            _ if found.len() == 1 => address,
+            _ => format!("{} {address}", one.claim),
         })
-        .collect();
+    };
+    let lines: Vec<String> = found.iter().filter_map(line).collect();
     context.print(&output::joined(&lines))
 }

@@ -28,6 +28,6 @@ impl Verb for Release {
             delete::ask(context, &store, &claim)?;
             claims.push(claim);
         }
-        delete::delete(context, &store, &claims, "released")
+        delete::delete(context, &store, &claims, |_, _| "released")
     }
 }
