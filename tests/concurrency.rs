@@ -100,6 +100,31 @@ fn claims_without_names_at_once_get_addresses_of_their_own() {
     assert_eq!(addresses.len(), 20);
 }
 
+#[test]
+fn hosts_that_are_told_at_once_have_numbers_of_their_own() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.40"]);
+    let mut text = String::from(
+        "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: Metal3DataTemplate\n\
+         metadata: {name: nodes}\n\
+         spec: {metaData: {ipAddressesFromIPPool: [{key: ip, name: lan}]}}\n",
+    );
+    for at in 0..20 {
+        text += &format!(
+            "---\napiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\n\
+             metadata: {{name: node-{at}}}\nspec: {{online: false}}\n"
+        );
+    }
+    sandbox.ok(&["apply", "-qf", &sandbox.file("rack.yaml", &text)]);
+    let all = (0..20).map(|at| words(&format!("template render nodes --host node-{at} -o json")));
+    for ran in sandbox.together(&all.collect::<Vec<_>>()) {
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    }
+    let numbers = sandbox.ok(&["get", "datatemplate", "nodes", "-o", "jsonpath={.status.indexes}"]);
+    let hosts = (0..20).filter(|at| numbers.contains(&format!("\"node-{at}\""))).count();
+    assert!(hosts == 20 && numbers.contains("\"19\":"), "{numbers}");
+}
+
 /// X-16.
 #[test]
 fn two_passes_do_not_overlap() {

@@ -1,6 +1,6 @@
 //! `template render|release`: what a data template says to one host, with addresses leased for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -51,37 +51,42 @@ impl Verb for Render {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let (template, host) = both(context, &store, &self.name, &self.host)?;
-        let pools = pools_of(&template, &host);
-        let namespace = template.metadata.namespace.clone();
-        let index = match template.index_of(&self.host) {
-            Some(index) => index,
-            None => found_index(&store, &template, &self.host)?,
+        let (pools, machine) = (pools_of(&template, &host), host.metadata.name.as_str());
+        let (namespace, key) = (template.metadata.namespace.clone(), template.metadata.key());
+        // What a template without its status has forgotten.
+        let known = match template.index_of(machine) {
+            Some(_) => Vec::new(),
+            None => numbered(&store, &key)?,
         };
-        let data = format!("{}-{index}", template.metadata.name);
-        let key = template.metadata.key();
-        let claims: Vec<Key> =
-            pools.iter().map(|pool| Key::new(&*namespace, format!("{data}-{pool}"))).collect();
         let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
-        needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
         let named = pools.iter().map(|pool| Key::new(&*namespace, &**pool));
         needs.extend(named.map(|key| Need { kind: Kind::IpPool, key }));
         let door = Door { pass: true, ..context.door(&store) };
         let edit = |state: &mut State, tick: &Tick| {
-            number(state, &key, &self.host, index, tick)?;
+            let index = number(state, &store, &key, machine, &pools, &known, tick)?;
+            let claims = claims_of(&key, index, &pools);
             for (claim, pool) in claims.iter().zip(&pools) {
                 if state.ip_pools.find(&Key::new(&*namespace, &**pool)).is_none() {
                     return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
                         .next("poolctl get ippool"));
                 }
-                if state.ip_leases.find(claim).is_none() {
-                    put(state, claim_of(claim, pool, &self.host), true, tick)?;
+                match store.lease_of(claim)? {
+                    Some(known) if !state.ip_leases.knows(claim) => {
+                        state.ip_leases.load(known);
+                    }
+                    Some(_) => {}
+                    None => {
+                        put(state, claim_of(claim, pool, machine), true, tick)?;
+                    }
                 }
             }
-            Ok(())
+            Ok((index, claims))
         };
-        let look = |state: &State| leased(state, &claims, &pools);
-        let (leases, _) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look)?;
-        let machine = host.metadata.name.as_str();
+        let look = |state: &State, (index, claims): (u64, Vec<Key>)| {
+            leased(state, &claims, &pools).map(|leases| (index, leases))
+        };
+        let ((index, leases), _) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look)?;
+        let data = format!("{}-{index}", template.metadata.name);
         let facts = Facts {
             template: &template,
             index,
@@ -181,49 +186,106 @@ fn pools_of(template: &Metal3DataTemplate, host: &BareMetalHost) -> Vec<String> 
     template.pools(host.annotations()).into_iter().map(str::to_owned).collect()
 }
 
-/// The host has this number of the template from now on.
+fn claims_of(template: &Key, index: u64, pools: &[String]) -> Vec<Key> {
+    let name = |pool: &String| format!("{}-{index}-{pool}", template.name);
+    pools.iter().map(|pool| Key::new(&*template.namespace, name(pool))).collect()
+}
+
+/// The number that a host has of a template from now on: its own, else the first that is nobody's.
 fn number(
     state: &mut State,
+    store: &Store,
     key: &Key,
     host: &str,
-    index: u64,
+    pools: &[String],
+    known: &[Numbered],
     tick: &Tick,
-) -> Result<(), Refusal> {
-    let Some(at) = state.data_templates.find(key) else { return Ok(()) };
-    let taken = state.data_templates.get(at).and_then(|one| one.holder_of(index));
-    if taken.as_deref().is_some_and(|other| other != host) {
-        return Err(Refusal::conflict(format!("another host has number {index} meanwhile"))
-            .next("run the command again"));
+) -> Result<u64, Refusal> {
+    let at = state.data_templates.find(key);
+    let found = at.and_then(|at| Some((at, state.data_templates.get(at)?.clone())));
+    let Some((at, template)) = found else {
+        let what = format!("there is no datatemplate `{}` any more", key.name);
+        return Err(Refusal::not_found(what));
+    };
+    if let Some(own) = template.index_of(host) {
+        let Some(why) = taken(store, &claims_of(key, own, pools), pools, host)? else {
+            state.data_templates.update(at, |one| one.give(host, own, tick.now));
+            return Ok(own);
+        };
+        let what = format!("host `{host}` has number {own} of template `{}`", key.name);
+        let next = format!("poolctl template release {} --host {host}", key.name);
+        return Err(Refusal::conflict(what).because(why).next(next));
     }
-    state.data_templates.update(at, |one| one.give(host, index, tick.now));
-    Ok(())
+    let own = known.iter().filter(|one| one.host.as_deref() == Some(host));
+    let others = known.iter().filter(|one| one.host.as_deref().is_some_and(|other| other != host));
+    let others: BTreeSet<u64> = others.map(|one| one.number).collect();
+    let all = own.map(|one| one.number).chain(0..);
+    for index in all.filter(|one| template.holder_of(*one).is_none() && !others.contains(one)) {
+        if taken(store, &claims_of(key, index, pools), pools, host)?.is_none() {
+            state.data_templates.update(at, |one| one.give(host, index, tick.now));
+            return Ok(index);
+        }
+    }
+    Err(Refusal::conflict(format!("template `{}` has no number left", key.name)))
+}
+
+/// Why claims of these names cannot be the host's.
+fn taken(
+    store: &Store,
+    claims: &[Key],
+    pools: &[String],
+    host: &str,
+) -> Result<Option<String>, Refusal> {
+    for (key, pool) in claims.iter().zip(pools) {
+        let Some(known) = store.lease_of(key)? else { continue };
+        let name = &key.name;
+        let other = known.claim_meta().and_then(host_of).filter(|other| *other != host);
+        if let Some(other) = other {
+            return Ok(Some(format!("claim `{name}` is of host `{other}`")));
+        }
+        if known.pool != *pool {
+            return Ok(Some(format!("claim `{name}` is of IPPool `{}`", known.pool)));
+        }
+        if known.deleting.is_some() {
+            return Ok(Some(format!("claim `{name}` is being deleted")));
+        }
+    }
+    Ok(None)
+}
+
+/// The host that a claim belongs to.
+fn host_of(claim: &Meta) -> Option<&str> {
+    let mut owners = claim.owner_references.iter();
+    let owner = owners.find(|one| one.kind == Kind::BareMetalHost.name())?;
+    Some(&owner.name)
+}
+
+/// A claim that is called like one of a template: after a number and the claim's own pool.
+struct Numbered {
+    number: u64,
+    claim: Key,
+    host: Option<String>,
 }
 
 /// A template that has forgotten its hosts, as after a move without status, knows them by their
-/// claims; a number with claims of another host is not given anew.
-fn found_index(store: &Store, template: &Metal3DataTemplate, host: &str) -> Result<u64, Refusal> {
-    let prefix = format!("{}-", template.metadata.name);
-    let namespace = Some(template.metadata.namespace.clone());
+/// claims.
+fn numbered(store: &Store, template: &Key) -> Result<Vec<Numbered>, Refusal> {
+    let prefix = format!("{}-", template.name);
+    let namespace = Some(template.namespace.clone());
     let filter = Filter { namespace, name: None, whole: true };
-    let mut taken = BTreeMap::new();
+    let mut found = Vec::new();
     for object in store.objects(Kind::IpClaim, &filter)? {
         let Object::IpClaim(claim) = object else { continue };
-        let Some(rest) = claim.metadata.name.strip_prefix(&prefix) else { continue };
-        let number = rest.split('-').next().and_then(|number| number.parse::<u64>().ok());
-        let mut owners = claim.metadata.owner_references.iter();
-        let owner = owners.find(|one| one.kind == Kind::BareMetalHost.name());
-        if let Some((number, owner)) = number.zip(owner) {
-            taken.insert(number, owner.name.clone());
-        }
+        let rest = claim.metadata.name.strip_prefix(&prefix);
+        let Some((number, pool)) = rest.and_then(|rest| rest.split_once('-')) else { continue };
+        let Some(number) = number.parse::<u64>().ok().filter(|_| pool == claim.spec.pool.name)
+        else {
+            continue;
+        };
+        let host = host_of(&claim.metadata).map(str::to_owned);
+        found.push(Numbered { number, claim: claim.metadata.key(), host });
     }
-    if let Some((number, _)) = taken.iter().find(|(_, owner)| *owner == host) {
-        return Ok(*number);
-    }
-    let mut free = template.free_index();
-    while taken.contains_key(&free) || template.holder_of(free).is_some() {
-        free += 1;
-    }
-    Ok(free)
+    Ok(found)
 }
 
 fn claim_of(key: &Key, pool: &str, host: &str) -> Object {

@@ -85,13 +85,6 @@ impl Metal3DataTemplate {
         self.status.indexes.get(&index.to_string()).cloned()
     }
 
-    /// The smallest number that no machine has.
-    pub fn free_index(&self) -> u64 {
-        // Among so many one more than there are is free.
-        let most = self.status.indexes.len() as u64;
-        (0..=most).find(|index| self.holder_of(*index).is_none()).unwrap_or(most)
-    }
-
     pub fn give(&mut self, machine: &str, index: u64, now: Time) {
         let name = format!("{}-{index}", self.metadata.name);
         let old = self.status.indexes.insert(index.to_string(), machine.to_owned());
