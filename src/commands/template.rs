@@ -20,7 +20,7 @@ use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
 use crate::store::{Filter, Need, Store};
 
 use super::put::put;
-use super::{Context, Verb, edit};
+use super::{Context, Verb, edit, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum As {
@@ -141,16 +141,25 @@ impl Verb for Release {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let (template, host) = both(context, &store, &self.name, &self.host)?;
-        let key = template.metadata.key();
-        let Some(index) = template.index_of(&self.host) else {
-            context.hint(&format!("host `{}` has nothing of template `{}`", self.host, self.name));
-            return Ok(());
+        let found = context.find(&store, Kind::DataTemplate, &self.name)?;
+        let (key, host) = (found.key(), target::bare(Kind::BareMetalHost, &self.host));
+        let index = match &found {
+            Object::DataTemplate(template) => template.index_of(&host),
+            _ => None,
         };
-        let data = format!("{}-{index}", template.metadata.name);
-        let pools = pools_of(&template, &host).into_iter();
+        // Whatever the template and its host say by now.
+        let its = |one: &Numbered| match &one.host {
+            Some(owner) => *owner == host,
+            None => Some(one.number) == index,
+        };
         let claims: Vec<Key> =
-            pools.map(|pool| Key::new(&*key.namespace, format!("{data}-{pool}"))).collect();
+            numbered(&store, &key)?.into_iter().filter(its).map(|one| one.claim).collect();
+        if index.is_none() && claims.is_empty() {
+            // A host that never was is a mistake.
+            context.find(&store, Kind::BareMetalHost, &host)?;
+            context.hint(&format!("host `{host}` has nothing of template `{}`", key.name));
+            return Ok(());
+        }
         let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
         needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
         let edit = |state: &mut State, tick: &Tick| {
@@ -158,12 +167,12 @@ impl Verb for Release {
                 edit::delete(state, Kind::IpClaim, claim, tick);
             }
             if let Some(at) = state.data_templates.find(&key) {
-                state.data_templates.update(at, |one| one.forget(&self.host));
+                state.data_templates.update(at, |one| one.forget(&host));
             }
             Ok(())
         };
         let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
-        context.changed(Kind::DataTemplate, &key.name, &format!("given back by {}", self.host))?;
+        context.changed(Kind::DataTemplate, &key.name, &format!("given back by {host}"))?;
         Ok(context.finish(&passed)?)
     }
 }

@@ -7,9 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::data_template::metadata::MetaData;
 use crate::model::data_template::{Metal3DataTemplate, OBJECTS, Source};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
 
 /// Of texts in characters, and of lists in entries.
 const MOST: usize = 512;
+/// So many hosts are named in a refusal.
+const NAMED: usize = 20;
 
 /// Says everything that is wrong with a template.
 pub fn check(template: &Metal3DataTemplate) -> Result<(), Vec<String>> {
@@ -34,6 +38,20 @@ pub fn check_change(old: &Metal3DataTemplate, new: &Metal3DataTemplate) -> Resul
         found.push("spec.networkData: cannot be modified".to_owned());
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// A template stays while hosts have numbers of it.
+pub fn invariants(state: &State) -> Result<(), Refusal> {
+    let gone = state.data_templates.difference().filter(|change| change.after.is_none());
+    for one in gone.filter_map(|change| change.before) {
+        let (name, hosts) = (&one.metadata.name, &one.status.indexes);
+        let Some(first) = hosts.values().next() else { continue };
+        let mut refusal = Refusal::conflict(format!("Metal3DataTemplate `{name}` has hosts"));
+        let told = |(number, host): (&String, &String)| format!("{host} has number {number}");
+        refusal.causes.extend(hosts.iter().take(NAMED).map(told));
+        return Err(refusal.next(format!("poolctl template release {name} --host {first}")));
+    }
+    Ok(())
 }
 
 fn meta_data(data: &MetaData, found: &mut Vec<String>) {

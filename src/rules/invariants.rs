@@ -6,6 +6,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
 use super::addresses;
+use super::data_templates;
 use super::hosts::are_different;
 
 /// Looks at what changed: nothing is held twice, both ends of a link agree.
@@ -42,5 +43,6 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
         }
     }
     addresses::invariants(state)?;
+    data_templates::invariants(state)?;
     are_different(state)
 }
