@@ -306,3 +306,15 @@ fn what_only_a_finalizer_holds_is_the_same_afterwards() {
     let (state, _) = import(&sandbox, &before);
     assert_eq!(before, sandbox.ok(&["--state", &state, "export"]));
 }
+
+#[test]
+fn a_job_whose_status_was_dropped_was_interrupted() {
+    let sandbox = Sandbox::new();
+    let job = "apiVersion: poolctl.dev/v1\nkind: Job\n\
+               metadata: {name: 00000000-0000-0000-0000-000000000001}\n\
+               spec: {verb: provision, cluster: gone, driver: fake, attempt: 1, ordinal: 1}\n";
+    let (state, ran) = import(&sandbox, job);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let jobs = sandbox.ok(&["--state", &state, "get", "job", "-o", "yaml"]);
+    assert!(jobs.contains("outcome: interrupted"), "{jobs}");
+}

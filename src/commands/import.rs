@@ -257,6 +257,10 @@ fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, 
         if !ids.insert(job.id) {
             return Err(Refusal::invalid(format!("the file has job `{}` twice", job.id)));
         }
+        if job.started == Time::default() {
+            // Its status was dropped.
+            job.started = broke_off;
+        }
         job.interrupt(broke_off);
         state.jobs.insert(job);
     }

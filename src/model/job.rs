@@ -183,7 +183,8 @@ pub struct JobDocument {
     pub metadata: JobMeta,
     /// What is done to what.
     pub spec: JobSpec,
-    /// What became of it.
+    /// What became of it; dropped, it was interrupted.
+    #[serde(default)]
     pub status: JobStatus,
 }
 
@@ -220,10 +221,11 @@ pub struct JobSpec {
     pub ordinal: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobStatus {
     /// When it was started.
+    #[serde(default)]
     pub started: Time,
     /// When it was over; a job without this still runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
