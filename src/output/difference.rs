@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::model::ip_lease::IpLease;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -18,6 +19,7 @@ pub fn lines(state: &State) -> Vec<String> {
     each(&mut all, state.customizations.difference(), |one| {
         Object::Customization(Box::new(one.clone()))
     });
+    all.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
     for change in state.jobs.difference() {
         all.extend(job(&change));
     }
@@ -61,6 +63,26 @@ fn about(object: &Object) -> String {
     let with = cluster.customization.as_ref().map(|one| format!(" with customization {one}"));
     let dns = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
     dns + &with.unwrap_or_default()
+}
+
+/// `~ ipclaim/web -> 10.0.0.7`: what a claim gets, gives back, or waits for.
+fn lease(change: &Change<'_, IpLease>) -> Option<String> {
+    let one = change.after.or(change.before)?;
+    let name = name(Kind::IpClaim, &one.key());
+    let has = |one: Option<&IpLease>| one.and_then(|one| one.address);
+    let (before, after) = (has(change.before), has(change.after));
+    let mark = match (change.before, change.after) {
+        (None, _) => '+',
+        (_, None) => '-',
+        _ => '~',
+    };
+    let what = match (before, after) {
+        (_, Some(new)) if before != after => format!(" -> {new}"),
+        (Some(old), None) => format!(" ({old})"),
+        _ if one.error.is_empty() => String::new(),
+        _ => format!(": {}", super::clean(&one.error)),
+    };
+    Some(format!("{mark} {name}{what}"))
 }
 
 fn job(change: &Change<'_, Job>) -> Option<String> {
