@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::model::address::{Addr, Stretch};
-use crate::model::ip_pool::{RESERVED, Tenant};
+use crate::model::ip_pool::{EXCLUDE, RESERVED, Tenant};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -100,6 +100,8 @@ impl Verb for Reserve {
                 .collect();
             state.ip_pools.update(at, |one| {
                 let notes = &mut one.metadata.annotations;
+                // All of them are written in one place.
+                notes.remove(EXCLUDE);
                 if lines.is_empty() {
                     notes.remove(RESERVED);
                 } else {

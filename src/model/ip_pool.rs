@@ -14,8 +14,11 @@ use super::time::{Span, Time};
 pub const ALLOCATION: &str = "poolctl.dev/allocation";
 /// How long an address that was released is not leased again.
 pub const REUSE_DELAY: &str = "poolctl.dev/reuse-delay";
-/// Ranges that are nobody's to lease, one a line, each with a comment after it.
+/// Ranges that are nobody's to lease: one a line, each with a comment after it, or a JSON list of
+/// {range, comment}.
 pub const RESERVED: &str = "poolctl.dev/reserved";
+/// Ranges that are nobody's to lease either, separated by commas.
+pub const EXCLUDE: &str = "poolctl.dev/exclude";
 /// Other pools may have the same addresses; each is leased once all the same.
 pub const OVERLAP: &str = "poolctl.dev/allow-overlap";
 /// Ranges may shrink under leases, which stay until they are released.
@@ -142,6 +145,15 @@ fn is_default(status: &IpPoolStatus) -> bool {
     *status == IpPoolStatus::default()
 }
 
+/// A range that is kept from everybody, in JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reservation {
+    range: String,
+    #[serde(default)]
+    comment: String,
+}
+
 /// What a machine needs to know beside its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -243,13 +255,32 @@ impl IpPool {
 
     /// Ranges that are kept from everybody, with why.
     pub fn reserved(&self) -> Vec<(Stretch, String)> {
-        let text = self.metadata.annotation(RESERVED).unwrap_or_default();
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let read = |line: &str| {
-            let (range, comment) = line.split_once(' ').unwrap_or((line, ""));
-            Some((range.parse().ok()?, comment.trim().to_owned()))
+        self.reservations().into_iter().filter_map(Result::ok).collect()
+    }
+
+    /// The same, with what of it cannot be read.
+    pub fn reservations(&self) -> Vec<Result<(Stretch, String), String>> {
+        let note = |name: &str| self.metadata.annotation(name).unwrap_or_default().trim();
+        let read = |name: &str, range: &str, comment: &str| match range.parse::<Stretch>() {
+            Ok(range) => Ok((range, comment.trim().replace('\n', " "))),
+            Err(why) => Err(format!("annotation {name}: {why}")),
         };
-        lines.filter_map(read).collect()
+        let (text, mut all) = (note(RESERVED), Vec::new());
+        if text.starts_with('[') {
+            match serde_json::from_str::<Vec<Reservation>>(text) {
+                Ok(list) => {
+                    all.extend(list.iter().map(|one| read(RESERVED, &one.range, &one.comment)));
+                }
+                Err(why) => all.push(Err(format!("annotation {RESERVED}: {why}"))),
+            }
+        } else {
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let parts = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
+            all.extend(parts.map(|(range, comment)| read(RESERVED, range, comment)));
+        }
+        let excluded = note(EXCLUDE).split(',').map(str::trim).filter(|range| !range.is_empty());
+        all.extend(excluded.map(|range| read(EXCLUDE, range, "")));
+        all
     }
 
     pub fn pre_allocated(&self) -> impl Iterator<Item = (&str, Addr)> {

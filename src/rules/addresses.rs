@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use crate::model::address::{Addr, Stretch, Subnet};
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::{
-    ALLOCATION, IpPool, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, Range, Strategy, WANTED,
+    ALLOCATION, EXCLUDE, IpPool, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, Range, Strategy,
+    WANTED,
 };
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
 
 /// Annotations of ours that an IPPool may have.
-pub const NOTES: [&str; 5] = [ALLOCATION, REUSE_DELAY, RESERVED, OVERLAP, OUT_OF_RANGE];
+pub const NOTES: [&str; 6] = [ALLOCATION, REUSE_DELAY, RESERVED, EXCLUDE, OVERLAP, OUT_OF_RANGE];
 const NO_ADDRESS: &str = "is not a valid IP address";
 const MOST_BITS: i64 = 128;
 
@@ -168,13 +169,7 @@ fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
     if let Some(text) = note(REUSE_DELAY).filter(|text| text.parse::<Span>().is_err()) {
         wrong.push(format!("annotation {REUSE_DELAY}: `{text}` is no duration like 5m"));
     }
-    let lines = note(RESERVED).unwrap_or_default().lines().map(str::trim);
-    for line in lines.filter(|line| !line.is_empty()) {
-        let range = line.split(' ').next().unwrap_or_default();
-        if let Err(why) = range.parse::<Stretch>() {
-            wrong.push(format!("annotation {RESERVED}: {why}"));
-        }
-    }
+    wrong.extend(pool.reservations().into_iter().filter_map(Result::err));
 }
 
 /// What is accepted but worth a word.
