@@ -28,7 +28,10 @@
 //! is left running; commands that wait run passes themselves, for there is nobody else who would;
 //! `import` and `restore` run none, so that what was moved can be looked at first; an export
 //! shows work in flight as the other side will find it, interrupted; text with characters that a
-//! terminal obeys is written as JSON, which is YAML and has escapes for all of them.
+//! terminal obeys is written as JSON, which is YAML and has escapes for all of them; hosts register
+//! again with their InfraEnv's token only after three minutes of silence or when they are awaited; a
+//! host that somebody found and one that reports are two Agents of which one counts; checks that nobody
+//! has reported yet hold up no installation.
 
 pub mod commands;
 pub mod drivers;

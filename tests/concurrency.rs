@@ -110,10 +110,11 @@ fn hosts_that_are_told_at_once_have_numbers_of_their_own() {
          spec: {metaData: {ipAddressesFromIPPool: [{key: ip, name: lan}]}}\n",
     );
     for at in 0..20 {
-        text += &format!(
+        let host = format!(
             "---\napiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\n\
              metadata: {{name: node-{at}}}\nspec: {{online: false}}\n"
         );
+        text.push_str(&host);
     }
     sandbox.ok(&["apply", "-qf", &sandbox.file("rack.yaml", &text)]);
     let all = (0..20).map(|at| words(&format!("template render nodes --host node-{at} -o json")));

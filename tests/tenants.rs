@@ -140,6 +140,11 @@ fn take(sandbox: &Sandbox, model: &mut Model, step: &Step) {
             let free = model.free();
             let wanted = if let Step::Wanted(_, at) = step { Some(*at) } else { None };
             if let Some(known) = known {
+                if wanted.is_some_and(|at| at != known) {
+                    // It has an address, and that is another one.
+                    assert_eq!(ran.code, 4, "{step:?}: {}{}", ran.out, ran.err);
+                    return;
+                }
                 // Claimed again it is the same lease.
                 assert_eq!((ran.code, ran.out.trim()), (0, &*model.text(known)), "{}", ran.err);
                 return;
