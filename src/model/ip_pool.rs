@@ -334,11 +334,18 @@ impl IpPool {
         let prefix = own.and_then(|one| one.prefix).filter(|prefix| *prefix > 0);
         let prefix = prefix.or(self.spec.prefix).and_then(|prefix| u8::try_from(prefix).ok());
         let gateway = own.and_then(|one| one.gateway.clone()).or_else(|| self.spec.gateway.clone());
-        let dns = own.map(|one| one.dns_servers.clone()).filter(|all| !all.is_empty());
+        let dns = own.map(|one| &one.dns_servers).filter(|all| !all.is_empty());
+        let dns = dns.unwrap_or(&self.spec.dns_servers);
+        let mut dns_servers: Vec<String> = Vec::new();
+        for one in dns {
+            if !dns_servers.contains(one) {
+                dns_servers.push(one.clone());
+            }
+        }
         Network {
             prefix: prefix.unwrap_or_default(),
             gateway: gateway.filter(|text| !text.is_empty()),
-            dns_servers: dns.unwrap_or_else(|| self.spec.dns_servers.clone()),
+            dns_servers,
         }
     }
 

@@ -28,9 +28,8 @@ pub fn pool(pool: &IpPool) -> Vec<String> {
     if spec.prefix.is_some_and(|prefix| !(0..=MOST_BITS).contains(&prefix)) {
         wrong.push("spec.prefix: must be between 0 and 128".into());
     }
-    if let Some(other) = spec.allocation_strategy.as_deref()
-        && !["random", "sequential"].contains(&other)
-    {
+    let written = spec.allocation_strategy.as_deref().filter(|text| !text.is_empty());
+    if let Some(other) = written.filter(|text| !["random", "sequential"].contains(text)) {
         wrong.push(format!("spec.allocationStrategy: `{other}` is neither random nor sequential"));
     }
     for (at, one) in spec.pools.iter().enumerate() {
@@ -127,6 +126,9 @@ fn families(
         wrong.push(format!(
             "{path}.prefix: {prefix} is not between 0 and {bits}, as {first} needs it"
         ));
+    } else if let Some(subnet) = one.subnet().filter(|net| prefix > i64::from(net.length)) {
+        let length = subnet.length;
+        wrong.push(format!("{path}.prefix: {prefix} does not cover its subnet, a /{length}"));
     }
 }
 
@@ -166,6 +168,15 @@ fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
         let all = Strategy::ALL.join(", ");
         wrong.push(format!("annotation {ALLOCATION}: `{other}` is not one of {all}"));
     }
+    let written = pool.spec.allocation_strategy.as_deref().and_then(Strategy::named);
+    let noted = note(ALLOCATION).and_then(Strategy::named);
+    if noted.zip(written).is_some_and(|(noted, written)| noted != written) {
+        let (noted, written) = (note(ALLOCATION), pool.spec.allocation_strategy.as_deref());
+        let (noted, written) = (noted.unwrap_or_default(), written.unwrap_or_default());
+        wrong.push(format!(
+            "annotation {ALLOCATION}: `{noted}` is not spec.allocationStrategy, `{written}`"
+        ));
+    }
     if let Some(text) = note(REUSE_DELAY).filter(|text| text.parse::<Span>().is_err()) {
         wrong.push(format!("annotation {REUSE_DELAY}: `{text}` is no duration like 5m"));
     }
@@ -182,6 +193,13 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
                 "ippool `{name}`: DNS server {server} would be leased: poolctl ip reserve {name} {server}"
             ));
         }
+    }
+    let lists = pool.spec.pools.iter().map(|one| &one.dns_servers);
+    for list in lists.chain([&pool.spec.dns_servers]) {
+        let twice = list.iter().enumerate().filter(|(at, text)| list[..*at].contains(text));
+        found.extend(twice.map(|(_, text)| {
+            format!("ippool `{name}`: DNS server {text} is listed twice; it counts once")
+        }));
     }
     for (at, one) in pool.spec.pools.iter().enumerate() {
         let Some(subnet) = one.subnet() else { continue };
@@ -237,11 +255,17 @@ pub fn lease(lease: &IpAddress) -> Vec<String> {
     if address.is_err() && !spec.address.is_empty() {
         wrong.push(format!("spec.address: `{}` {NO_ADDRESS}", spec.address));
     }
-    let bits = address.map_or(MOST_BITS, |address| i64::from(address.bits()));
+    let bits = address.as_ref().map_or(MOST_BITS, |address| i64::from(address.bits()));
     if spec.prefix.is_some_and(|prefix| !(0..=bits).contains(&prefix)) {
         wrong.push(format!("spec.prefix: must be between 0 and {bits}"));
     }
     server(&mut wrong, "spec.gateway", spec.gateway.as_deref());
+    let gateway = spec.gateway.as_ref().and_then(|text| text.parse::<Addr>().ok());
+    if let (Some(gateway), Ok(address)) = (gateway, &address)
+        && gateway.is_v4() != address.is_v4()
+    {
+        wrong.push(format!("spec.gateway: {gateway} and {address} are of mixed IP families"));
+    }
     for (at, text) in spec.dns_servers.iter().enumerate() {
         server(&mut wrong, &format!("spec.dnsServers[{at}]"), Some(text));
     }
