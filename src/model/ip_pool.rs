@@ -351,9 +351,15 @@ impl IpPool {
 
     /// The address whose IPAddress would be called so.
     pub fn address_named(&self, name: &str) -> Option<Addr> {
+        self.addresses_named(name).into_iter().next()
+    }
+
+    /// All that would be called so.
+    pub fn addresses_named(&self, name: &str) -> Vec<Addr> {
         // The name has the address in it, with dashes; those at its end were left out.
-        let prefix = self.name_of(Addr(0));
-        let rest = name.strip_prefix(prefix.trim_end_matches('-'))?;
+        let Some(rest) = name.strip_prefix(self.name_prefix().trim_end_matches('-')) else {
+            return Vec::new();
+        };
         let rest = rest.strip_prefix('-').unwrap_or(rest);
         let v6 = rest.replace('-', ":");
         let texts = [
@@ -363,14 +369,19 @@ impl IpPool {
             format!("{v6}:"),
             format!("::{v6}"),
         ];
-        let mut found = texts.into_iter().filter_map(|text| text.parse::<Addr>().ok());
-        found.find(|one| self.name_of(*one) == name)
+        let found = texts.into_iter().filter_map(|text| text.parse::<Addr>().ok());
+        found.filter(|one| self.name_of(*one) == name).collect()
+    }
+
+    /// What the names of its IPAddresses begin with.
+    pub fn name_prefix(&self) -> &str {
+        let given = Some(self.spec.name_prefix.as_str()).filter(|prefix| !prefix.is_empty());
+        given.unwrap_or(&self.metadata.name)
     }
 
     /// The name of the IPAddress of an address.
     pub fn name_of(&self, address: Addr) -> String {
-        let given = Some(self.spec.name_prefix.as_str()).filter(|prefix| !prefix.is_empty());
-        let prefix = given.unwrap_or(&self.metadata.name);
+        let prefix = self.name_prefix();
         format!("{prefix}-{}", address.dashed()).trim_end_matches('-').to_owned()
     }
 }

@@ -14,6 +14,7 @@ mod desk;
 mod expire;
 mod hosts;
 mod inventory;
+mod lease_names;
 mod life;
 mod links;
 mod power;
@@ -99,6 +100,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     without_pool(state, tick);
     hosts::advance(state, tick);
     addresses::advance(state, names, tick);
+    lease_names::tell_apart(state, names);
 }
 
 /// A paused pool neither makes nor hands over; when it is deleted it goes all the same.
