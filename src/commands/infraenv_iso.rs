@@ -242,10 +242,7 @@ fn record(
         let good = new.reason != "ImageCreationError";
         let text = if good { "Updated image information".into() } else { new.message.clone() };
         state.infra_envs.update(at, |one| {
-            condition::set(&mut one.status.conditions, new, tick.now);
-            for one in &mut one.status.conditions {
-                one.last_probe_time = None;
-            }
+            condition::set_unprobed(&mut one.status.conditions, new, tick.now);
             how(one, tick);
         });
         state.event(Event {

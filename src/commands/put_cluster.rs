@@ -34,29 +34,7 @@ pub fn put_cluster(
 ) -> Result<Verdict, Refusal> {
     let refuse = |why: &str| Err(Refusal::conflict(format!("cluster `{}`: {why}", new.name)));
     let Some(at) = state.cluster(&new.name) else {
-        if new.pool.is_some() {
-            return refuse(
-                "clusters of a pool are made by the pool; leave spec.clusterPoolRef out",
-            );
-        }
-        let dns = |one: &Cluster| (one.cluster_name.clone(), one.base_domain.clone());
-        if let Some(other) = state.clusters.rows().find(|other| dns(other) == dns(&new)) {
-            let (name, domain) = dns(&new);
-            return refuse(&format!("{name}.{domain} is cluster `{}` already", other.name));
-        }
-        new.created = tick.now;
-        if new.installed() {
-            // It was installed elsewhere and is taken as running.
-            (new.installed_at, new.started_at) = (Some(tick.now), Some(tick.now));
-            (new.power, new.power_since) = (Power::Running, Some(tick.now));
-            new.awake_since = Some(tick.now);
-        }
-        if let Some(body) = &mut new.body {
-            born(&mut body.metadata, Kind::ClusterDeployment, tick);
-            body.metadata.creation_timestamp = None;
-        }
-        state.insert_cluster(new);
-        return Ok(Verdict::Created);
+        return put_new(state, new, tick);
     };
     let Some(old) = state.clusters.get(at).cloned() else {
         return Ok(Verdict::Unchanged);
@@ -102,4 +80,29 @@ pub fn put_cluster(
         cluster.body = new.body;
     });
     Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+}
+
+fn put_new(state: &mut State, mut new: Cluster, tick: &Tick) -> Result<Verdict, Refusal> {
+    let refuse = |why: &str| Err(Refusal::conflict(format!("cluster `{}`: {why}", new.name)));
+    if new.pool.is_some() {
+        return refuse("clusters of a pool are made by the pool; leave spec.clusterPoolRef out");
+    }
+    let dns = |one: &Cluster| (one.cluster_name.clone(), one.base_domain.clone());
+    if let Some(other) = state.clusters.rows().find(|other| dns(other) == dns(&new)) {
+        let (name, domain) = dns(&new);
+        return refuse(&format!("{name}.{domain} is cluster `{}` already", other.name));
+    }
+    new.created = tick.now;
+    if new.installed() {
+        // It was installed elsewhere and is taken as running.
+        (new.installed_at, new.started_at) = (Some(tick.now), Some(tick.now));
+        (new.power, new.power_since) = (Power::Running, Some(tick.now));
+        new.awake_since = Some(tick.now);
+    }
+    if let Some(body) = &mut new.body {
+        born(&mut body.metadata, Kind::ClusterDeployment, tick);
+        body.metadata.creation_timestamp = None;
+    }
+    state.insert_cluster(new);
+    Ok(Verdict::Created)
 }

@@ -233,7 +233,7 @@ impl Agent {
 }
 
 /// Names that every machine has for itself.
-const EVERYBODYS: [&str; 6] = [
+pub const EVERYBODYS: [&str; 6] = [
     "localhost",
     "localhost.localdomain",
     "localhost4",

@@ -51,6 +51,15 @@ pub fn find<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     all.iter().find(|condition| condition.kind == kind)
 }
 
+/// The same for conditions that have no time of probing, as those of metal3 and of agents.
+pub fn set_unprobed(all: &mut Vec<Condition>, new: Condition, now: Time) {
+    let kind = new.kind.clone();
+    set(all, new, now);
+    for one in all.iter_mut().filter(|one| one.kind == kind) {
+        one.last_probe_time = None;
+    }
+}
+
 /// Puts `new` in its place and says whether anything changed. The time of transition moves only
 /// with the status, the time of probing with any change.
 pub fn set(all: &mut Vec<Condition>, new: Condition, now: Time) -> bool {

@@ -19,7 +19,6 @@ pub use document::document;
 pub use register::{after_check_in, early, register, report, takes_new};
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::condition::{self, Condition};
 use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
@@ -134,13 +133,4 @@ fn note_infra_env(state: &mut State, key: Key, reason: &str, message: String, ti
         message,
         ..Event::default()
     });
-}
-
-/// Upstream's conditions of hosts have no time of probing.
-fn set(all: &mut Vec<Condition>, new: Condition, tick: &Tick) {
-    let kind = new.kind.clone();
-    condition::set(all, new, tick.now);
-    for one in all.iter_mut().filter(|one| one.kind == kind) {
-        one.last_probe_time = None;
-    }
 }

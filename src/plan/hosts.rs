@@ -1,7 +1,7 @@
 //! Hosts: what each needs of its management controller, and what became of that. One thing at a
 //! time for each host; those of a cluster that is starting or stopping are its cluster's.
 
-use crate::model::condition::{self, Condition};
+use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::driver::Driver;
 use crate::model::host::{
     AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, INSPECT, INSPECTED, Image,
@@ -233,14 +233,14 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
                 let known = condition::find(&host.status.conditions, REGISTERED);
                 if known.is_none_or(|one| one.status != "True") {
                     let new = Condition::new(REGISTERED, "True", "Registered", "");
-                    set(&mut host.status.conditions, new, tick.now);
+                    set_unprobed(&mut host.status.conditions, new, tick.now);
                 }
                 let (status, reason) = match host.status.hardware {
                     Some(_) => ("True", "Inspected"),
                     None => ("Unknown", "NotSupported"),
                 };
                 let new = Condition::new(INSPECTED, status, reason, "");
-                set(&mut host.status.conditions, new, tick.now);
+                set_unprobed(&mut host.status.conditions, new, tick.now);
             }
             Verb::Attach | Verb::Eject => status.provisioning_fail_count = 0,
             Verb::Cycle => drop(host.metadata.annotations.remove(REBOOT)),
@@ -275,7 +275,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
         status.provisioning_fail_count += u32::from(reason == "ProvisioningError");
         if reason == "RegistrationError" {
             let new = Condition::new(REGISTERED, "False", reason, message);
-            set(&mut status.conditions, new, tick.now);
+            set_unprobed(&mut status.conditions, new, tick.now);
         }
     });
     // Who was told in vain is still as it was last seen.
@@ -298,7 +298,11 @@ fn power(state: &mut State, at: usize, on: Option<bool>, why: &str, tick: &Tick)
     };
     state.hosts.update(at, |host| {
         host.status.powered_on = on.unwrap_or(host.status.powered_on);
-        set(&mut host.status.conditions, Condition::new(POWERED_ON, status, reason, why), tick.now);
+        set_unprobed(
+            &mut host.status.conditions,
+            Condition::new(POWERED_ON, status, reason, why),
+            tick.now,
+        );
     });
     match on {
         Some(true) if before != on => {
@@ -308,15 +312,6 @@ fn power(state: &mut State, at: usize, on: Option<bool>, why: &str, tick: &Tick)
             say(state, tick, "PowerOff", (HOST, key), "Host is powered off".into());
         }
         _ => {}
-    }
-}
-
-/// metal3's conditions have no time of probing.
-fn set(all: &mut Vec<Condition>, new: Condition, now: Time) {
-    let kind = new.kind.clone();
-    condition::set(all, new, now);
-    for one in all.iter_mut().filter(|one| one.kind == kind) {
-        one.last_probe_time = None;
     }
 }
 
@@ -354,7 +349,7 @@ fn show(state: &mut State, at: usize, tick: &Tick) {
             ("registration error").clone_into(&mut status.error_type);
             status.error_message.clone_from(&lacks);
             let new = Condition::new(REGISTERED, "False", "CredentialsMissing", lacks);
-            set(&mut status.conditions, new, tick.now);
+            set_unprobed(&mut status.conditions, new, tick.now);
         } else if status.error_count == 0 {
             (status.error_type, status.error_message) = Default::default();
         }

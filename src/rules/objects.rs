@@ -142,31 +142,7 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if pool.spec.size > LARGEST_POOL {
         return wrong(&format!("spec.size is {}, and {LARGEST_POOL} is the most", pool.spec.size));
     }
-    let refresh = pool.metadata.annotation(REFRESH);
-    if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
-        return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
-    }
-    let allowed = pool.metadata.annotation(ALLOWED_PATHS).into_iter().flat_map(pointers);
-    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/') || *one == "/") {
-        return wrong(&format!(
-            "annotation {ALLOWED_PATHS}: `{other}` is no path like /metadata/name"
-        ));
-    }
-    if let Some(other) = pool.metadata.annotation(STRICT_PATCHES).filter(|one| !is_bool(one)) {
-        return wrong(&format!("annotation {STRICT_PATCHES} is `{other}`, not true or false"));
-    }
-    if let Some(text) = pool.metadata.annotation(ALLOWED_PATHS)
-        && pointers(text).next().is_none()
-    {
-        return wrong(&format!(
-            "annotation {ALLOWED_PATHS} names no path; leave it out to allow all"
-        ));
-    }
-    if let Some(text) = pool.metadata.annotation(SCHEDULE)
-        && let Err(why) = text.parse::<Schedule>().and_then(|schedule| schedule.check())
-    {
-        return wrong(&format!("annotation {SCHEDULE}: {why}"));
-    }
+    pool_notes(pool)?;
     annotations::check(&pool.spec.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
     if domain.split('.').any(|part| label("a domain", part).is_err()) {
@@ -193,6 +169,37 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         if !seen.insert(&entry.name) {
             return wrong(&format!("spec.inventory lists `{}` twice", entry.name));
         }
+    }
+    Ok(())
+}
+
+/// What a pool's own annotations may say.
+fn pool_notes(pool: &ClusterPool) -> Result<(), Refusal> {
+    let wrong = |why: &str| Err(refuse(Kind::ClusterPool, &pool.metadata.name, why));
+    let refresh = pool.metadata.annotation(REFRESH);
+    if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
+        return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
+    }
+    let allowed = pool.metadata.annotation(ALLOWED_PATHS).into_iter().flat_map(pointers);
+    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/') || *one == "/") {
+        return wrong(&format!(
+            "annotation {ALLOWED_PATHS}: `{other}` is no path like /metadata/name"
+        ));
+    }
+    if let Some(other) = pool.metadata.annotation(STRICT_PATCHES).filter(|one| !is_bool(one)) {
+        return wrong(&format!("annotation {STRICT_PATCHES} is `{other}`, not true or false"));
+    }
+    if let Some(text) = pool.metadata.annotation(ALLOWED_PATHS)
+        && pointers(text).next().is_none()
+    {
+        return wrong(&format!(
+            "annotation {ALLOWED_PATHS} names no path; leave it out to allow all"
+        ));
+    }
+    if let Some(text) = pool.metadata.annotation(SCHEDULE)
+        && let Err(why) = text.parse::<Schedule>().and_then(|schedule| schedule.check())
+    {
+        return wrong(&format!("annotation {SCHEDULE}: {why}"));
     }
     Ok(())
 }

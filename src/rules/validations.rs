@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, Role, Validation};
+use crate::model::agent::{Agent, EVERYBODYS, Role, Validation, can_be_a_host};
 use crate::model::time::Time;
 
 pub use hardware::{disk_problems, eligible_disks, fit};
@@ -38,14 +38,6 @@ const LATER: [&str; 5] = [
 ];
 
 const LONGEST: usize = 63;
-const FORBIDDEN: [&str; 6] = [
-    "localhost",
-    "localhost.localdomain",
-    "localhost4",
-    "localhost4.localdomain4",
-    "localhost6",
-    "localhost6.localdomain6",
-];
 const PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,62}(?:[.][a-z0-9-]{1,63})*$";
 
 const SUCCESS: &str = "success";
@@ -141,13 +133,10 @@ pub fn hostname_problem(name: &str) -> Option<String> {
              characters"
         ));
     }
-    if FORBIDDEN.contains(&name) {
+    if EVERYBODYS.contains(&name) {
         return Some(format!("The host name {name} is forbidden"));
     }
-    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    let part = |part: &str| !part.is_empty() && part.bytes().all(letter);
-    let plain = !name.starts_with('-') && name.split('.').all(part);
-    (!plain)
+    (!can_be_a_host(name))
         .then(|| format!("Hostname {name} is forbidden, hostname should match pattern {PATTERN}"))
 }
 

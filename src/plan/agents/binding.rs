@@ -3,7 +3,7 @@
 
 use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, HostState, Role};
 use crate::model::cluster::Cluster;
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, set_unprobed};
 use crate::model::host::{BOOT, ConsumerRef, Image, REBOOT};
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -14,12 +14,12 @@ use crate::rules::validations::eligible_disks;
 use super::clusters::{self, Stage, architecture, plain, stage, word};
 use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
-use super::{enter, note, set};
+use super::{enter, note};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 /// Which clusters take hosts.
-const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
+pub const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
 
 const MISSING: &str = "Missing InfraEnv: the one that its label names is not there";
 
@@ -75,7 +75,7 @@ pub fn follow(state: &mut State, at: usize, tick: &Tick) {
             Condition::new(SPEC_SYNCED, "False", reason, text)
         }
     };
-    state.agents.update(at, |one| set(&mut one.status.conditions, new, tick));
+    state.agents.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
 }
 
 /// What of a host's wishes does not fit what was found in it.

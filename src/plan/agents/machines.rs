@@ -7,14 +7,14 @@ use crate::model::agent::inventory::{
     Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
 };
 use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, ROLE};
 use crate::model::infra_env::{InfraEnv, LabelSelector};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::{clusters, hints, labels, note, note_infra_env, set};
+use super::{clusters, hints, labels, note, note_infra_env};
 
 /// What a `BareMetalHost` says of its Agent.
 const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
@@ -38,7 +38,7 @@ pub fn infra_envs(state: &mut State, tick: &Tick) {
             let selector = LabelSelector { match_labels: own, ..LabelSelector::default() };
             one.status.agent_label_selector = selector;
             if let Some(said) = said {
-                set(&mut one.status.conditions, said, tick);
+                set_unprobed(&mut one.status.conditions, said, tick.now);
             }
         });
         if new {

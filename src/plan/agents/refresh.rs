@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Role, SKIP_CLEANUP, Validation};
+use crate::model::condition::set_unprobed;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -13,7 +14,7 @@ use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, 
 
 use super::binding::{WAITS, leave};
 use super::clusters::{self, Stage, hosts_of, needs, stage};
-use super::{conditions, enter, labels, note, roles, set};
+use super::{conditions, enter, labels, note, roles};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
 const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
@@ -340,7 +341,7 @@ pub fn judge(state: &mut State, at: usize, tick: &Tick) {
             one.status.conditions.retain(|known| known.kind != conditions::DUPLICATE);
         }
         for new in said {
-            set(&mut one.status.conditions, new, tick);
+            set_unprobed(&mut one.status.conditions, new, tick.now);
         }
     });
 }

@@ -10,14 +10,13 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::binding::WAITS;
+use super::binding::{OPEN, WAITS};
 use super::clusters::{Stage, stage};
 use super::{about, enter};
 
 /// The most hosts of an environment that nobody has approved.
 pub const UNAPPROVED: usize = 1000;
 const REBOOTING: &str = "Rebooting";
-const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
 /// How often a host is to check in, in seconds.
 const AFTER: u64 = 60;
 const AFTER_LONGER: u64 = 120;
