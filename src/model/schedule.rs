@@ -293,7 +293,10 @@ mod tests {
                 (schedule.since(never, at(now)).unwrap().0, schedule.next(at(now)).unwrap().0);
             assert_eq!(found, (at(last), at(next)), "{text} at {now}");
         }
-        // Nothing is lost when cron comes late, or lines share a minute.
+    }
+
+    #[test]
+    fn nothing_is_lost_when_cron_comes_late_or_lines_share_a_minute() {
         let both = "0 6 * * * size=10\n0 6 * * * runningCount=5\n1 6 * * * runningCount=6";
         let both: Schedule = both.parse().unwrap();
         let (then, now) = (at("2026-03-02T05:00:00Z"), at("2026-03-02T06:05:00Z"));
@@ -305,6 +308,10 @@ mod tests {
         let morning: Schedule = morning.parse().unwrap();
         let (then, now) = (at("2026-03-29T00:00:00Z"), at("2026-03-29T01:00:00Z"));
         assert_eq!(morning.since(then, now), Some((now, Some(5), None)));
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused() {
         for wrong in [
             "",
             "0 6 * * *",
