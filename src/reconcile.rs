@@ -300,7 +300,7 @@ impl Door<'_> {
         written
     }
 
-    /// Under the write lock, each pool on its own.
+    /// Under the write lock, each pool on its own, and then what is no pool's.
     fn pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
         let keys = match scope {
             Scope::Whole => self.store.pools_named()?,
@@ -321,6 +321,16 @@ impl Door<'_> {
                     self.note(&key, &refusal)?;
                     refused.push((Rc::new(key), refusal));
                 }
+            }
+        }
+        if *scope == Scope::Whole {
+            let judged = last.clocks.judge(last.now, clocks, true);
+            let edit = || self.edited(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()));
+            match self.alone(scope, edit) {
+                Ok(((), passed)) => warnings.extend(passed.warnings),
+                // A pool that is refused is refused here too, and what is nobody's waits for it.
+                Err(refusal) if refused.is_empty() => return Err(refusal),
+                Err(_) => {}
             }
         }
         Ok(Passed { state: self.store.load(scope, &[])?, refused, warnings })

@@ -68,7 +68,7 @@ impl Verb for Bind {
         let mut needs = needs(&keys);
         needs.push(Need { kind: Kind::ClusterDeployment, key: wanted.clone() });
         let edit = |state: &mut State, tick: &Tick| {
-            store_beside(context, &store, state)?;
+            store.load_references(&Scope::Pools(Vec::new()), state)?;
             for key in &keys {
                 ask(state, key, &wanted, self.role, tick)?;
             }
@@ -100,15 +100,6 @@ impl Verb for Bind {
         }
         Ok(context.finish(&passed)?)
     }
-}
-
-/// What the state must know before a wish is looked at.
-fn store_beside(
-    _: &Context,
-    store: &crate::store::Store,
-    state: &mut State,
-) -> Result<(), Refusal> {
-    store.load_references(&Scope::Pools(Vec::new()), state)
 }
 
 fn keys(
@@ -202,7 +193,7 @@ impl Verb for Unbind {
             }
         }
         let edit = |state: &mut State, tick: &Tick| {
-            store_beside(context, &store, state)?;
+            store.load_references(&Scope::Pools(Vec::new()), state)?;
             for key in &keys {
                 let Some(at) = state.agents.find(key) else { continue };
                 let Some(agent) = state.agents.get(at) else { continue };
@@ -322,6 +313,12 @@ impl Verb for Set {
     }
 }
 
+/// What of a host's wishes does not fit it.
+fn input_error(state: &State, key: &Key) -> Option<String> {
+    let found = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
+    (found.reason == "InputError").then(|| found.message.clone())
+}
+
 /// Changes hosts; a wish that does not fit them is refused, and nothing is changed.
 fn change(
     context: &Context,
@@ -340,6 +337,11 @@ fn change(
             if after.spec == agent.spec {
                 continue;
             }
+            let revoked = agent.spec.approved && !after.spec.approved;
+            if let Some(why) = agents::approved_by(state, agent).filter(|_| revoked) {
+                let what = format!("Host {}: {why}", agent.hostname());
+                return Err(Refusal::conflict(what));
+            }
             after.metadata.generation += 1;
             rules::check(&Object::Agent(Box::new(after.clone())))?;
             let (reason, text) = if after.spec.approved == agent.spec.approved {
@@ -351,14 +353,12 @@ fn change(
             state.event(agents::about(&after, reason, false, text, &tick.actor, tick));
             state.agents.update(at, |one| *one = after);
         }
-        Ok(())
+        Ok(keys.iter().map(|key| input_error(state, key)).collect::<Vec<_>>())
     };
-    let look = |state: &State, ()| {
-        let input = |key: &Key| {
-            let one = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
-            (one.reason == "InputError").then(|| one.message.clone())
-        };
-        match keys.iter().find_map(input) {
+    // What was wrong before is not this command's.
+    let look = |state: &State, before: Vec<Option<String>>| {
+        let all = keys.iter().map(|key| input_error(state, key)).zip(before);
+        match all.filter(|(now, before)| now != before).find_map(|(now, _)| now) {
             Some(why) => {
                 Err(Refusal::invalid(why).next(format!("poolctl describe agent {}", keys[0].name)))
             }

@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::model::agent::{Agent, BMH, HostState, INFRA_ENV, OWNER, Role};
-use crate::model::host::{BareMetalHost, INSPECT};
+use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
+use crate::model::host::INSPECT;
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -13,7 +13,7 @@ use crate::model::tick::Tick;
 use crate::output;
 use crate::plan::agents;
 use crate::rules::validations::fit;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Filter, Need};
 
 use super::put::born;
 use super::selector::Selector;
@@ -89,27 +89,16 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
             .next(format!("poolctl label host {} {INFRA_ENV}-", key.name)));
     }
     let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
-    let mut labels = environment.spec.agent_labels.clone();
-    labels.insert(INFRA_ENV.into(), infra_env.name.clone());
-    labels.insert(BMH.into(), key.name.clone());
-    let taken = state.agents.find(key).is_some();
-    let name = if taken { format!("{}-{}", infra_env.name, key.name) } else { key.name.clone() };
-    let namespace = key.namespace.clone();
-    let mut metadata = Meta { name, namespace, labels, ..Meta::default() };
-    metadata.owner_references = vec![agents::owned_by(environment)];
-    let mut agent = Agent { metadata, ..Agent::default() };
-    agents::early(state, &mut agent, environment);
-    let owner = environment.metadata.annotation(OWNER).map(str::to_owned);
-    agent.metadata.annotations.extend(owner.map(|owner| (OWNER.to_owned(), owner)));
+    let new = (!known).then(|| agents::new(state, environment, &key.name));
+    let new = new.transpose().map_err(refuse)?;
     state.hosts.update(at, |one| {
         one.metadata.labels.insert(INFRA_ENV.into(), infra_env.name.clone());
         if known || one.status.hardware.is_none() {
             one.metadata.annotations.insert(INSPECT.into(), String::new());
         }
     });
-    if known {
-        return Ok(false);
-    }
+    let Some(mut agent) = new else { return Ok(false) };
+    agent.metadata.labels.insert(BMH.into(), key.name.clone());
     born(&mut agent.metadata, Kind::Agent, tick);
     agent.status.found = true;
     (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));
@@ -156,7 +145,7 @@ impl Verb for Match {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
-        let held = held(&store, &filter)?;
+        let (state, _) = context.door(&store).imagine(&Scope::Whole, &[])?;
         let mut fits = Vec::new();
         let mut others = Vec::new();
         for one in store.objects(Kind::Agent, &filter)? {
@@ -164,13 +153,10 @@ impl Verb for Match {
             if self.selector.as_ref().is_some_and(|all| !all.matches(&one.metadata.labels)) {
                 continue;
             }
-            let why = self.misfit(&one, &held);
+            let why = self.misfit(&state, &one);
             if why.is_empty() { fits.push(one) } else { others.push((one, why)) }
         }
-        fits.sort_by_key(|one| {
-            let weight = one.status.inventory.as_ref().map(agents::roles::weight);
-            (weight, one.hostname().to_owned(), one.metadata.name.clone())
-        });
+        fits.sort_by_cached_key(|one| agents::roles::rank(one));
         let picked = fits.iter().take(self.count.max(1)).map(|one| (one, "fits".to_owned()));
         let rest =
             fits.iter().skip(self.count.max(1)).map(|one| (one, "fits, not needed".to_owned()));
@@ -197,33 +183,9 @@ fn row(one: &Agent, why: String) -> output::Row {
     ]
 }
 
-/// Hosts that are kept out of every pick.
-fn held(store: &Store, filter: &Filter) -> Result<Vec<Key>, Refusal> {
-    let all = store.objects(Kind::BareMetalHost, filter)?.into_iter();
-    let held = |one: Object| match one {
-        Object::Host(host) => Some(host).filter(|host| host.held().is_some()),
-        _ => None,
-    };
-    Ok(all.filter_map(held).map(|host: Box<BareMetalHost>| host.key()).collect())
-}
-
 impl Match {
-    fn misfit(&self, one: &Agent, held: &[Key]) -> Vec<String> {
-        let mut why = Vec::new();
-        if let Some(cluster) = one.bound_to() {
-            why.push(format!("bound to cluster {}", cluster.name));
-        } else if one.state() != HostState::KnownUnbound {
-            why.push(agents::not_ready(one));
-        }
-        if !one.spec.approved {
-            why.push("not approved".into());
-        }
-        if one.is_duplicate() {
-            why.push(format!("the same machine as {}", one.status.duplicate_of));
-        }
-        if one.bmh().is_some_and(|key| held.contains(&key)) {
-            why.push("held".into());
-        }
+    fn misfit(&self, state: &State, one: &Agent) -> Vec<String> {
+        let mut why: Vec<String> = agents::pick::not_free(state, one).into_iter().collect();
         let Some(found) = &one.status.inventory else { return why };
         let (role, sno) = match self.role {
             As::Master => (Role::Master, false),

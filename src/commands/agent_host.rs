@@ -11,9 +11,8 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::agent::report;
-use crate::model::agent::{Agent, INFRA_ENV};
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -204,22 +203,9 @@ pub fn registered(
 fn add(state: &mut State, infra_env: &Key, id: &str, tick: &Tick) -> Result<usize, Refusal> {
     let missing = || Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env.name));
     let environment = state.infra_envs.by_key(infra_env).ok_or_else(missing)?;
-    agents::takes_new(state, environment).map_err(Refusal::conflict)?;
-    let mut labels = environment.spec.agent_labels.clone();
-    labels.insert(INFRA_ENV.into(), infra_env.name.clone());
-    let taken = state.agents.find(&Key::new(&*infra_env.namespace, id)).is_some();
-    // The same machine of another environment has its name already.
-    let name = if taken { format!("{}-{id}", infra_env.name) } else { id.to_owned() };
-    let mut metadata =
-        Meta { name, namespace: infra_env.namespace.clone(), labels, ..Meta::default() };
-    if let Some(owner) = environment.metadata.annotation(crate::model::agent::OWNER) {
-        metadata.annotations.insert(crate::model::agent::OWNER.into(), owner.into());
-    }
-    metadata.owner_references = vec![agents::owned_by(environment)];
-    born(&mut metadata, Kind::Agent, tick);
-    let mut agent = Agent { metadata, ..Agent::default() };
+    let mut agent = agents::new(state, environment, id).map_err(Refusal::conflict)?;
+    born(&mut agent.metadata, Kind::Agent, tick);
     id.clone_into(&mut agent.status.host_id);
-    agents::early(state, &mut agent, environment);
     Ok(state.agents.insert(agent))
 }
 

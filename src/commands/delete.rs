@@ -18,8 +18,6 @@ use super::edit;
 use super::selector::Selector;
 use super::{Context, Verb, target};
 
-const STAYS: &str = "failed to deregister infraEnv";
-
 #[derive(Args)]
 pub struct Delete {
     /// Kind, or KIND/NAME
@@ -169,7 +167,7 @@ pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refus
         return Ok(());
     }
     let (name, many) = (&infra_env.name, hosts.len());
-    let what = format!("{STAYS} {name}, {many} hosts are still associated");
+    let what = format!("failed to deregister infraEnv {name}, {many} hosts are still associated");
     let some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
     Err(Refusal::conflict(what)
         .because(some.join(", "))
@@ -184,11 +182,11 @@ fn note(
     refusal: &Refusal,
 ) -> Result<(), Refusal> {
     let kept = objects.iter().find(|one| one.kind() == Kind::InfraEnv).map(Object::key);
-    let Some(key) = kept.filter(|_| refusal.what.starts_with(STAYS)) else { return Ok(()) };
+    let Some(key) = kept else { return Ok(()) };
     let text = refusal.what.clone();
     let door = Door { store, world: &context.world, pass: false };
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
-        edit::say(state, tick, Kind::InfraEnv, key, "infra_env_deregister_failed", &text);
+        edit::warn(state, tick, Kind::InfraEnv, key, "infra_env_deregister_failed", &text);
         Ok(())
     })?;
     Ok(())

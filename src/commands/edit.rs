@@ -74,18 +74,25 @@ pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<Need> {
 }
 
 pub fn say(state: &mut State, tick: &Tick, kind: Kind, object: Key, reason: &str, message: &str) {
+    event(state, tick, false, (kind, object), reason, message);
+}
+
+/// The same for what went wrong.
+pub fn warn(state: &mut State, tick: &Tick, kind: Kind, object: Key, reason: &str, message: &str) {
+    event(state, tick, true, (kind, object), reason, message);
+}
+
+fn event(
+    state: &mut State,
+    tick: &Tick,
+    warning: bool,
+    (kind, object): (Kind, Key),
+    reason: &str,
+    message: &str,
+) {
     let (kind, reason, message) = (kind.name(), reason.to_owned(), message.to_owned());
     let (time, actor) = (tick.now, tick.actor.clone());
-    state.event(Event {
-        time,
-        warning: false,
-        reason,
-        kind,
-        object,
-        actor,
-        message,
-        ..Event::default()
-    });
+    state.event(Event { time, warning, reason, kind, object, actor, message, ..Event::default() });
 }
 
 /// Asks for an object's deletion: it goes now, or when what hangs on it is gone. Says whether

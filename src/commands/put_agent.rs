@@ -124,7 +124,9 @@ pub fn restored(new: &mut Agent, tick: &Tick) {
         } else {
             HostState::DiscoveringUnbound
         };
-        status.debug_info.state = noted.unwrap_or(default);
+        // Who is bound to nobody is not in the middle of anything.
+        let fits = |state: &HostState| is_bound(*state) == status.bound_to.is_some();
+        status.debug_info.state = noted.filter(fits).unwrap_or(default);
         status.state_since = Some(tick.now);
     }
 }

@@ -5,7 +5,7 @@ mod conditions;
 
 use std::rc::Rc;
 
-use super::condition::{self, Condition};
+use super::condition::{self, Condition, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::ip_pool::CAPI_PAUSED;
@@ -85,8 +85,8 @@ pub struct Cluster {
     pub customization_ref: Option<String>,
     /// Since when that is not there, or hosts are not.
     pub unmet: Option<Time>,
-    /// What its hosts lack, as a reason and a sentence.
-    pub lacks: Option<String>,
+    /// What its hosts lack.
+    pub lacks: Option<Shortage>,
     /// What its installer said last.
     pub progress: Option<String>,
     /// Clusters of its platform are made of hosts.
@@ -251,7 +251,7 @@ impl Cluster {
         let unmet = requirements.filter(|one| one.status == "False");
         self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
         let hosts = unmet.filter(|one| one.reason.ends_with(AGENTS));
-        self.lacks = hosts.map(|one| format!("{}: {}", one.reason, one.message));
+        self.lacks = hosts.map(|one| Shortage::new(&one.reason, &*one.message));
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");
         let (hibernating, ready) = (find("Hibernating"), find("Ready"));

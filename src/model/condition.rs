@@ -28,6 +28,19 @@ pub struct Condition {
     pub last_probe_time: Option<Time>,
 }
 
+/// What is short: a word for programs and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub reason: String,
+    pub message: String,
+}
+
+impl Shortage {
+    pub fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+}
+
 impl Condition {
     pub fn new(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
         Self {

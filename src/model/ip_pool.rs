@@ -349,12 +349,7 @@ impl IpPool {
         }
     }
 
-    /// The address whose IPAddress would be called so.
-    pub fn address_named(&self, name: &str) -> Option<Addr> {
-        self.addresses_named(name).into_iter().next()
-    }
-
-    /// All that would be called so.
+    /// The addresses whose IPAddress would be called so.
     pub fn addresses_named(&self, name: &str) -> Vec<Addr> {
         // The name has the address in it, with dashes; those at its end were left out.
         let Some(rest) = name.strip_prefix(self.name_prefix().trim_end_matches('-')) else {

@@ -10,6 +10,7 @@ use super::address::{Addr, Stretch};
 use super::agent::Agent;
 use super::claim::Claim;
 use super::cluster::Cluster;
+use super::condition::Shortage;
 use super::customization::Customization;
 use super::data_template::Metal3DataTemplate;
 use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
@@ -69,8 +70,8 @@ pub struct State {
     /// Everything is here: what is not here does not exist.
     pub whole: bool,
     members: HashMap<Key, Members>,
-    /// Pools that have no addresses for another cluster, and why.
-    pub short: HashMap<Key, String>,
+    /// Pools that have no addresses or hosts for another cluster, and why.
+    pub short: HashMap<Key, Shortage>,
     /// When the first address that a claim waits for will have rested.
     pub rested: Option<Time>,
     /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.

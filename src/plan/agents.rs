@@ -16,13 +16,14 @@ pub mod roles;
 pub use binding::{not_ready, refused};
 pub use clusters::{cluster_goes, lacks};
 pub use document::document;
-pub use register::{after_check_in, early, register, report, takes_new};
+pub use machines::approved_by;
+pub use register::{after_check_in, new, register, report};
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, OwnerReference};
+use crate::model::meta::OwnerReference;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
@@ -112,7 +113,7 @@ pub fn about(
 }
 
 /// The environment that an Agent goes with.
-pub fn owned_by(environment: &InfraEnv) -> OwnerReference {
+fn owned_by(environment: &InfraEnv) -> OwnerReference {
     OwnerReference {
         api_version: Kind::InfraEnv.api_version().into(),
         kind: Kind::InfraEnv.name().into(),
@@ -120,17 +121,4 @@ pub fn owned_by(environment: &InfraEnv) -> OwnerReference {
         uid: environment.metadata.uid.clone(),
         ..OwnerReference::default()
     }
-}
-
-/// What happened to an environment.
-fn note_infra_env(state: &mut State, key: Key, reason: &str, message: String, tick: &Tick) {
-    state.event(Event {
-        time: tick.now,
-        reason: reason.into(),
-        kind: Kind::InfraEnv.name(),
-        object: key,
-        actor: PASS.into(),
-        message,
-        ..Event::default()
-    });
 }

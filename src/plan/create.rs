@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use crate::model::cluster::Cluster;
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, Shortage};
 use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
@@ -27,6 +27,10 @@ use super::version::pool_version;
 use super::vips;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
 
+/// Reasons of CapacityAvailable.
+const ADDRESSES: &str = "AddressesExhausted";
+const HOSTS: &str = "HostsExhausted";
+
 /// What is the same for every cluster that is made in one go.
 struct Batch<'a> {
     pool: ClusterPool,
@@ -36,8 +40,16 @@ struct Batch<'a> {
     names: &'a dyn Books,
     /// Entries that turned out unusable: status and why.
     unusable: BTreeMap<String, (EntryStatus, String)>,
-    /// Why there are no addresses for another one.
-    short: Option<String>,
+    /// Why there are no addresses or hosts for another one.
+    short: Option<Shortage>,
+}
+
+/// What a cluster is made of, beside its customization: all of it is leased with it.
+struct Parts {
+    rendered: Rendered,
+    leases: Vec<IpLease>,
+    /// Places of its Agents.
+    hosts: Vec<usize>,
 }
 
 /// Makes up to `number` clusters and says how many it made.
@@ -105,39 +117,45 @@ fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
 fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let Some((leases, base, hosts)) = addressed(state, batch, &name, tick) else {
+    let made = addressed(state, batch, &name, tick).is_some_and(|(leases, base)| {
+        let rendered = render(&base, &name, None, &batch.pool).ok();
+        let rendered = rendered.filter(|one| taken(state, batch, one).is_none());
+        let parts = rendered.and_then(|one| hosted(state, batch, &name, (one, leases), tick));
+        parts.map(|parts| insert(state, batch, &name, None, parts, tick)).is_some()
+    });
+    if !made {
+        // A name that was not used is not drawn: a second look changes nothing.
         batch.pool.status.ordinal = drawn;
-        return false;
-    };
-    match render(&base, &name, None, &batch.pool) {
-        Ok(rendered) if taken(state, batch, &rendered).is_none() => {
-            insert(state, batch, &name, None, (rendered, leases, hosts), tick);
-            true
-        }
-        _ => {
-            // A name that was not used is not drawn: a second look changes nothing.
-            batch.pool.status.ordinal = drawn;
-            false
-        }
     }
+    made
 }
 
-/// What it is made from, with its addresses and hosts; none if there are none for it.
+/// Addresses of its API and ingress, and what it is made from with them; none if there are none.
 fn addressed(
     state: &State,
     batch: &mut Batch<'_>,
     name: &str,
     tick: &Tick,
-) -> Option<(Vec<IpLease>, Value, Vec<usize>)> {
+) -> Option<(Vec<IpLease>, Value)> {
     let found = vips::lease(state, &batch.pool, name, &batch.base, batch.names, tick);
-    let found = found.and_then(|(mut leases, base)| {
-        let hosts = agents::pick::hosts(state, &batch.pool, &base)?;
-        let called = |at: &usize| Some(state.agents.get(*at)?.metadata.name.clone());
-        let names: Vec<String> = hosts.iter().filter_map(called).collect();
-        vips::for_hosts(state, &batch.pool, (name, &names), &mut leases, batch.names, tick)?;
-        Ok((leases, base, hosts))
-    });
-    found.map_err(|why| batch.short = Some(why)).ok()
+    found.map_err(|why| batch.short = Some(Shortage::new(ADDRESSES, why))).ok()
+}
+
+/// The hosts that its install-config asks for, and their addresses; none if there are too few.
+fn hosted(
+    state: &State,
+    batch: &mut Batch<'_>,
+    name: &str,
+    (rendered, mut leases): (Rendered, Vec<IpLease>),
+    tick: &Tick,
+) -> Option<Parts> {
+    let found = agents::pick::hosts(state, &batch.pool, &rendered.document);
+    let hosts = found.map_err(|why| batch.short = Some(Shortage::new(HOSTS, why))).ok()?;
+    let called = |at: &usize| Some(state.agents.get(*at)?.metadata.name.clone());
+    let names: Vec<String> = hosts.iter().filter_map(called).collect();
+    let all = vips::for_hosts(state, &batch.pool, (name, &names), &mut leases, batch.names, tick);
+    all.map_err(|why| batch.short = Some(Shortage::new(ADDRESSES, why))).ok()?;
+    Some(Parts { rendered, leases, hosts })
 }
 
 /// Makes a cluster with a customization, or notes why it cannot be used.
@@ -148,28 +166,27 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
     let entry = one.metadata.name.clone();
     let drawn = batch.pool.status.ordinal;
     let name = draw_name(state, batch, tick);
-    let Some((leases, base, hosts)) = addressed(state, batch, &name, tick) else {
+    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
         batch.pool.status.ordinal = drawn;
         return false;
     };
     let Some(one) = state.customizations.get(at) else { return false };
-    let rendered = render(&base, &name, Some(&one.spec), &batch.pool);
-    let refused = match rendered {
+    let (status, message) = match render(&base, &name, Some(&one.spec), &batch.pool) {
         Err(message) => {
             note_broken(state, at, &message, tick);
-            Some((EntryStatus::BrokenByConfiguration, message))
+            (EntryStatus::BrokenByConfiguration, message)
         }
         Ok(rendered) => {
             if let Some(message) = taken(state, batch, &rendered) {
-                Some((EntryStatus::Unavailable, message))
+                (EntryStatus::Unavailable, message)
+            } else if let Some(parts) = hosted(state, batch, &name, (rendered, leases), tick) {
+                insert(state, batch, &name, Some(at), parts, tick);
+                return true;
             } else {
-                insert(state, batch, &name, Some(at), (rendered, leases, hosts), tick);
-                None
+                batch.pool.status.ordinal = drawn;
+                return false;
             }
         }
-    };
-    let Some((status, message)) = refused else {
-        return true;
     };
     batch.pool.status.ordinal = drawn;
     let known = batch.pool.status.inventory.get(&entry);
@@ -221,7 +238,7 @@ fn insert(
     batch: &mut Batch<'_>,
     name: &str,
     customization: Option<usize>,
-    (rendered, leases, hosts): (Rendered, Vec<IpLease>, Vec<usize>),
+    Parts { rendered, leases, hosts }: Parts,
     tick: &Tick,
 ) {
     for one in leases {

@@ -127,16 +127,16 @@ fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
                 format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
             Condition::new("CapacityAvailable", "False", "MaxCapacity", full)
         }
-        _ if state.short.contains_key(&pool.key()) => {
-            let why = state.short.get(&pool.key()).cloned().unwrap_or_default();
-            let hosts = pool.spec.platform.agent_bare_metal.is_some() && why.starts_with("needs ");
-            let reason = if hosts { "HostsExhausted" } else { "AddressesExhausted" };
-            Condition::new("CapacityAvailable", "False", reason, why)
-        }
-        _ => {
-            let room = "There is capacity to add more clusters to the pool.";
-            Condition::new("CapacityAvailable", "True", "Available", room)
-        }
+        _ => match state.short.get(&pool.key()) {
+            Some(short) => {
+                let message = short.message.as_str();
+                Condition::new("CapacityAvailable", "False", &short.reason, message)
+            }
+            None => {
+                let room = "There is capacity to add more clusters to the pool.";
+                Condition::new("CapacityAvailable", "True", "Available", room)
+            }
+        },
     }
 }
 

@@ -318,10 +318,13 @@ fn once(state: &State) -> Result<(), Refusal> {
     }
     for one in state.ip_leases.difference().filter_map(|change| change.after) {
         let given = one.notes.as_ref().map(|notes| notes.address.name.as_str()).unwrap_or_default();
-        let mut pools =
-            state.ip_pools.rows().filter(|pool| pool.metadata.namespace == one.namespace);
-        let other = pools.find_map(|pool| pool.address_named(given)).filter(|_| !given.is_empty());
-        if let Some(other) = other.filter(|other| Some(*other) != one.address) {
+        if given.is_empty() {
+            continue;
+        }
+        let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == one.namespace);
+        let called: Vec<Addr> = pools.flat_map(|pool| pool.addresses_named(given)).collect();
+        let own = one.address.is_some_and(|own| called.contains(&own));
+        if let Some(other) = called.first().filter(|_| !own) {
             let what = format!("IPAddress `{given}` would be called like that of {other}");
             return Err(Refusal::conflict(what).next("give it another name"));
         }

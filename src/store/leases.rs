@@ -315,10 +315,11 @@ fn tenant(row: &SqlRow<'_>, namespace: &str) -> Result<Tenant, Refusal> {
 /// The lease that an IPAddress of this name is.
 fn by_its_name(conn: &Connection, key: &Key) -> Result<Option<(IpLease, String)>, Refusal> {
     for pool in super::documents::all::<IpPool>(conn, Some(&key.namespace))? {
-        let Some(address) = pool.address_named(&key.name) else { continue };
-        let found = addresses::by_address(conn, &key.namespace, address)?;
-        if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {
-            return Ok(Some((found, key.name.clone())));
+        for address in pool.addresses_named(&key.name) {
+            let found = addresses::by_address(conn, &key.namespace, address)?;
+            if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {
+                return Ok(Some((found, key.name.clone())));
+            }
         }
     }
     let sql =

@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, ToSql, params};
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
+use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::{Key, Uid};
@@ -110,7 +111,7 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         progress: row.get(41)?,
         asked_at: time(row, 42)?,
         by_agents: row.get(43)?,
-        lacks: row.get(44)?,
+        lacks: row.get::<_, Option<String>>(44)?.as_deref().and_then(shortage),
         body: None,
     })
 }
@@ -231,7 +232,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         one.progress,
         micros(one.asked_at),
         one.by_agents,
-        one.lacks,
+        one.lacks.as_ref().map(|one| format!("{}: {}", one.reason, one.message)),
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))
@@ -288,6 +289,11 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
         conn.prepare_cached(sql)?.execute(params![one.id.to_string(), host, live])?;
     }
     Ok(())
+}
+
+/// One column: the word never has a colon.
+fn shortage(text: &str) -> Option<Shortage> {
+    text.split_once(": ").map(|(reason, message)| Shortage::new(reason, message))
 }
 
 /// Names of hosts with their namespaces; neither has a space.

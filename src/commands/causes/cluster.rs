@@ -25,8 +25,8 @@ impl Around<'_> {
             let text = format!("cluster {name} is paused: nothing is done with it");
             return Chain::of(text, format!("poolctl annotate cluster {name} {PAUSED}-{at}"));
         }
-        if let Some((_, lacks)) = one.lacks.as_ref().and_then(|text| text.split_once(": ")) {
-            let text = format!("cluster {name} waits for its hosts: {lacks}");
+        if let Some(lacks) = &one.lacks {
+            let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
             return Chain::of(text, format!("poolctl get agent{at}"));
         }
         if let Some(key) = one.required().filter(|_| one.unmet.is_some()) {

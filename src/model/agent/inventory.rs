@@ -258,7 +258,23 @@ pub struct Truncation {
     pub reasons: Vec<String>,
 }
 
+impl Disk {
+    /// Whether somebody who says this means it.
+    pub fn is_called(&self, said: &str) -> bool {
+        [&self.id, &self.path, &self.by_id, &self.by_path].into_iter().any(|one| one == said)
+    }
+}
+
 impl Inventory {
+    /// What was judged of its disks before stays until it is judged anew.
+    pub fn judged_as(&mut self, before: &Self) {
+        for disk in &mut self.disks {
+            if let Some(known) = before.disks.iter().find(|known| known.id == disk.id) {
+                disk.installation_eligibility.clone_from(&known.installation_eligibility);
+            }
+        }
+    }
+
     /// Whether there is anything in it to go by.
     pub fn is_valid(&self) -> bool {
         self.truncation.as_ref().is_none_or(|one| one.kind != "full")

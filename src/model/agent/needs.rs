@@ -21,8 +21,6 @@ pub struct Needs {
     pub platform: String,
     /// Validations that do not count for its hosts.
     pub ignored: Option<BTreeSet<String>>,
-    /// Its disks are encrypted by a trusted platform module.
-    pub tpm: bool,
     /// It is installed: hosts are added.
     pub day2: bool,
 }
@@ -32,11 +30,6 @@ impl Needs {
     pub fn is_sno(&self) -> bool {
         self.masters == Some(1) && self.workers.unwrap_or_default() == 0
     }
-
-    /// Hosts to be installed, if it says.
-    pub fn total(&self) -> Option<u64> {
-        Some(self.masters?.saturating_add(self.workers.unwrap_or_default()))
-    }
 }
 
 #[cfg(test)]
@@ -45,15 +38,15 @@ mod tests {
 
     #[test]
     fn a_single_node_has_one_master_and_no_worker() {
-        for (masters, workers, sno, total) in [
-            (Some(1), None, true, Some(1)),
-            (Some(1), Some(0), true, Some(1)),
-            (Some(1), Some(2), false, Some(3)),
-            (Some(3), Some(2), false, Some(5)),
-            (None, Some(2), false, None),
+        for (masters, workers, sno) in [
+            (Some(1), None, true),
+            (Some(1), Some(0), true),
+            (Some(1), Some(2), false),
+            (Some(3), Some(2), false),
+            (None, Some(2), false),
         ] {
             let needs = Needs { masters, workers, ..Needs::default() };
-            assert_eq!((needs.is_sno(), needs.total()), (sno, total), "{needs:?}");
+            assert_eq!(needs.is_sno(), sno, "{needs:?}");
         }
     }
 }

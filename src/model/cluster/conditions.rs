@@ -1,7 +1,7 @@
 //! Hive's conditions of a cluster, as they follow from the facts.
 
 use super::{Cluster, Phase, Power};
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, Shortage};
 use crate::model::driver::Driver;
 use crate::model::power::{deleted, initialized};
 use crate::model::time::Time;
@@ -32,10 +32,9 @@ impl Cluster {
     /// Only of one that has some.
     fn requirements(&self) -> Option<Condition> {
         let kind = "RequirementsMet";
-        if let Some((reason, message)) = self.lacks.as_ref().and_then(|text| text.split_once(": "))
-        {
+        if let Some(Shortage { reason, message }) = &self.lacks {
             let since = self.unmet.unwrap_or(self.created);
-            return Some(Condition::new(kind, "False", reason, message).at(since));
+            return Some(Condition::new(kind, "False", reason, message.as_str()).at(since));
         }
         let name = self.customization_ref.as_ref()?;
         if let Some(since) = self.unmet {

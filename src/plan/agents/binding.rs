@@ -5,6 +5,7 @@ use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, 
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::host::{BOOT, ConsumerRef, Image, REBOOT};
+use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -99,9 +100,7 @@ fn unusable(agent: &Agent) -> Option<String> {
     let asked = disk.into_iter().find(|one| !one.is_empty())?;
     let found = agent.status.inventory.as_ref()?;
     let bound = agent.bound_to().map(|_| (agent.role(), false));
-    let known = eligible_disks(found, bound).into_iter().any(|one| {
-        one.id == *asked || one.path == *asked || one.by_id == *asked || one.by_path == *asked
-    });
+    let known = eligible_disks(found, bound).into_iter().any(|one| one.is_called(asked));
     (!known).then(|| "Requested installation disk is not part of the host's valid disks".into())
 }
 
@@ -119,22 +118,11 @@ pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
         let its = &environment.metadata.name;
         return Some(wrong(format!("InfraEnv {its} is bound to Cluster {of}")));
     }
-    let its = environment.architecture();
-    if let Some(cluster) = architecture(state, cluster)
-        && cluster != "multi"
-        && cluster != plain(its)
-    {
-        return Some(wrong(format!(
-            "InfraEnv's CPU architecture ({its}) doesn't match the cluster ({cluster})"
-        )));
+    if let Some(why) = other_architecture(environment, architecture(state, cluster).as_deref()) {
+        return Some(wrong(format!("InfraEnv's {why}")));
     }
-    if agent.is_duplicate() {
-        let other = &agent.status.duplicate_of;
-        return Some(wrong(format!("Host {name} is the same machine as Agent {other}")));
-    }
-    let held = agent.bmh().and_then(|key| state.hosts.by_key(&key)?.held().map(str::to_owned));
-    if let Some(why) = held {
-        return Some(waits(format!("Host {name} is held: {why}")));
+    if let Some(why) = kept(state, agent) {
+        return Some(waits(format!("Host {name} {why}")));
     }
     if cluster.installed() && agent.spec.role == Role::Master {
         let cluster = &cluster.name;
@@ -145,6 +133,22 @@ pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     let at = stage(state, cluster);
     (!matches!(at, Stage::Open | Stage::Installed))
         .then(|| wrong(format!("{OPEN}; cluster {} is {}", cluster.name, word(at))))
+}
+
+/// Why an environment's machines run nothing of a cluster.
+pub fn other_architecture(environment: &InfraEnv, cluster: Option<&str>) -> Option<String> {
+    let its = environment.architecture();
+    let cluster = cluster.filter(|one| *one != "multi" && *one != plain(its))?;
+    Some(format!("CPU architecture ({its}) doesn't match the cluster ({cluster})"))
+}
+
+/// Why nobody gets a host, whoever it is.
+pub fn kept(state: &State, agent: &Agent) -> Option<String> {
+    if agent.is_duplicate() {
+        return Some(format!("is the same machine as Agent {}", agent.status.duplicate_of));
+    }
+    let held = agent.bmh().and_then(|key| state.hosts.by_key(&key)?.held().map(str::to_owned));
+    held.map(|why| format!("is held: {why}"))
 }
 
 /// A host that was picked has the cluster from now on.
@@ -167,16 +171,9 @@ fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), B
     let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
     let (found, bmh) = (agent.status.found, agent.bmh());
     state.agents.update(at, |one| {
-        let status = &mut one.status;
-        status.bound_to = Some(ClusterReference::to(wanted));
-        status.deprovision_info = None;
-        status.kind = if day2 { DAY2 } else { DAY1 }.into();
-        if day2 {
-            status.role = Role::Worker;
-            if one.spec.machine_config_pool.is_empty() {
-                one.spec.machine_config_pool = "worker".into();
-            }
-        }
+        one.status.bound_to = Some(ClusterReference::to(wanted));
+        one.status.deprovision_info = None;
+        joins(one, day2);
         let status = &mut one.status;
         (status.progress, status.bootstrap) = Default::default();
         status.images.clear();
@@ -205,20 +202,36 @@ fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), B
     Ok(())
 }
 
+/// Whether a host is part of an installation, or joins what is installed: as a worker.
+pub fn joins(one: &mut Agent, day2: bool) {
+    one.status.kind = if day2 { DAY2 } else { DAY1 }.into();
+    if day2 {
+        one.status.role = Role::Worker;
+        if one.spec.machine_config_pool.is_empty() {
+            one.spec.machine_config_pool = "worker".into();
+        }
+    }
+}
+
 /// What a host does that has said nothing yet.
 pub const WAITS: &str = "Waiting for host to send hardware details";
 
 /// A host that is wanted and not free for it: why, and what would help.
 pub fn not_ready(agent: &Agent) -> String {
     let (name, state) = (agent.hostname(), agent.state());
-    let why = match state {
+    format!("Host {name} is {state}, it is bound once it is known-unbound: {}", why_not(agent))
+}
+
+/// What keeps a host from being known-unbound.
+pub fn why_not(agent: &Agent) -> String {
+    let state = agent.state();
+    match state {
         HostState::InsufficientUnbound => failing(agent),
         HostState::DisconnectedUnbound => "it has not been heard of for three minutes".into(),
         HostState::DiscoveringUnbound => "it has not said yet what is in it".into(),
         _ if state.is_returning() => "it has not come back from its last cluster".into(),
         _ => agent.status.debug_info.state_info.clone(),
-    };
-    format!("Host {name} is {state}, it is bound once it is known-unbound: {why}")
+    }
 }
 
 /// Why a host may not leave its cluster.
@@ -255,9 +268,6 @@ fn follow_to(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<
         return Err(why);
     }
     leave(state, at, tick);
-    state.agents.update(at, |one| {
-        one.spec.cluster_deployment_name = Some(ClusterReference::to(wanted));
-    });
     // One that was found is back at once; one that reports comes back by itself.
     Ok(())
 }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Role};
-use crate::model::cluster::{AGENTS, Cluster, Phase};
+use crate::model::cluster::{Cluster, Phase};
+use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
@@ -112,7 +113,10 @@ pub fn of_document(document: &Value) -> Needs {
 /// The processors that its install-config is for.
 pub fn architecture(state: &State, cluster: &Cluster) -> Option<String> {
     let template = cluster.install_config().and_then(|key| state.templates.get(&key))?;
-    let document = install_config::document(template).ok()?;
+    architecture_of(install_config::document(template).ok()?)
+}
+
+pub fn architecture_of(document: &Value) -> Option<String> {
     document["controlPlane"]["architecture"].as_str().map(plain)
 }
 
@@ -146,22 +150,33 @@ pub fn roles(state: &mut State, tick: &Tick) {
     for (hosts, needs) in open {
         let all: Vec<&Agent> = hosts.iter().filter_map(|at| state.agents.get(*at)).collect();
         let found = roles::assign(&all, &needs);
+        let masters = all.iter().zip(&found).filter(|(_, role)| **role == Role::Master);
+        let first =
+            masters.map(|(one, _)| *one).min_by_key(|one| (one.hostname(), &one.metadata.name));
+        let first = first.map(Agent::key);
         for (at, role) in hosts.into_iter().zip(found) {
             let Some(one) = state.agents.get(at) else { continue };
             // What an installed host is it stays.
-            let settled = needs.day2 && one.state().is_over();
-            if settled || one.status.role == role {
+            if needs.day2 && one.state().is_over() {
+                continue;
+            }
+            // The masters meet at the first of them, which installs the others.
+            let bootstrap = !needs.day2 && first.as_ref() == Some(&one.key());
+            if one.status.role == role {
+                state.agents.update(at, |one| one.status.bootstrap = bootstrap);
                 continue;
             }
             let text = format!("Host {}: calculated role is {}", one.hostname(), role.name());
-            state.agents.update(at, |one| one.status.role = role);
+            state.agents.update(at, |one| {
+                (one.status.role, one.status.bootstrap) = (role, bootstrap);
+            });
             note(state, at, "host_role_updated", false, text, tick);
         }
     }
 }
 
-/// What a cluster's hosts lack for its installation to begin, as a reason and a sentence.
-pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
+/// What a cluster's hosts lack for its installation to begin.
+pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
     let hosts: Vec<&Agent> =
         hosts_of(state, cluster).into_iter().filter_map(|at| state.agents.get(at)).collect();
     let needs = needs(state, cluster);
@@ -182,10 +197,9 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
                 None => "spec.provisioning.installConfigSecretRef is missing".to_owned(),
                 Some(key) => format!("Secret {} has none that can be read", key.name),
             };
-            return Some(format!(
-                "Insufficient{AGENTS}: The cluster has no install-config to say how many hosts it \
-                 needs: {why}"
-            ));
+            let text =
+                format!("The cluster has no install-config to say how many hosts it needs: {why}");
+            return Some(Shortage::new("InsufficientAgents", text));
         }
         (Some(masters), workers) => (masters, workers.unwrap_or(0)),
     };
@@ -195,26 +209,25 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<String> {
     let (have_masters, have_workers) = (count(Role::Master), count(Role::Worker));
     let all = hosts.len() as u64;
     if (have_masters, have_workers, all) != (masters, workers, masters + workers) {
-        return Some(format!(
-            "Insufficient{AGENTS}: The cluster currently requires exactly {masters} master agents, \
-             {ARBITERS} arbiter agents and {workers} worker agents, but currently registered \
-             {have_masters} master agents, {ARBITERS} arbiter agents and {have_workers} worker agents"
-        ));
+        let text = format!(
+            "The cluster currently requires exactly {masters} master agents, {ARBITERS} arbiter \
+             agents and {workers} worker agents, but currently registered {have_masters} master \
+             agents, {ARBITERS} arbiter agents and {have_workers} worker agents"
+        );
+        return Some(Shortage::new("InsufficientAgents", text));
     }
     let unsynced = hosts.iter().filter(|one| {
         one.condition(conditions::SPEC_SYNCED).is_some_and(|found| found.status == "False")
     });
     let unsynced = unsynced.count();
     if unsynced > 0 {
-        return Some(format!(
-            "Unsynced{AGENTS}: The cluster currently has {unsynced} agents with spec error"
-        ));
+        let text = format!("The cluster currently has {unsynced} agents with spec error");
+        return Some(Shortage::new("UnsyncedAgents", text));
     }
     let unapproved = hosts.iter().filter(|one| !one.spec.approved).count();
     (unapproved > 0).then(|| {
-        format!(
-            "Unapproved{AGENTS}: The installation is pending on the approval of {unapproved} agents"
-        )
+        let text = format!("The installation is pending on the approval of {unapproved} agents");
+        Shortage::new("UnapprovedAgents", text)
     })
 }
 

@@ -14,9 +14,7 @@ fn fits(disk: &Disk, name: &str, value: &Value) -> bool {
     let text = value.as_str().unwrap_or_default();
     let part = |field: &str| field.to_lowercase().contains(&text.to_lowercase());
     match name {
-        "deviceName" => {
-            [&disk.path, &disk.by_id, &disk.by_path].into_iter().any(|path| path == text)
-        }
+        "deviceName" => disk.is_called(text),
         "hctl" => disk.hctl == text,
         "model" => part(&disk.model),
         "vendor" => part(&disk.vendor),

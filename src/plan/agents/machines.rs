@@ -11,10 +11,12 @@ use crate::model::condition::{Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, ROLE};
 use crate::model::infra_env::{InfraEnv, LabelSelector};
+use crate::model::kind::Kind;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::{clusters, hints, labels, note, note_infra_env};
+use super::super::say;
+use super::{clusters, hints, labels, note};
 
 /// What a `BareMetalHost` says of its Agent.
 const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
@@ -42,7 +44,8 @@ pub fn infra_envs(state: &mut State, tick: &Tick) {
             }
         });
         if new {
-            note_infra_env(state, key, "infra_env_registered", "Registered infra env".into(), tick);
+            let object = (Kind::InfraEnv.name(), key);
+            say(state, tick, "infra_env_registered", object, "Registered infra env".into());
         }
     }
 }
@@ -83,7 +86,7 @@ pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let environment = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).cloned();
     let linked = agent.bmh().and_then(|key| state.hosts.by_key(&key)).cloned();
-    let allowed = environment.as_ref().is_some_and(InfraEnv::approves) || linked.is_some();
+    let allowed = approved_by(state, agent).is_some();
     let (before, mut after) = (agent.clone(), agent.clone());
     after.spec.approved |= allowed;
     if let Some(found) = &before.status.inventory {
@@ -103,6 +106,18 @@ pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
         let text = format!("Host {name}: updated approved to true");
         note(state, at, "host_approved_updated", false, text, tick);
     }
+}
+
+/// Why a host is approved whatever is said of it.
+pub fn approved_by(state: &State, agent: &Agent) -> Option<String> {
+    let environment = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    if let Some(environment) = environment.filter(|one| one.approves()) {
+        let name = &environment.metadata.name;
+        return Some(format!("InfraEnv {name} approves all of its hosts (agentApproval)"));
+    }
+    let linked = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    let name = &linked.metadata.name;
+    Some(format!("BareMetalHost {name} is driven by poolctl, and approved with that"))
 }
 
 /// A host is the machine whose controller is known by its address, if that takes part.
@@ -141,9 +156,15 @@ fn follow(host: &BareMetalHost, environment: Option<&InfraEnv>, agent: &mut Agen
     spec.ignition_config_overrides = said(IGNITION).unwrap_or(ignition);
     let own = environment.is_some_and(|one| one.spec.cluster_ref.is_some());
     if let Some(text) = said(CLUSTER).filter(|_| !own) {
-        spec.cluster_deployment_name = text.split_once('/').map(|(namespace, name)| {
-            ClusterReference { name: name.into(), namespace: namespace.into() }
-        });
+        match text.split_once('/') {
+            Some((namespace, name)) => {
+                let reference = ClusterReference { name: name.into(), namespace: namespace.into() };
+                spec.cluster_deployment_name = Some(reference);
+            }
+            None if text.is_empty() => spec.cluster_deployment_name = None,
+            // What is no reference is nobody's wish.
+            None => {}
+        }
     }
     if let (Some(hints), Some(found)) = (&host.spec.root_device_hints, &agent.status.inventory) {
         let disk = hints::disk(found, hints).map_or(NO_DISK, |disk| &disk.id);
@@ -170,7 +191,10 @@ fn take_hardware(state: &mut State, at: usize) {
             one.status.host_id = id;
         }
         one.status.last_contact_time = one.status.last_contact_time.max(seen);
-        if let Some(found) = found {
+        if let Some(mut found) = found {
+            if let Some(before) = &one.status.inventory {
+                found.judged_as(before);
+            }
             one.found(found, &uuid);
         }
     });
@@ -282,5 +306,44 @@ pub fn duplicates(state: &mut State) {
             (None, _) => String::new(),
         };
         state.agents.update(at, |one| one.status.duplicate_of = name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::meta::Meta;
+
+    #[test]
+    fn a_disk_that_is_too_small_is_judged_once() {
+        let mut state = State::default();
+        let meta = |name: &str| Meta { name: name.into(), ..Meta::default() };
+        state.infra_envs.load(InfraEnv { metadata: meta("rack"), ..InfraEnv::default() });
+        let mut host = BareMetalHost { metadata: meta("n1"), ..BareMetalHost::default() };
+        let disks = [("sda", 200_000_000_000), ("sdb", 8_000_000_000)];
+        let disk = |(name, size_bytes): (&str, u64)| crate::model::hardware::Disk {
+            name: name.into(),
+            size_bytes,
+            kind: "HDD".into(),
+            ..Default::default()
+        };
+        let storage = disks.map(disk).into();
+        host.status.hardware = Some(Hardware { storage, ..Hardware::default() });
+        state.hosts.load(host);
+        let mut agent = Agent { metadata: meta("n1"), ..Agent::default() };
+        agent.metadata.labels.insert(INFRA_ENV.into(), "rack".into());
+        agent.metadata.labels.insert(BMH.into(), "n1".into());
+        agent.status.found = true;
+        let at = state.agents.load(agent);
+        let tick = Tick::default();
+        super::super::advance(&mut state, &tick);
+        super::super::advance(&mut state, &tick);
+        let settled = state.changes_made();
+        super::super::advance(&mut state, &tick);
+        assert_eq!(state.changes_made(), settled);
+        let found = state.agents.get(at).unwrap().status.inventory.clone().unwrap();
+        let good: Vec<bool> =
+            found.disks.iter().map(|one| one.installation_eligibility.eligible).collect();
+        assert_eq!(good, [true, false]);
     }
 }

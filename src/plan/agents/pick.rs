@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Role};
 use crate::model::infra_env::{InfraEnv, LabelSelector};
 use crate::model::meta::Key;
@@ -22,30 +23,28 @@ pub fn hosts(state: &State, pool: &ClusterPool, base: &Value) -> Result<Vec<usiz
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
         .map_err(|error| format!("agentSelector: {error}"))?;
     let needs = clusters::of_document(base);
+    let architecture = clusters::architecture_of(base);
+    let unfit = |one: &Agent, role: Role| misfit(state, one, role, &needs, architecture.as_deref());
     let (masters, workers) = (needs.masters.unwrap_or(3), needs.workers.unwrap_or(0));
     let namespace = &pool.metadata.namespace;
     let listed = state.agents.iter().filter(|(_, one)| {
         one.metadata.namespace == *namespace && selector.matches(&one.metadata.labels)
     });
-    let (free, busy): (Vec<_>, Vec<_>) =
+    let (mut left, busy): (Vec<_>, Vec<_>) =
         listed.partition(|(_, one)| not_free(state, one).is_none());
-    let mut left: Vec<(usize, &Agent)> = free.clone();
-    left.sort_by_key(|(_, one)| {
-        let weight = one.status.inventory.as_ref().map(roles::weight);
-        (weight, one.hostname().to_owned(), one.metadata.name.clone())
-    });
+    left.sort_by_cached_key(|(_, one)| roles::rank(one));
     let mut picked = Vec::new();
     for (role, many, word) in [(Role::Master, masters, "master"), (Role::Worker, workers, "worker")]
     {
         let many = usize::try_from(many).unwrap_or(usize::MAX);
         let (good, bad): (Vec<_>, Vec<_>) =
-            left.iter().copied().partition(|(_, one)| misfit(one, role, needs.is_sno()).is_none());
+            left.iter().copied().partition(|(_, one)| unfit(one, role).is_none());
         if good.len() < many {
             let labels = described(&selector);
             let text = format!("needs {many} {word}-capable agents{labels}; {} free", good.len());
-            let wrong = bad.iter().filter_map(|(_, one)| {
-                Some(format!("{}: {}", one.hostname(), misfit(one, role, needs.is_sno())?))
-            });
+            let wrong = bad
+                .iter()
+                .filter_map(|(_, one)| Some(format!("{}: {}", one.hostname(), unfit(one, role)?)));
             let taken = busy.iter().filter_map(|(_, one)| {
                 Some(format!("{}: {}", one.hostname(), not_free(state, one)?))
             });
@@ -75,7 +74,7 @@ fn described(selector: &LabelSelector) -> String {
 }
 
 /// Why nobody can have a host now.
-fn not_free(state: &State, one: &Agent) -> Option<String> {
+pub fn not_free(state: &State, one: &Agent) -> Option<String> {
     if let Some(cluster) = one.bound_to().or(one.wanted()) {
         return Some(format!("has cluster {}", cluster.name));
     }
@@ -83,29 +82,35 @@ fn not_free(state: &State, one: &Agent) -> Option<String> {
         return Some("is being deleted".into());
     }
     if one.state() != HostState::KnownUnbound {
-        return Some(format!("is {}", one.state()));
+        return Some(format!("is {}: {}", one.state(), binding::why_not(one)));
     }
     if !one.spec.approved {
         return Some("is not approved".into());
-    }
-    if one.is_duplicate() {
-        return Some(format!("is the same machine as {}", one.status.duplicate_of));
     }
     let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
     if environment.and_then(InfraEnv::cluster).is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }
-    let held = one.bmh().and_then(|key| state.hosts.by_key(&key)?.held().map(str::to_owned));
-    held.map(|why| format!("is held: {why}"))
+    binding::kept(state, one)
 }
 
 /// Why a free host is not good enough.
-fn misfit(one: &Agent, role: Role, sno: bool) -> Option<String> {
+fn misfit(
+    state: &State,
+    one: &Agent,
+    role: Role,
+    needs: &Needs,
+    architecture: Option<&str>,
+) -> Option<String> {
+    let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    if let Some(why) = environment.and_then(|its| binding::other_architecture(its, architecture)) {
+        return Some(why);
+    }
     if !matches!(one.spec.role, Role::AutoAssign) && one.spec.role != role {
         return Some(format!("is to be a {}", one.spec.role.name()));
     }
     let found = one.status.inventory.as_ref()?;
-    fit(found, role, sno).into_iter().next()
+    fit(found, role, needs.is_sno()).into_iter().next()
 }
 
 /// Binds what was picked, with the cluster that it was picked for.

@@ -113,7 +113,13 @@ fn pending(state: &mut State, at: usize, tick: &Tick) {
     }
 }
 
-/// Whether nobody hears of it, or it cannot read its image.
+/// Why nobody can use a host as it is: nobody hears of it, or it cannot read its image.
+fn lost(state: &State, agent: &Agent, tick: &Tick) -> Option<&'static str> {
+    let media = agent.status.media_disconnected.then_some(MEDIA);
+    Some(SILENT).filter(|_| is_gone(state, agent, tick)).or(media)
+}
+
+/// Whether nobody hears of it.
 fn is_gone(state: &State, agent: &Agent, tick: &Tick) -> bool {
     if !agent.status.found {
         return !tick.jumped && agent.is_silent(tick.now);
@@ -126,9 +132,7 @@ fn is_gone(state: &State, agent: &Agent, tick: &Tick) -> bool {
 fn unbound(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
-    if is_gone(state, agent, tick) || agent.status.media_disconnected {
-        let media = agent.status.media_disconnected && !is_gone(state, agent, tick);
-        let info = if media { MEDIA } else { SILENT };
+    if let Some(info) = lost(state, agent, tick) {
         return enter(state, at, HostState::DisconnectedUnbound, info, tick);
     }
     if now == HostState::Unbinding {
@@ -220,8 +224,7 @@ fn is_another_try(state: &State, agent: &Agent, cluster: &str) -> bool {
 /// Bound, and its cluster not installed on it yet.
 fn checked(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
-    if is_gone(state, agent, tick) || agent.status.media_disconnected {
-        let info = if agent.status.media_disconnected { MEDIA } else { SILENT };
+    if let Some(info) = lost(state, agent, tick) {
         return enter(state, at, HostState::Disconnected, info, tick);
     }
     if agent.is_duplicate() {

@@ -4,15 +4,16 @@
 use serde_json::{Value, json};
 
 use crate::model::agent::report::Report;
-use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, HostState, Role};
+use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, OWNER};
 use crate::model::cluster::Cluster;
 use crate::model::infra_env::InfraEnv;
+use crate::model::meta::{Key, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::binding::{OPEN, WAITS};
+use super::binding::{OPEN, WAITS, joins};
 use super::clusters::{Stage, stage};
-use super::{about, enter};
+use super::{about, enter, owned_by};
 
 /// The most hosts of an environment that nobody has approved.
 pub const UNAPPROVED: usize = 1000;
@@ -37,12 +38,7 @@ pub fn register(state: &mut State, at: usize, tick: &Tick) -> Result<(), String>
     if next == HostState::Discovering && agent.bound_to().is_some() {
         let day2 = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
         let day2 = day2.is_some_and(Cluster::installed);
-        state.agents.update(at, |one| {
-            one.status.kind = if day2 { DAY2 } else { DAY1 }.into();
-            if day2 {
-                one.status.role = Role::Worker;
-            }
-        });
+        state.agents.update(at, |one| joins(one, day2));
     }
     enter(state, at, next, &info, tick);
     if let Some(agent) = state.agents.get(at) {
@@ -113,8 +109,31 @@ fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
     }
 }
 
-/// Why an environment takes no new host.
-pub fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
+/// A host that its environment did not know, or why that takes none. Who makes it gives it its id.
+pub fn new(state: &State, environment: &InfraEnv, id: &str) -> Result<Agent, String> {
+    takes_new(state, environment)?;
+    let meta = &environment.metadata;
+    let mut labels = environment.spec.agent_labels.clone();
+    labels.insert(INFRA_ENV.into(), meta.name.clone());
+    // The same machine of another environment may have its name already.
+    let taken = state.agents.find(&Key::new(&*meta.namespace, id)).is_some();
+    let name = if taken { format!("{}-{id}", meta.name) } else { id.to_owned() };
+    let owner = meta.annotation(OWNER).map(|owner| (OWNER.to_owned(), owner.to_owned()));
+    let metadata = Meta {
+        name,
+        namespace: meta.namespace.clone(),
+        labels,
+        annotations: owner.into_iter().collect(),
+        owner_references: vec![owned_by(environment)],
+        ..Meta::default()
+    };
+    let mut agent = Agent { metadata, ..Agent::default() };
+    agent.status.kind = DAY1.into();
+    early(state, &mut agent, environment);
+    Ok(agent)
+}
+
+fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
     if environment.spec.image_type == "disconnected-iso" {
         return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
     }
@@ -138,7 +157,7 @@ pub fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
 }
 
 /// A host of an environment with a cluster belongs to that at once.
-pub fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
+fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
     let Some(cluster) = environment.cluster() else { return };
     let reference = ClusterReference::to(&cluster);
     agent.spec.cluster_deployment_name = Some(reference.clone());

@@ -24,6 +24,12 @@ pub fn weight(inventory: &Inventory) -> Weight {
     (!inventory.gpus.is_empty(), cores + memory + disks * 4 / GIB - 400)
 }
 
+/// The place of a host in that order; like ones by name.
+pub fn rank(agent: &Agent) -> (Option<Weight>, String, String) {
+    let weight = known(agent).map(weight);
+    (weight, agent.hostname().to_owned(), agent.metadata.name.clone())
+}
+
 /// The role of each host, in their order. Nothing is decided for anybody before all that it could
 /// be decided for have said what they are.
 pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
@@ -36,18 +42,17 @@ pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
     let masters = roles.iter().filter(|role| matches!(role, Role::Master | Role::Bootstrap));
     let wanted = if needs.day2 { 0 } else { needs.masters.unwrap_or(MASTERS) };
     let missing = usize::try_from(wanted).unwrap_or(usize::MAX).saturating_sub(masters.count());
-    let mut adequate: Vec<(Weight, &str, &str, usize)> = Vec::new();
+    let mut adequate = Vec::new();
     for (at, host) in hosts.iter().enumerate().filter(|(_, host)| open(host)) {
         // Of a single node it is better said what it lacks.
         let fits =
             |found: &&Inventory| needs.is_sno() || fit(found, Role::Master, false).is_empty();
-        if let Some(found) = known(host).filter(fits) {
-            adequate.push((weight(found), host.hostname(), &host.metadata.name, at));
+        if known(host).is_some_and(|found| fits(&found)) {
+            adequate.push((rank(host), at));
         }
     }
     adequate.sort_unstable();
-    let chosen: BTreeSet<usize> =
-        adequate.into_iter().take(missing).map(|(_, _, _, at)| at).collect();
+    let chosen: BTreeSet<usize> = adequate.into_iter().take(missing).map(|(_, at)| at).collect();
     for (at, role) in roles.iter_mut().enumerate() {
         if *role == Role::AutoAssign {
             *role = if chosen.contains(&at) { Role::Master } else { Role::Worker };
@@ -66,10 +71,9 @@ pub fn installation_disk(agent: &Agent, role: Role, sno: bool) -> Option<String>
     let all = eligible_disks(known(agent)?, Some((role, sno)));
     let (id, path) = (&agent.spec.installation_disk_id, &agent.spec.installation_disk_path);
     let had = &agent.status.installation_disk_id;
-    let found = if !id.is_empty() {
-        all.into_iter().find(|disk| disk.id == *id)
-    } else if !path.is_empty() {
-        all.into_iter().find(|disk| [&disk.path, &disk.by_id, &disk.by_path].contains(&path))
+    let asked = [id, path].into_iter().find(|one| !one.is_empty());
+    let found = if let Some(asked) = asked {
+        all.into_iter().find(|disk| disk.is_called(asked))
     } else if let Some(disk) = all.iter().find(|disk| disk.id == *had) {
         Some(*disk)
     } else {

@@ -99,18 +99,6 @@ fn in_cluster(agent: &Agent, inventory: &Inventory, around: &Around<'_>) -> Vec<
             "Host is compatible with cluster platform",
         ),
     ];
-    if needs.tpm {
-        let version = inventory.tpm_version.as_str();
-        let wrong = (version != "2.0").then(|| {
-            let version = if version.is_empty() { "none" } else { version };
-            format!(
-                "The host's TPM version is not supported, expected-version: 2.0, \
-                 actual-version: {version}"
-            )
-        });
-        let id = "disk-encryption-requirements-satisfied";
-        all.push(check(id, wrong.as_deref(), "Disk encryption is possible"));
-    }
     if needs.platform == "vsphere" {
         let plain = |one: &&Disk| !one.has_uuid && !one.removable && !one.is_installation_media;
         let wrong = inventory.disks.iter().find(plain).map(|_| {
