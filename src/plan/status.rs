@@ -1,7 +1,7 @@
 //! What a pool says of itself: counts and conditions, written after everything else.
 
 use crate::model::cluster::Cluster;
-use crate::model::condition::{self, Condition};
+use crate::model::condition::{self, Condition, Shortage};
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -121,23 +121,16 @@ fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
 }
 
 fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
-    match pool.spec.max_size {
-        Some(most) if sorted.total >= as_count(most) => {
-            let full =
-                format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
-            Condition::new("CapacityAvailable", "False", "MaxCapacity", full)
-        }
-        _ => match state.short.get(&pool.key()) {
-            Some(short) => {
-                let message = short.message.as_str();
-                Condition::new("CapacityAvailable", "False", &short.reason, message)
-            }
-            None => {
-                let room = "There is capacity to add more clusters to the pool.";
-                Condition::new("CapacityAvailable", "True", "Available", room)
-            }
-        },
+    let kind = "CapacityAvailable";
+    if let Some(most) = pool.spec.max_size.filter(|most| sorted.total >= as_count(*most)) {
+        let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
+        return Condition::new(kind, "False", "MaxCapacity", full);
     }
+    if let Some(Shortage { reason, message }) = state.short.get(&pool.key()) {
+        return Condition::new(kind, "False", reason, message.as_str());
+    }
+    let room = "There is capacity to add more clusters to the pool.";
+    Condition::new(kind, "True", "Available", room)
 }
 
 /// A mismatch beats an unknown version.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::model::address::Subnet;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is another property of the cluster")]
 pub struct Needs {
     /// Replicas of the control plane, if it says.
     pub masters: Option<u64>,
