@@ -1,7 +1,8 @@
 //! The difference of a pass, in lines: what would be made, changed and removed.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::model::agent::Agent;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::Job;
 use crate::model::kind::Kind;
@@ -19,6 +20,11 @@ pub fn lines(state: &State) -> Vec<String> {
     each(&mut all, state.customizations.difference(), |one| {
         Object::Customization(Box::new(one.clone()))
     });
+    each(&mut all, state.infra_envs.difference(), |one| Object::InfraEnv(Box::new(one.clone())));
+    each(&mut all, state.nmstate_configs.difference(), |one| {
+        Object::NMStateConfig(Box::new(one.clone()))
+    });
+    each(&mut all, state.agents.difference(), |one| Object::Agent(Box::new(one.clone())));
     all.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
     for change in state.jobs.difference() {
         all.extend(job(&change));
@@ -40,7 +46,7 @@ fn each<'a, T: Row + 'a>(
         match (&before, &after) {
             (Some(before), Some(after)) => {
                 let mut fields = Vec::new();
-                fields_of("", &before.to_wire(), &after.to_wire(), &mut fields);
+                fields_of("", &told(before), &told(after), &mut fields);
                 if !fields.is_empty() {
                     all.push(format!("~ {name}"));
                 }
@@ -56,9 +62,36 @@ fn name(kind: Kind, key: &Key) -> String {
     format!("{}/{}", kind.word(), key.name)
 }
 
+/// What of an object is compared: of a host what becomes of it, not all that was found in it.
+fn told(object: &Object) -> Value {
+    if let Object::Agent(one) = object { agent(one) } else { object.to_wire() }
+}
+
+fn agent(one: &Agent) -> Value {
+    let failing = one.validations().filter(|one| one.status == "failure");
+    let failing: Vec<&str> = failing.map(|one| one.id.as_str()).collect();
+    let refused = one.condition("SpecSynced").filter(|one| one.status == "False");
+    json!({
+        "approved": one.spec.approved,
+        "cluster": one.bound_to().map(|key| key.name),
+        "deleted": one.metadata.deletion_timestamp.is_some(),
+        "failing": (!failing.is_empty()).then(|| failing.join(", ")),
+        "hostname": one.hostname(),
+        "refused": refused.map(|one| one.message.as_str()),
+        "role": one.role().name(),
+        "state": one.state().name(),
+        "wanted": one.wanted().map(|key| key.name),
+    })
+}
+
 fn about(object: &Object) -> String {
-    let Object::Cluster(cluster) = object else {
-        return String::new();
+    let cluster = match object {
+        Object::Cluster(cluster) => cluster,
+        Object::Agent(one) => {
+            let of = one.infra_env().map(|key| format!(" of infraenv/{}", key.name));
+            return of.unwrap_or_default();
+        }
+        _ => return String::new(),
     };
     let with = cluster.customization.as_ref().map(|one| format!(" with customization {one}"));
     let dns = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
