@@ -172,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["ok"; 10], "{}", ran.out);
+    assert_eq!(states, ["ok"; 11], "{}", ran.out);
     // Somebody's hands were in it.
     let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
     conn.execute_batch(
@@ -228,6 +228,49 @@ fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
+}
+
+#[test]
+fn doctor_finds_hosts_that_belong_to_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["apply", "-qf", "examples/agents/rack.yaml"]);
+    sandbox.ok(&["apply", "-qf", "examples/agents/cluster.yaml"]);
+    for host in ["node-1", "node-2", "node-3"] {
+        sandbox.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
+    }
+    assert_eq!(sandbox.run(&["doctor"]).code, 0);
+    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
+    conn.execute_batch(
+        r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
+        UPDATE agent SET body = json_set(body, '$.status.debugInfo.state', 'known',
+            '$.status.boundTo', json('{"name": "gone", "namespace": "default"}'),
+            '$.status.knownBy', json('["02:00:00:00:00:01"]')) WHERE name <> 'node-3';
+        UPDATE agent SET body = json_set(body, '$.metadata.labels."agent-install.openshift.io/bmh"',
+            'gone') WHERE name = 'node-3'"#,
+    )
+    .unwrap();
+    drop(conn);
+    let ran = sandbox.run(&["doctor"]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    for part in [
+        "agent `default/node-1` is bound to cluster `gone`, which is not there: poolctl agent unbind node-1",
+        "is of InfraEnv `rack`, which is not there: poolctl infraenv create rack --pull-secret",
+        "agent `default/node-3` is host `gone`, which is not there: poolctl label agent node-3 \
+         agent-install.openshift.io/bmh-",
+        "`default/node-1` and `default/node-2` are one machine, and both are bound",
+        "cluster `edge` is not taken for one that is installed on hosts, against its platform none",
+    ] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    // What is typed helps.
+    sandbox.ok(&["agent", "unbind", "node-1", "node-2"]);
+    sandbox.ok(&["label", "agent", "node-3", "agent-install.openshift.io/bmh-"]);
+    sandbox.ok(&["infraenv", "create", "rack", "--pull-secret", "rack-pull-secret"]);
+    let ran = sandbox.shell("poolctl get cluster edge -o yaml | poolctl apply -qf -");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    sandbox.ok(&["reconcile"]);
+    let ran = sandbox.run(&["doctor"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `doctor`: looks for what is wrong with the state and what lies beside it.
 
+mod agents;
+
 use clap::Args;
 use serde_json::json;
 
@@ -69,6 +71,7 @@ impl Verb for Doctor {
         check("addresses", &|| store.addresses(), Some(&|| store.fix_addresses()));
         check("links", &|| links(&door), Some(&|| mend(&door)));
         check("claims", &|| orphaned(&store), None);
+        check("agents", &|| agents::look(context, &door), None);
         check(
             "files",
             &|| Ok(said(store.open_to_others())),
