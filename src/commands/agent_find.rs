@@ -1,23 +1,23 @@
 //! `agent discover|match`: hosts from their management controllers, and those that fit.
 
 use clap::{Args, ValueEnum};
+use serde_json::json;
 
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
 use crate::model::host::INSPECT;
 use crate::model::kind::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output;
+use crate::output::{self, Format};
 use crate::plan::agents;
-use crate::rules::validations::fit;
 use crate::store::{Filter, Need};
 
 use super::put::born;
 use super::selector::Selector;
-use super::{Context, Verb};
+use super::{Context, Verb, fit};
 
 #[derive(Args)]
 pub struct Discover {
@@ -146,26 +146,27 @@ impl Verb for Match {
         let store = context.look()?;
         let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
         let (state, _) = context.door(&store).imagine(&Scope::Whole, &[])?;
-        let mut fits = Vec::new();
-        let mut others = Vec::new();
+        let mut all = Vec::new();
         for one in store.objects(Kind::Agent, &filter)? {
-            let Object::Agent(one) = one else { continue };
-            if self.selector.as_ref().is_some_and(|all| !all.matches(&one.metadata.labels)) {
-                continue;
+            let Object::Agent(agent) = one else { continue };
+            let labels = &agent.metadata.labels;
+            if self.selector.as_ref().is_none_or(|selector| selector.matches(labels)) {
+                let why = self.misfit(&state, &agent);
+                all.push(Seen { agent, picked: false, why });
             }
-            let why = self.misfit(&state, &one);
-            if why.is_empty() { fits.push(one) } else { others.push((one, why)) }
         }
-        fits.sort_by_cached_key(|one| agents::roles::rank(one));
-        let picked = fits.iter().take(self.count.max(1)).map(|one| (one, "fits".to_owned()));
-        let rest =
-            fits.iter().skip(self.count.max(1)).map(|one| (one, "fits, not needed".to_owned()));
-        let wrong = others.iter().map(|(one, why)| (one, why.join("; ")));
-        let rows: Vec<output::Row> =
-            picked.chain(rest).chain(wrong).map(|(one, why)| row(one, why)).collect();
-        context.print(&output::render(&rows, true))?;
-        if fits.len() < self.count {
-            let what = format!("{} of {} hosts that are needed fit", fits.len(), self.count);
+        let (mut fits, others): (Vec<Seen>, Vec<Seen>) =
+            all.into_iter().partition(|one| one.why.is_empty());
+        fits.sort_by_cached_key(|one| agents::roles::rank(&one.agent));
+        for one in fits.iter_mut().take(self.count.max(1)) {
+            one.picked = true;
+        }
+        let many = fits.len();
+        if context.globals.output != Format::Name || many >= self.count {
+            show(context, &fits.into_iter().chain(others).collect::<Vec<_>>())?;
+        }
+        if many < self.count {
+            let what = format!("{many} of {} hosts that are needed fit", self.count);
             return Err(Refusal::new(Exit::Exhausted, what)
                 .next("poolctl get agent -o wide")
                 .into());
@@ -174,13 +175,46 @@ impl Verb for Match {
     }
 }
 
-fn row(one: &Agent, why: String) -> output::Row {
-    vec![
-        ("name", one.metadata.name.clone()),
-        ("hostname", one.hostname().to_owned()),
-        ("state", one.state().name().to_owned()),
-        ("fit", why),
-    ]
+/// A host that was looked at.
+struct Seen {
+    agent: Box<Agent>,
+    picked: bool,
+    /// What is in the way; nothing: it fits.
+    why: Vec<String>,
+}
+
+/// All of them; by name, for another command, those that are picked.
+fn show(context: &Context, all: &[Seen]) -> anyhow::Result<()> {
+    let format = &context.globals.output;
+    if *format == Format::Name {
+        let mut picked = all.iter().filter(|one| one.picked);
+        return picked
+            .try_for_each(|one| context.changed(Kind::Agent, &one.agent.metadata.name, ""));
+    }
+    if format.whole() {
+        let document = |Seen { agent, picked, why }: &Seen| {
+            let Meta { name, namespace, .. } = &agent.metadata;
+            json!({"name": name, "namespace": namespace, "hostname": agent.hostname(),
+                   "state": agent.state(), "fits": why.is_empty(), "picked": picked, "why": why})
+        };
+        let all = all.iter().map(document).collect();
+        return context.print(&output::documents(format, all, false)?);
+    }
+    let row = |Seen { agent, picked, why }: &Seen| -> output::Row {
+        let fit = match (*picked, why.is_empty()) {
+            (true, _) => "fits".to_owned(),
+            (false, true) => "fits, not needed".to_owned(),
+            _ => why.join("; "),
+        };
+        vec![
+            ("name", agent.metadata.name.clone()),
+            ("hostname", agent.hostname().to_owned()),
+            ("state", agent.state().name().to_owned()),
+            ("fit", fit),
+        ]
+    };
+    let rows: Vec<output::Row> = all.iter().map(row).collect();
+    context.print(&output::render(&rows, true))
 }
 
 impl Match {
@@ -192,7 +226,7 @@ impl Match {
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        why.extend(fit(found, role, sno));
+        why.extend(fit::lacks(found, role, sno));
         if let Some(least) = self.min_cpus.filter(|least| found.cpu.count < *least) {
             why.push(format!("{} processors, {least} are asked for", found.cpu.count));
         }

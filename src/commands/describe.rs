@@ -5,15 +5,19 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
+use crate::model::agent::Agent;
 use crate::model::condition::Condition;
 use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::output::{self, clean};
 use crate::plan;
 
-use super::{Context, Verb, causes, events, target};
+use super::{Context, Verb, causes, events, fit, target};
 
 /// Events shown.
 const RECENT: usize = 10;
+/// What checks of hosts come to.
+const RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "disabled"];
 
 #[derive(Args)]
 pub struct Describe {
@@ -41,6 +45,7 @@ impl Verb for Describe {
             fields.remove("apiVersion");
             if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
                 status.remove("conditions");
+                status.remove("validationsInfo");
             }
         }
         fields(&mut out, &wire, 0);
@@ -52,20 +57,10 @@ impl Verb for Describe {
             out += "\nconditions:\n";
             out += &table(&conditions);
         }
-        if let Object::Pool(pool) = &object
-            && let Some(summary) = plan::inventory_summary(pool)
-        {
-            let _ = writeln!(out, "\ninventory: {}", clean(&summary));
-        }
-        if let Object::Pool(pool) = &object
-            && let Some(schedule) = plan::schedule_of(pool)
-            && let Some((time, line)) = schedule.next(context.world.now())
-        {
-            let number = |name: &str, to: Option<u32>| to.map(|to| format!(" {name} {to}"));
-            let [size, running] =
-                [number("size", line.size), number("runningCount", line.running_count)];
-            let what = size.unwrap_or_default() + &running.unwrap_or_default();
-            let _ = writeln!(out, "\nscheduled next: {time}{what}");
+        match &object {
+            Object::Pool(one) => of_pool(&mut out, context, one),
+            Object::Agent(one) => of_agent(&mut out, one),
+            _ => {}
         }
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.retain(|one| one.time >= context.since(&object));
@@ -82,6 +77,47 @@ impl Verb for Describe {
     }
 }
 
+fn of_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
+    if let Some(summary) = plan::inventory_summary(pool) {
+        let _ = writeln!(out, "\ninventory: {}", clean(&summary));
+    }
+    if let Some(schedule) = plan::schedule_of(pool)
+        && let Some((time, line)) = schedule.next(context.world.now())
+    {
+        let number = |name: &str, to: Option<u32>| to.map(|to| format!(" {name} {to}"));
+        let [size, running] =
+            [number("size", line.size), number("runningCount", line.running_count)];
+        let what = size.unwrap_or_default() + &running.unwrap_or_default();
+        let _ = writeln!(out, "\nscheduled next: {time}{what}");
+    }
+}
+
+/// What a host was checked for and is not, by category; and while it is free, what it is good for.
+fn of_agent(out: &mut String, agent: &Agent) {
+    let many = |status: &str| agent.validations().filter(|one| one.status == status).count();
+    let counts = RESULTS.into_iter().map(|status| (many(status), status));
+    let counts = counts.filter(|(many, _)| *many > 0);
+    let counts: Vec<String> = counts.map(|(many, status)| format!("{many} {status}")).collect();
+    if !counts.is_empty() {
+        let _ = writeln!(out, "\nvalidations: {}", counts.join(", "));
+    }
+    for (category, all) in &agent.status.validations_info {
+        let bad = all.iter().filter(|one| matches!(one.status.as_str(), "failure" | "error"));
+        let lines: Vec<String> =
+            bad.map(|one| format!("    {}: {}\n", clean(&one.id), clean(&one.message))).collect();
+        if !lines.is_empty() {
+            let _ = write!(out, "  {}:\n{}", clean(category), lines.concat());
+        }
+    }
+    let fit = if agent.bound_to().is_none() { fit::lines(agent) } else { Vec::new() };
+    if !fit.is_empty() {
+        *out += "\nfit:\n";
+    }
+    for line in fit {
+        let _ = writeln!(out, "  {}", clean(&line));
+    }
+}
+
 fn conditions(object: &Object) -> Vec<Condition> {
     match object {
         Object::Pool(one) => one.status.conditions.clone(),
@@ -89,6 +125,8 @@ fn conditions(object: &Object) -> Vec<Condition> {
         Object::Cluster(one) => one.conditions(),
         Object::Customization(one) => one.status.conditions.clone(),
         Object::Host(one) => one.status.conditions.clone(),
+        Object::InfraEnv(one) => one.status.conditions.clone(),
+        Object::Agent(one) => one.status.conditions.clone(),
         _ => Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
 use super::selector::Selector;
-use super::{Context, Verb, events, job, queue, rotate, sort, target, watch};
+use super::{Context, Verb, events, fit, job, queue, rotate, sort, target, watch};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -249,6 +249,13 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
     }
     if view.wide && kind == Kind::ClusterDeployment {
         view.credentials = rotate::states(store, found)?;
+    }
+    if view.wide && kind == Kind::Agent {
+        let good = |one: &Object| match one {
+            Object::Agent(one) => Some((one.key(), fit::roles(one)?)),
+            _ => None,
+        };
+        view.fits = found.iter().filter_map(good).collect();
     }
     if kind == Kind::Customization {
         for one in store.objects(Kind::ClusterPool, &Filter::default())? {

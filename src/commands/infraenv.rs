@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use serde_json::json;
 
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::infra_env::Token as Known;
@@ -17,7 +18,7 @@ use crate::model::state::{Scope, State};
 use crate::model::text::sha256;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::output;
+use crate::output::{self, Format};
 use crate::reconcile::Door;
 use crate::rules;
 use crate::store::Need;
@@ -193,7 +194,21 @@ impl Verb for Token {
     }
 }
 
+/// What they are known by is shown to nobody.
 fn list(context: &Context, tokens: &[Known]) -> anyhow::Result<()> {
+    let format = &context.globals.output;
+    if format.whole() {
+        let document = |one: &Known| {
+            json!({"id": one.id, "created": one.created, "expires": one.expires,
+                   "revoked": one.revoked})
+        };
+        let all = tokens.iter().map(document).collect();
+        return context.print(&output::documents(format, all, false)?);
+    }
+    if *format == Format::Name {
+        let ids: Vec<String> = tokens.iter().map(|one| one.id.clone()).collect();
+        return context.print(&output::joined(&ids));
+    }
     let time = |time: Option<Time>| time.map(|time| time.to_string()).unwrap_or_default();
     let rows: Vec<output::Row> = tokens
         .iter()

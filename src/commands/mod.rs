@@ -29,6 +29,7 @@ mod explain;
 mod export;
 mod extend;
 mod extract;
+mod fit;
 mod get;
 mod host;
 mod host_add;

@@ -33,6 +33,8 @@ pub struct View {
     pub queue: HashMap<Key, Place>,
     /// Whether clusters have the credentials of their pools, by name.
     pub credentials: HashMap<String, &'static str>,
+    /// Roles that hosts are good for.
+    pub fits: HashMap<Key, String>,
     /// Pools that list customizations.
     pub pools: Vec<ClusterPool>,
 }
@@ -265,6 +267,11 @@ fn wide(object: &Object, view: &View) -> Row {
             ("last-error", one.failure.clone().unwrap_or_default()),
         ],
         Object::Host(one) => wide_host(one),
+        Object::InfraEnv(one) => vec![("iso url", one.status.iso_download_url.clone())],
+        Object::Agent(one) => vec![
+            ("approved", one.spec.approved.to_string()),
+            ("fit", view.fits.get(&one.key()).cloned().unwrap_or_default()),
+        ],
         _ => Row::new(),
     }
 }
