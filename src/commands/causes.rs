@@ -43,6 +43,14 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         let claim = one.claim_key().map(|key| Need { kind: Kind::ClusterClaim, key });
         needs.extend(claim);
     }
+    if let Object::Agent(one) = object {
+        // What it belongs to, and what it is to belong to.
+        let cluster = one.bound_to().or(one.wanted());
+        let cluster = cluster.map(|key| Need { kind: Kind::ClusterDeployment, key });
+        let host = one.bmh().map(|key| Need { kind: Kind::BareMetalHost, key });
+        let image = one.infra_env().map(|key| Need { kind: Kind::InfraEnv, key });
+        needs.extend(cluster.into_iter().chain(host).chain(image));
+    }
     let scope = Scope::Pools(pool.into_iter().collect());
     let (state, _) = context.door(store).imagine(&scope, &needs)?;
     let now = context.world.now().max(store.mark()?.1.now);
@@ -56,6 +64,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Customization(one) => around.customization(one)?,
         Object::Host(one) => around.host(one)?,
         Object::Agent(one) => around.agent(one),
+        Object::InfraEnv(one) => around.infra_env(one),
         Object::IpClaim(one) => around.ip_claim(one),
         other => around.other(other),
     })

@@ -1,6 +1,10 @@
-//! Why a host of a discovery image is as it is.
+//! Why a host of a discovery image is as it is, and whether there is such an image.
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::cluster::Cluster;
+use crate::model::host::BareMetalHost;
+use crate::model::infra_env::InfraEnv;
+use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
 
@@ -8,44 +12,117 @@ use super::{Around, Chain};
 
 impl Around<'_> {
     pub(super) fn agent(&self, agent: &Agent) -> Chain {
-        let (name, at) = (&agent.metadata.name, &self.at);
-        let state = agent.state();
+        let (name, state) = (&agent.metadata.name, agent.state());
         let first = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
-        let image = agent.infra_env().map(|key| key.name).unwrap_or_default();
-        let next = match state {
-            HostState::UnbindingPendingUserAction
-            | HostState::DisconnectedUnbound
-            | HostState::Disconnected => {
-                format!("boot it from its discovery image: poolctl infraenv iso {image}{at}")
+        let causes = self.in_its_way(agent);
+        match self.its_cluster(agent) {
+            // It is as it should be, and its cluster is not there yet.
+            Some(cluster) if causes.is_empty() && waits_for_cluster(state) => {
+                self.cluster(cluster).behind(first)
             }
-            _ if !agent.spec.approved => format!("poolctl agent approve {name}{at}"),
-            HostState::KnownUnbound => format!("poolctl agent bind {name} --cluster NAME{at}"),
-            HostState::PendingForInput => match agent.bound_to() {
-                Some(cluster) => format!("poolctl edit cluster {}{at}", cluster.name),
-                None => format!("poolctl describe agent {name}{at}"),
-            },
-            _ => format!("poolctl describe agent {name}{at}"),
-        };
-        let mut chain = Chain::of(first, next);
+            _ => causes.into_iter().fold(Chain::of(first, self.helps(agent)), Chain::after),
+        }
+    }
+
+    fn its_cluster(&self, agent: &Agent) -> Option<&Cluster> {
+        clusters::at(&self.state, &agent.bound_to()?)
+    }
+
+    /// What keeps a host from being bound, or installed, first what else would not help without.
+    fn in_its_way(&self, agent: &Agent) -> Vec<String> {
+        let mut all = Vec::new();
+        if agent.metadata.deletion_timestamp.is_some() {
+            all.push("it is being deleted".to_owned());
+        }
         if agent.is_duplicate() {
             let other = &agent.status.duplicate_of;
-            chain = chain.after(format!("it is the same machine as {other}, and never picked"));
+            all.push(format!("it is the same machine as {other}, and never picked"));
+        }
+        let host = agent.bmh().and_then(|key| self.state.hosts.by_key(&key));
+        if let Some(why) = host.and_then(BareMetalHost::held) {
+            all.push(format!("it is held: {why}"));
         }
         if !agent.spec.approved {
-            chain = chain.after("it is not approved: no cluster is installed on it".into());
+            all.push("it is not approved: no cluster is installed on it".into());
         }
+        let has = agent.bound_to();
+        let wanted = agent.wanted().filter(|wanted| has.as_ref() != Some(wanted));
+        all.extend(wanted.map(|key| format!("it is to be bound to cluster {}", key.name)));
         let synced = agent.condition(SPEC_SYNCED).filter(|one| one.status == "False");
-        if let Some(one) = synced {
-            chain = chain.after(one.message.clone());
-        }
-        let bound = agent.bound_to().is_some();
-        let counts = |id: &str| bound || GATES_UNBOUND.contains(&id);
+        all.extend(synced.map(|one| one.message.clone()));
+        let counts = |id: &str| has.is_some() || GATES_UNBOUND.contains(&id);
         let failing = agent
             .validations()
             .filter(|one| counts(&one.id) && one.status == "failure" && holds_up(one));
-        for one in failing {
-            chain = chain.after(format!("{}: {}", one.id, one.message));
-        }
-        chain
+        all.extend(failing.map(|one| format!("{}: {}", one.id, one.message)));
+        all
     }
+
+    fn helps(&self, agent: &Agent) -> String {
+        let (name, at) = (&agent.metadata.name, &self.at);
+        let wrong = agent.condition(SPEC_SYNCED).filter(|one| one.reason == "InputError");
+        match (agent.state(), agent.bound_to(), agent.wanted()) {
+            (HostState::DisconnectedUnbound | HostState::Disconnected, _, _)
+                if agent.status.found =>
+            {
+                let host = agent.bmh().map(|key| key.name).unwrap_or_default();
+                format!("poolctl why host/{host}{at}")
+            }
+            (
+                HostState::UnbindingPendingUserAction
+                | HostState::DisconnectedUnbound
+                | HostState::Disconnected,
+                _,
+                _,
+            ) => self.boots(agent),
+            (HostState::Insufficient | HostState::InsufficientUnbound, _, _) => {
+                format!("poolctl describe agent {name}{at}")
+            }
+            _ if !agent.spec.approved => format!("poolctl agent approve {name}{at}"),
+            _ if wrong.is_some() => format!("poolctl edit agent {name}{at}"),
+            (HostState::KnownUnbound, _, None) => {
+                format!("poolctl agent bind {name} --cluster NAME{at}")
+            }
+            (HostState::KnownUnbound, None, Some(wanted)) => {
+                format!("poolctl why cluster/{}{at}", wanted.name)
+            }
+            (HostState::PendingForInput, Some(cluster), _) => {
+                format!("poolctl edit cluster {}{at}", cluster.name)
+            }
+            _ => format!("poolctl describe agent {name}{at}"),
+        }
+    }
+
+    /// From where a host that has gone is booted.
+    fn boots(&self, agent: &Agent) -> String {
+        let key = agent.infra_env();
+        let image = key.as_ref().and_then(|key| self.state.infra_envs.by_key(key));
+        let url = image.map(|one| one.status.iso_download_url.as_str()).unwrap_or_default();
+        if !url.is_empty() {
+            return format!("boot it from its discovery image, {url}");
+        }
+        let name = key.map(|key| key.name).unwrap_or_default();
+        format!("boot it from its discovery image: poolctl infraenv iso {name}{}", self.at)
+    }
+
+    pub(super) fn infra_env(&self, one: &InfraEnv) -> Chain {
+        let (name, at, status) = (&one.metadata.name, &self.at, &one.status);
+        let made = status.conditions.iter().find(|one| one.kind == "ImageCreated");
+        if made.is_some_and(|one| one.status == "True") {
+            let since = status.created_time.map(|time| format!(" since {time}"));
+            let url = Some(&status.iso_download_url).filter(|url| !url.is_empty());
+            let place = url.map(|url| format!(", {url}"));
+            let words = [since, place].into_iter().flatten().collect::<String>();
+            let text = format!("infraenv {name} has an image{words}");
+            return Chain::of(text, format!("poolctl get agent{at}"));
+        }
+        let text = format!("infraenv {name} has no image");
+        let chain = Chain::of(text, format!("poolctl infraenv iso {name}{at}"));
+        made.into_iter().fold(chain, |chain, made| chain.after(made.message.clone()))
+    }
+}
+
+/// States of a host that has done its part.
+fn waits_for_cluster(state: HostState) -> bool {
+    state == HostState::Known || state == HostState::Error || state.is_installing()
 }
