@@ -1,5 +1,7 @@
 //! `status`: the pools at a glance.
 
+mod agents;
+
 use std::fmt::Write;
 
 use clap::Args;
@@ -49,7 +51,8 @@ impl Verb for Status {
                 false,
             )?);
         }
-        if pools.is_empty() {
+        let agents = agents::all(&store, namespace.clone())?;
+        if pools.is_empty() && agents.is_empty() {
             context.hint("no pools; next: poolctl pool create demo --fake");
         }
         let mut out = String::new();
@@ -61,15 +64,18 @@ impl Verb for Status {
         }
         let hosts = hosts(&store, namespace)?;
         let bad = hosts.iter().filter_map(trouble);
-        for problem in orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad) {
+        let waiting = agents::waiting(context, &store, &agents)?;
+        let all = orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad).chain(waiting);
+        for problem in all {
             let _ = writeln!(out, "! {}", clean(&problem));
         }
         let jobs = store.jobs(None, true)?.len();
-        let hosts = match hosts.len() {
+        let some = |count: usize, what: &str| match count {
             0 => String::new(),
-            count => format!("{count} hosts, "),
+            count => format!("{count} {what}, "),
         };
-        let _ = writeln!(out, "{} pools, {hosts}{jobs} jobs running", pools.len());
+        let (hosts, agents) = (some(hosts.len(), "hosts"), some(agents.len(), "agents"));
+        let _ = writeln!(out, "{} pools, {hosts}{agents}{jobs} jobs running", pools.len());
         context.print(&out)
     }
 }

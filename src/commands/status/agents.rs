@@ -1,0 +1,110 @@
+//! Hosts that wait for somebody: a line for each kind of waiting, with what to type.
+
+use std::collections::BTreeMap;
+
+use crate::commands::Context;
+use crate::model::agent::{Agent, HostState};
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::store::{Filter, Store};
+
+/// The most hosts that a line names.
+const NAMED: usize = 3;
+
+/// What a host waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wait {
+    Approval,
+    /// To be booted from the discovery image.
+    Image,
+    /// To be booted in the middle of its installation.
+    Boot,
+    /// To be heard of, being bound.
+    Word,
+    /// To have what is asked of it.
+    Hardware,
+    /// For its cluster to say more.
+    Input,
+}
+
+pub fn all(store: &Store, namespace: Option<String>) -> Result<Vec<Agent>, Refusal> {
+    let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
+    let filter = Filter { namespace, ..Filter::default() };
+    Ok(store.objects(Kind::Agent, &filter)?.into_iter().filter_map(agent).collect())
+}
+
+/// Those that wait for the same are one line.
+pub fn waiting(context: &Context, store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
+    let mut alike: BTreeMap<(Wait, &str, Option<Key>), Vec<&str>> = BTreeMap::new();
+    for one in agents.iter().filter(|one| one.metadata.deletion_timestamp.is_none()) {
+        let other = wait(one.state());
+        // What is too weak, or another Agent already, is no better when it is approved.
+        let wants = !one.spec.approved && !one.is_duplicate() && other != Some(Wait::Hardware);
+        let approval = wants.then_some(Wait::Approval);
+        for wait in approval.into_iter().chain(other) {
+            let image = one.infra_env().filter(|_| wait == Wait::Image);
+            let meta = &one.metadata;
+            let key = (wait, meta.namespace.as_str(), image);
+            alike.entry(key).or_default().push(meta.name.as_str());
+        }
+    }
+    let line = |((wait, namespace, image), names): ((Wait, &str, Option<Key>), Vec<&str>)| {
+        let url = image.as_ref().map(|key| image_of(store, key)).transpose()?.flatten();
+        let at = context.in_namespace(namespace);
+        let next = match (wait, url, image) {
+            (Wait::Approval, _, _) => {
+                format!("poolctl agent approve {}{at}", names[..names.len().min(NAMED)].join(" "))
+            }
+            (Wait::Image, Some(url), _) => format!("boot from {url}"),
+            (Wait::Image, None, Some(key)) => format!("poolctl infraenv iso {}{at}", key.name),
+            _ => format!("poolctl why agent/{}{at}", names.first().copied().unwrap_or_default()),
+        };
+        Ok::<_, Refusal>(format!("{} {}: {next}", named(&names), said(wait)))
+    };
+    alike.into_iter().map(line).collect()
+}
+
+fn wait(state: HostState) -> Option<Wait> {
+    Some(match state {
+        HostState::UnbindingPendingUserAction | HostState::ResettingPendingUserAction => {
+            Wait::Image
+        }
+        HostState::InstallingPendingUserAction => Wait::Boot,
+        HostState::Disconnected => Wait::Word,
+        HostState::Insufficient | HostState::InsufficientUnbound => Wait::Hardware,
+        HostState::PendingForInput => Wait::Input,
+        _ => return None,
+    })
+}
+
+fn said(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Approval => "not approved",
+        Wait::Image => "to be booted from the discovery image",
+        Wait::Boot => "to be booted for the installation",
+        Wait::Word => "bound, and not heard of for three minutes",
+        Wait::Hardware => "insufficient",
+        Wait::Input => "bound to a cluster that does not say enough",
+    }
+}
+
+/// `4 agents (node-1, node-2, node-3, ...)`
+fn named(names: &[&str]) -> String {
+    let many = names.len();
+    let more = if many > NAMED { ", ..." } else { "" };
+    let word = if many == 1 { "agent" } else { "agents" };
+    format!("{many} {word} ({}{more})", names[..many.min(NAMED)].join(", "))
+}
+
+/// Where the image of an InfraEnv is, if that is known.
+fn image_of(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
+    let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
+    let found = store.objects(Kind::InfraEnv, &Filter { namespace, name, whole: false })?;
+    let url = found.into_iter().find_map(|one| match one {
+        Object::InfraEnv(one) => Some(one.status.iso_download_url),
+        _ => None,
+    });
+    Ok(url.filter(|url| !url.is_empty()))
+}
