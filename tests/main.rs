@@ -21,6 +21,7 @@ mod everywhere;
 mod explain;
 mod faults;
 mod fixture;
+mod images;
 mod index;
 mod lab;
 mod leases;

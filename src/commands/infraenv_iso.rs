@@ -1,15 +1,14 @@
 //! `infraenv iso`: the image that hosts are booted from to become agents.
 
+mod make;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Args;
-use serde_json::json;
+use clap::{Args, ValueEnum};
 
-use crate::drivers::discovery::{Build, PROGRAM};
-use crate::drivers::programs;
 use crate::model::condition::{self, Condition};
-use crate::model::documents::SecretValue;
+use crate::model::documents::SettingsSpec;
 use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
@@ -22,14 +21,19 @@ use crate::model::text::sha256;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
-use crate::render::discovery::{Discovery, ignition, kernel_arguments};
 use crate::rules::infra_envs::is_key;
 use crate::store::{Filter, Need, Store, copies};
 
 use super::{Context, Verb, infraenv};
+use make::Parts;
 
-const PULL: &str = ".dockerconfigjson";
 const CREATED: &str = "ImageCreated";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum With {
+    CoreosInstaller,
+    OpenshiftInstall,
+}
 
 #[derive(Args)]
 pub struct Iso {
@@ -47,11 +51,16 @@ pub struct Iso {
     /// The live image that it is made of; without it only the Ignition is written
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// The file to write
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-    /// Where management controllers fetch it, once somebody serves it there
-    #[arg(long, value_name = "URL")]
+    /// With openshift-install, its `agent create unconfigured-ignition` is what ours is merged
+    /// over, so that the hosts take a config image, too
+    #[arg(long, value_enum, value_name = "PROGRAM", default_value = "coreos-installer")]
+    with: With,
+    /// The file to write; without it, one below isoDirectory of the Settings that nobody guesses
+    #[arg(long, value_name = "FILE", required_unless_present = "base")]
+    out: Option<PathBuf>,
+    /// Where management controllers fetch it, once somebody serves it there; below isoURL of the
+    /// Settings without --out
+    #[arg(long, value_name = "URL", requires = "out")]
     url: Option<String>,
     /// Image that hosts are to try to pull
     #[arg(long, value_name = "IMAGE")]
@@ -72,42 +81,35 @@ impl Verb for Iso {
         let Object::InfraEnv(one) = context.find(&store, Kind::InfraEnv, &self.name)? else {
             return Ok(());
         };
-        let out = std::path::absolute(&self.out)?;
+        self.check()?;
+        let door = context.door(&store);
+        let settings = door.settings()?;
+        let (out, url) = self.place(context, &settings, &one.metadata.name)?;
         if copies::is_ours(store.path(), &out) {
             let what = format!("`{}` belongs to the state", out.display());
             return Err(Refusal::conflict(what).into());
         }
-        self.check()?;
-        let door = context.door(&store);
         let spec = serde_json::to_string(&one.spec)?;
         let configs = configs(&store)?;
         let made_of = sha256(&format!("{spec}{}", serde_json::to_string(&configs)?));
         let (token, known) = infraenv::grant(context, &door, &one.key(), self.expires, false)?;
-        match self.make(context, &store, &one, &configs, &token, &out) {
-            Ok(()) => {}
-            Err(error) => {
-                let text = format!("Failed to create image: {error:#}");
-                let new = Condition::new(CREATED, "False", "ImageCreationError", text);
-                record(&door, &one.key(), new, |_, _| ())?;
-                infraenv::revoke(&door, &one.key(), Some(&known.id))?;
-                return Err(error);
-            }
+        let (infra_env, settings, configs) = (&*one, &settings, &configs);
+        let parts = Parts { context, store: &store, settings, infra_env, configs, token: &token };
+        if let Err(error) = self.make(&parts, &out) {
+            let text = format!("Failed to create image: {}", in_a_line(&error));
+            let new = Condition::new(CREATED, "False", "ImageCreationError", text);
+            record(&door, &one.key(), new, |_, _| ())?;
+            infraenv::revoke(&door, &one.key(), Some(&known.id))?;
+            return Err(error);
         }
-        // An Ignition alone is no image that a controller could boot from.
-        let url = self.url.clone().unwrap_or_default();
-        let new = if self.base.is_some() || self.url.is_some() {
-            Condition::new(CREATED, "True", "ImageCreated", "Image has been created")
-        } else {
-            let text = "Only its Ignition has been made";
-            Condition::new(CREATED, "False", "ImageNotCreated", text)
-        };
-        record(&door, &one.key(), new, |one, tick| {
+        record(&door, &one.key(), self.created(), |one, tick| {
             if one.status.image_hash != made_of || one.status.iso_download_url != url {
                 one.status.created_time = Some(tick.now);
             }
             one.status.image_hash = made_of;
-            one.status.iso_download_url = url;
+            one.status.iso_download_url.clone_from(&url);
         })?;
+        self.warn(context, settings, infra_env, &url);
         let until = known.expires.map_or("for ever".into(), |end| format!("until {end}"));
         let what = if self.base.is_some() { "image" } else { "Ignition" };
         context.changed(
@@ -121,6 +123,67 @@ impl Verb for Iso {
             ),
         )
     }
+}
+
+impl Iso {
+    /// Where it is written, and where it is fetched from.
+    fn place(
+        &self,
+        context: &Context,
+        settings: &SettingsSpec,
+        name: &str,
+    ) -> anyhow::Result<(PathBuf, String)> {
+        if let Some(out) = &self.out {
+            return Ok((std::path::absolute(out)?, self.url.clone().unwrap_or_default()));
+        }
+        let (Some(folder), Some(url)) = (&settings.iso_directory, &settings.iso_url) else {
+            let what = "there is no place for the image";
+            let why = "isoDirectory and isoURL of the Settings are not set, and --out is not given";
+            let next = "poolctl explain settings.spec.isoDirectory";
+            return Err(Refusal::usage(what).because(why).next(next).into());
+        };
+        let (own, file) = (context.world.secret()?, format!("{name}.iso"));
+        let url = format!("{}/{own}/{file}", url.trim_end_matches('/'));
+        Ok((folder.join(own).join(file), url))
+    }
+
+    fn created(&self) -> Condition {
+        // An Ignition alone is no image that a controller could boot from.
+        if self.base.is_some() || self.url.is_some() {
+            return Condition::new(CREATED, "True", "ImageCreated", "Image has been created");
+        }
+        let text = "Only its Ignition has been made";
+        Condition::new(CREATED, "False", "ImageNotCreated", text)
+    }
+
+    /// What of it is left to somebody else.
+    fn warn(&self, context: &Context, settings: &SettingsSpec, old: &InfraEnv, url: &str) {
+        if self.base.is_none() && !old.spec.kernel_arguments.is_empty() {
+            context
+                .warn("spec.kernelArguments are in no Ignition: --base makes an image with them");
+        }
+        if self.out.is_some() {
+            return;
+        }
+        context.hint(&format!("it is fetched from {url}"));
+        let former = settings.iso_url.as_ref().zip(settings.iso_directory.as_ref());
+        let former = former.and_then(|(url, folder)| {
+            let rest = old.status.iso_download_url.strip_prefix(url.trim_end_matches('/'))?;
+            Some(folder.join(rest.trim_start_matches('/')))
+        });
+        if let Some(path) = former.filter(|path| path.is_file()) {
+            // A host that runs from a medium dies with it.
+            context.hint(&format!("the former one is still in {}", path.display()));
+        }
+    }
+}
+
+/// An error as a condition has it: what, and why.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let Some(one) = error.downcast_ref::<Refusal>() else { return format!("{error:#}") };
+    let all: Vec<&str> =
+        std::iter::once(&one.what).chain(&one.causes).map(String::as_str).collect();
+    all.join(": ")
 }
 
 impl Iso {
@@ -164,55 +227,6 @@ fn configs(store: &Store) -> Result<Vec<NMStateConfig>, Refusal> {
     let all = store.objects(Kind::NMStateConfig, &Filter::default())?;
     let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
     Ok(all.into_iter().filter_map(config).collect())
-}
-
-impl Iso {
-    fn make(
-        &self,
-        context: &Context,
-        store: &Store,
-        one: &InfraEnv,
-        configs: &[NMStateConfig],
-        token: &str,
-        out: &Path,
-    ) -> anyhow::Result<()> {
-        let (user, place) = self.address.split_once('@').unwrap_or(("poolctl", &self.address));
-        let (host, port) = place_of(place)?;
-        let secret = Key::new(&*one.metadata.namespace, &*one.spec.pull_secret_ref.name);
-        let pull = store.secret_value(&secret, PULL)?;
-        if pull.is_none() {
-            return Err(Refusal::not_found(format!("secret `{}` has no {PULL}", secret.name))
-                .next(format!("poolctl secret create {} --from-file={PULL}=FILE", secret.name))
-                .into());
-        }
-        let config = json!({
-            "token": token, "address": host, "port": port, "user": user,
-            "key": text(&self.key)?, "knownHosts": text(&self.known_hosts)?,
-            "images": self.image,
-        });
-        let pull_secret = pull.as_ref().map(SecretValue::reveal);
-        let all = Discovery { infra_env: one, configs, pull_secret, config };
-        let document = ignition(&all).map_err(Refusal::invalid)?.to_string();
-        let Some(base) = &self.base else {
-            copies::place(out, document.as_bytes(), true)?;
-            return Ok(());
-        };
-        let settings = context.door(store).settings()?;
-        let program = programs::find(&settings, PROGRAM).map_err(Refusal::invalid)?;
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("discovery.ign");
-        copies::place(&file, document.as_bytes(), false)?;
-        let build = Build {
-            program: &program,
-            base_iso: &std::path::absolute(base)?,
-            ignition: &file,
-            kargs: &kernel_arguments(one),
-            out,
-        };
-        context.world.catch_signals();
-        let interrupted = || context.world.interrupted().is_some();
-        Ok(build.run(interrupted).map_err(Refusal::invalid)?)
-    }
 }
 
 fn place_of(text: &str) -> Result<(String, u16), Refusal> {

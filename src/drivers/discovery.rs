@@ -1,4 +1,5 @@
-//! Makes discovery images: coreos-installer puts an Ignition into a live image. Decides nothing.
+//! Makes discovery images: coreos-installer puts an Ignition into a live image, openshift-install
+//! makes one that ours is merged over. Decides nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -7,16 +8,25 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::{self, Background, Stopwatch};
+use tempfile::TempDir;
 
-/// The program, as the settings may name it.
-pub const PROGRAM: &str = "coreos-installer";
-/// How long the image may take: it has about a gigabyte.
+use super::process::{self, Background, Stopwatch};
+use super::scrub::Scrubber;
+use super::supervise::PATH;
+
+/// The programs, as the settings may name them.
+pub const COREOS_INSTALLER: &str = "coreos-installer";
+pub const OPENSHIFT_INSTALL: &str = "openshift-install";
+/// What openshift-install writes.
+const UNCONFIGURED: &str = "unconfigured-agent.ign";
+/// How long a program may take: an image has about a gigabyte.
 const LONGEST: Duration = Duration::from_secs(900);
-/// As much of what the program says as is repeated.
-const SAID: u64 = 600;
-/// The image has secrets in it; a group may serve it.
+/// As much of what a program says as is read, and as is repeated.
+const READ: u64 = 64 << 10;
+const SAID: usize = 600;
+/// The image has secrets in it; a group may serve it, from a folder that others do not enter.
 const MODE: u32 = 0o640;
+const SHELF: u32 = 0o750;
 
 /// An image to be made.
 pub struct Build<'a> {
@@ -37,39 +47,104 @@ impl Build<'_> {
     pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<(), String> {
         let failed = |error: io::Error| format!("{}: {error}", self.out.display());
         let folder = self.out.parent().unwrap_or(Path::new("/"));
-        let made = tempfile::Builder::new().prefix(".new-").tempdir_in(folder).map_err(failed)?;
+        let made = private().tempdir_in(folder).map_err(failed)?;
         let image = made.path().join("image.iso");
-        let mut said = tempfile::tempfile().map_err(failed)?;
-        let code = self.customize(&image, made.path(), &said, interrupted)?;
-        if code != 0 {
-            let said = last(&mut said).unwrap_or_default();
-            return Err(format!("{PROGRAM} failed (exit code {code}): {said}"));
-        }
+        let [ignition, to, base] =
+            [self.ignition, image.as_path(), self.base_iso].map(|path| path.display().to_string());
+        let mut arguments = vec!["iso", "customize", "--live-ignition", &ignition];
+        arguments.extend(self.kargs.iter().map(String::as_str));
+        arguments.extend(["-o", &to, &base]);
+        let tool = Tool { name: COREOS_INSTALLER, program: self.program, folder: &made };
+        tool.work(&arguments, &[], interrupted)?;
         self.keep(&image).map_err(failed)
     }
 
-    fn customize(
+    fn keep(&self, image: &Path) -> io::Result<()> {
+        fs::set_permissions(image, Permissions::from_mode(MODE))?;
+        File::open(image)?.sync_all()?;
+        fs::rename(image, self.out)
+    }
+}
+
+/// The Ignition of hosts that wait for the configuration of their cluster, to be made.
+pub struct Unconfigured<'a> {
+    pub program: &'a Path,
+    /// Of `render::discovery::manifests`: files of `cluster-manifests` by name.
+    pub manifests: &'a [(&'static str, String)],
+    /// What of them the program may say, and nobody else.
+    pub secrets: &'a [String],
+}
+
+impl Unconfigured<'_> {
+    /// Waits for it and returns its text. The installer keeps what it is given in its folder,
+    /// which is made for this and goes.
+    pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<String, String> {
+        let failed = |error: io::Error| format!("{OPENSHIFT_INSTALL}: {error}");
+        let made = private().tempdir().map_err(failed)?;
+        let inputs = made.path().join("cluster-manifests");
+        fs::create_dir(&inputs).map_err(failed)?;
+        for (name, text) in self.manifests {
+            fs::write(inputs.join(name), text).map_err(failed)?;
+        }
+        let arguments = ["agent", "create", "unconfigured-ignition", "--dir", "."];
+        let tool = Tool { name: OPENSHIFT_INSTALL, program: self.program, folder: &made };
+        tool.work(&arguments, self.secrets, interrupted)?;
+        fs::read_to_string(made.path().join(UNCONFIGURED))
+            .map_err(|error| format!("{OPENSHIFT_INSTALL} left no {UNCONFIGURED}: {error}"))
+    }
+}
+
+/// Makes the folder where an image is served from, for a group alone.
+pub fn shelf(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(SHELF))
+}
+
+/// Folders that nobody else may enter, whatever the umask says.
+fn private() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".new-").permissions(Permissions::from_mode(0o700));
+    builder
+}
+
+/// A program, in a folder that is its home; of our environment it has nothing.
+struct Tool<'a> {
+    name: &'static str,
+    program: &'a Path,
+    folder: &'a TempDir,
+}
+
+impl Tool<'_> {
+    /// Waits for its end. Why it has failed is what it said last, without these secrets.
+    fn work(
         &self,
-        image: &Path,
-        folder: &Path,
+        arguments: &[&str],
+        secrets: &[String],
+        interrupted: impl Fn() -> bool,
+    ) -> Result<(), String> {
+        let failed = |error: io::Error| format!("{}: {error}", self.program.display());
+        let mut said = tempfile::tempfile().map_err(failed)?;
+        let code = self.attend(arguments, &said, interrupted)?;
+        if code == 0 {
+            return Ok(());
+        }
+        let said = last(&mut said, secrets).unwrap_or_default();
+        Err(format!("{} failed (exit code {code}): {said}", self.name))
+    }
+
+    fn attend(
+        &self,
+        arguments: &[&str],
         said: &File,
         interrupted: impl Fn() -> bool,
     ) -> Result<i32, String> {
         let failed = |error: io::Error| format!("{}: {error}", self.program.display());
-        let [ignition, image, base] =
-            [self.ignition, image, self.base_iso].map(|path| path.display().to_string());
-        let mut arguments = vec!["iso", "customize", "--live-ignition", &ignition];
-        arguments.extend(self.kargs.iter().map(String::as_str));
-        arguments.extend(["-o", &image, &base]);
+        let folder = self.folder.path();
         let home = folder.display().to_string();
-        let path = "/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin".to_owned();
-        let environment = BTreeMap::from([("HOME".to_owned(), home), ("PATH".to_owned(), path)]);
-        let program = Background {
-            program: self.program,
-            arguments: &arguments,
-            folder,
-            environment: &environment,
-        };
+        let environment =
+            BTreeMap::from([("HOME".to_owned(), home), ("PATH".to_owned(), PATH.to_owned())]);
+        let program =
+            Background { program: self.program, arguments, folder, environment: &environment };
         let output = (said.try_clone().map_err(failed)?, said.try_clone().map_err(failed)?);
         let mut child = program.start(output).map_err(failed)?;
         let watch = Stopwatch::start();
@@ -81,26 +156,24 @@ impl Build<'_> {
             if late || interrupted() {
                 process::end_group(&mut child);
                 let why = if late { "takes too long" } else { "was interrupted" };
-                return Err(format!("{PROGRAM} {why}"));
+                return Err(format!("{} {why}", self.name));
             }
             process::pause();
         }
     }
-
-    fn keep(&self, image: &Path) -> io::Result<()> {
-        fs::set_permissions(image, Permissions::from_mode(MODE))?;
-        File::open(image)?.sync_all()?;
-        fs::rename(image, self.out)
-    }
 }
 
-/// The last that a program said, in one line.
-fn last(said: &mut File) -> io::Result<String> {
+/// The last that a program said, in one line and without secrets.
+fn last(said: &mut File, secrets: &[String]) -> io::Result<String> {
     let length = said.metadata()?.len();
-    said.seek(SeekFrom::Start(length.saturating_sub(SAID)))?;
-    let mut text = Vec::new();
-    said.read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
+    said.seek(SeekFrom::Start(length.saturating_sub(READ)))?;
+    let mut bytes = Vec::new();
+    said.read_to_end(&mut bytes)?;
+    // Before anything is cut: half a secret is not known.
+    let mut scrubber = Scrubber::new(secrets.iter().map(String::as_str));
+    let mut shown = scrubber.pass(&bytes);
+    shown.extend(scrubber.finish());
+    let text = String::from_utf8_lossy(&shown[shown.len().saturating_sub(SAID)..]);
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

@@ -29,7 +29,7 @@ const LOCK_FD: &str = "POOLCTL_LOCK_FD";
 const PIECE: u64 = 1 << 20;
 const LONGEST_LOG: u64 = 64 << 20;
 /// Where programs look for others; ours have absolute paths.
-const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
+pub const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
 
 /// A job that is supervised here.
 pub struct Task {

@@ -1,6 +1,7 @@
 //! The Ignition of a discovery image: how a host that is booted from it reaches poolctl, and the
 //! scripts by which it says what it is. Never does IO.
 
+mod manifests;
 mod merge;
 mod network;
 
@@ -10,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec, Proxy};
 use crate::model::nmstate_config::NMStateConfig;
+
+pub use manifests::manifests;
 
 /// As much as upstream lets an Ignition have.
 pub const LARGEST: usize = 256 << 10;
@@ -39,6 +42,8 @@ pub struct Discovery<'a> {
     /// What the agent is told, an object: token, address, port, user, images; `key` and
     /// `knownHosts` are the texts of the private key and of the lines that name the host keys.
     pub config: Value,
+    /// The Ignition that ours is merged over: what openshift-install makes of `manifests`, or none.
+    pub base: &'a str,
 }
 
 /// Ignition 3.2, or later if the override asks for that.
@@ -62,15 +67,22 @@ pub fn ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
     if !keys.is_empty() {
         made["passwd"] = json!({"users": [{"name": "core", "sshAuthorizedKeys": keys}]});
     }
-    merge::over(&mut made, &spec.ignition_config_override)?;
-    let size = made.to_string().len();
+    let mut all = merge::read("the Ignition of openshift-install", discovery.base)?;
+    merge::over(&mut all, made);
+    let given = &spec.ignition_config_override;
+    merge::over(&mut all, merge::read("ignitionConfigOverride", given)?);
+    let size = all.to_string().len();
     if size > LARGEST {
+        let theirs = match discovery.base.len() {
+            0 => String::new(),
+            many => format!(", {many} of them openshift-install's"),
+        };
         return Err(format!(
-            "the Ignition has {size} bytes, more than the {LARGEST} that it may have; {} NMStateConfigs are in it",
+            "the Ignition has {size} bytes{theirs}, more than the {LARGEST} that it may have; {} NMStateConfigs are in it",
             chosen.len()
         ));
     }
-    Ok(made)
+    Ok(all)
 }
 
 /// Arguments of `coreos-installer iso customize` for the kernel of the image.
@@ -200,7 +212,8 @@ mod tests {
             "token": "t0ken", "address": "192.0.2.1", "port": 22, "user": "poolctl",
             "key": "-----BEGIN\nKEY\n", "knownHosts": "192.0.2.1 ssh-ed25519 AAAA",
         });
-        ignition(&Discovery { infra_env, configs, pull_secret: Some("{\"auths\": {}}"), config })
+        let pull_secret = Some("{\"auths\": {}}");
+        ignition(&Discovery { infra_env, configs, pull_secret, config, base: "" })
     }
 
     /// Files by path: their modes, and what is in them.

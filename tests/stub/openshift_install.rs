@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +30,20 @@ const KNOWN: [&str; 16] = [
     "pullSecret",
     "sshKey",
     "credentialsMode",
+];
+
+/// Of an `InfraEnv`, by a version that is not the latest.
+const KNOWN_SPEC: [&str; 10] = [
+    "additionalNTPSources",
+    "agentLabels",
+    "clusterRef",
+    "cpuArchitecture",
+    "ignitionConfigOverride",
+    "kernelArguments",
+    "nmStateConfigLabelSelector",
+    "proxy",
+    "pullSecretRef",
+    "sshAuthorizedKey",
 ];
 
 struct Stub {
@@ -56,6 +71,9 @@ fn main() {
         ["wait-for", "install-complete"] => stub.step("wait-for", Stub::wait_for),
         ["destroy", "cluster"] => stub.step("destroy", Stub::destroy),
         ["agent", "create", "image"] => stub.step("agent-image", Stub::image),
+        ["agent", "create", "unconfigured-ignition"] => {
+            stub.step("agent-unconfigured", Stub::unconfigured)
+        }
         ["agent", "wait-for", "bootstrap-complete"] => {
             stub.step("agent-bootstrap", Stub::agent_wait)
         }
@@ -251,6 +269,47 @@ impl Stub {
         );
         self.write("auth/kubeadmin-password", &format!("CANARY-kubeadmin-{name}"));
         log("info", "The rendezvous host IP (node0 IP) is 192.0.2.10");
+        Ok(0)
+    }
+
+    /// Shows the pull secret that it refuses, as the real one does.
+    fn unconfigured(&self) -> Result<i32, String> {
+        let mode = fs::metadata(&self.folder).unwrap().permissions().mode() & 0o777;
+        let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
+        names.sort();
+        self.note(&format!("alone {mode:o} {}", names.join(",")));
+        let read = |asset: &str, name: &str| {
+            let wrong = |why: &str| format!("failed to generate asset \\\"{asset}\\\": {why}");
+            let text = self.read(&format!("cluster-manifests/{name}"));
+            let text = text.map_err(|_| wrong("missing configuration or manifest file"))?;
+            poolctl::yaml::value(&text).map_err(|error| wrong(&error.to_string()))
+        };
+        let infra_env = read("InfraEnv Config", "infraenv.yaml")?;
+        let secret = read("Agent PullSecret", "pull-secret.yaml")?;
+        let spec = infra_env["spec"].as_object().unwrap();
+        if let Some(key) = spec.keys().find(|key| !KNOWN_SPEC.contains(&key.as_str())) {
+            return Err(format!("failed to unmarshal infraenv.yaml: unknown field {key}"));
+        }
+        let text = secret["stringData"][".dockerconfigjson"].as_str().unwrap();
+        let auths: Value = serde_json::from_str(text).unwrap();
+        if auths["auths"].as_object().is_none_or(serde_json::Map::is_empty) {
+            return Err(format!("invalid PullSecret: Invalid value: {text:?}: auths required"));
+        }
+        self.write(".openshift_install_state.json", text);
+        let file = |path: &str| {
+            let contents = json!({"source": "data:,theirs", "verification": {}});
+            json!({"path": path, "mode": 0o600, "user": {"name": "root"}, "contents": contents})
+        };
+        let key = &infra_env["spec"]["sshAuthorizedKey"];
+        let made = json!({
+            "ignition": {"version": "3.2.0"},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]},
+            "storage": {"files": [
+                file("/etc/assisted/manifests/infraenv.yaml"), file("/root/.docker/config.json"),
+            ]},
+            "systemd": {"units": [{"name": "agent-check-config-image.service", "enabled": true}]},
+        });
+        self.write("unconfigured-agent.ign", &made.to_string());
         Ok(0)
     }
 

@@ -3,33 +3,38 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Of an item of a list, what tells it from the others.
 const NAMES: [&str; 3] = ["path", "name", "device"];
 
-/// Merges the text of an override, if there is any. The higher version counts.
-pub fn over(made: &mut Value, text: &str) -> Result<(), String> {
+/// Reads the text of an Ignition; without any, it is an empty one. `what` is what an error calls it.
+pub fn read(what: &str, text: &str) -> Result<Value, String> {
     if text.trim().is_empty() {
-        return Ok(());
+        return Ok(json!({}));
     }
-    let wrong = |why: &str| format!("ignitionConfigOverride {why}");
+    let wrong = |why: &str| format!("{what} {why}");
     let given: Value =
         serde_json::from_str(text).map_err(|why| wrong(&format!("is not JSON: {why}")))?;
     let header = &given["ignition"];
     if !given.is_object() || !(header.is_null() || header.is_object()) {
         return Err(wrong("is no Ignition"));
     }
-    let ours = made["ignition"]["version"].clone();
-    let theirs = header["version"].clone();
-    if !theirs.is_null() && number(&theirs).is_none_or(|(major, _)| major != 3) {
-        return Err(wrong(&format!("is of Ignition {theirs}, not of version 3")));
+    let version = &header["version"];
+    if !version.is_null() && number(version).is_none_or(|(major, _)| major != 3) {
+        return Err(wrong(&format!("is of Ignition {version}, not of version 3")));
     }
+    Ok(given)
+}
+
+/// Merges the second over the first. The higher version counts.
+pub fn over(made: &mut Value, given: Value) {
+    let ours = made["ignition"]["version"].clone();
+    let theirs = given["ignition"]["version"].clone();
     merge(made, given);
     if number(&theirs).cmp(&number(&ours)) != Ordering::Greater {
         made["ignition"]["version"] = ours;
     }
-    Ok(())
 }
 
 /// The first two numbers of a version.
@@ -67,4 +72,35 @@ fn add(ours: &mut Vec<Value>, item: Value) {
 
 fn name(item: &Value) -> Option<(&str, &str)> {
     NAMES.iter().find_map(|key| Some((*key, item.get(*key)?.as_str()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_over_that_of_openshift_install_leaves_both() {
+        let theirs = json!({
+            "ignition": {"version": "3.2.0"},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a"]}]},
+            "storage": {"files": [{"path": "/a", "mode": 420}, {"path": "/b", "user": {"name": "root"}}]},
+            "systemd": {"units": [{"name": "agent.service", "enabled": true}]},
+        });
+        let mut made = read("theirs", &theirs.to_string()).unwrap();
+        let ours = json!({
+            "ignition": {"version": "3.2.0"},
+            "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a"]}]},
+            "storage": {"files": [{"path": "/b", "mode": 384}]},
+            "systemd": {"units": [{"name": "poolctl-agent.service", "enabled": true}]},
+        });
+        over(&mut made, ours);
+        let files = json!([
+            {"path": "/a", "mode": 420}, {"path": "/b", "mode": 384, "user": {"name": "root"}},
+        ]);
+        assert_eq!((&made["storage"]["files"], &made["passwd"]), (&files, &theirs["passwd"]));
+        assert_eq!(made["systemd"]["units"].as_array().map(Vec::len), Some(2));
+        let nothing = read("theirs", "").unwrap();
+        over(&mut made, nothing);
+        assert_eq!(made["ignition"], theirs["ignition"]);
+    }
 }
