@@ -46,7 +46,7 @@ pub struct InfraEnvSpec {
     /// Of its hosts: `x86_64` (default), aarch64, arm64, ppc64le or s390x; fixed once it is made.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpu_architecture: String,
-    /// Version of the discovery image; not with clusterRef.
+    /// Version of the discovery image; not with clusterRef. Kept for others, no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub os_image_version: String,
     /// How its hosts reach the world.
@@ -73,7 +73,7 @@ pub struct InfraEnvSpec {
     /// `DiscoveryImageAlways` or `BootOrderControl`; kept for others, no effect here.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ipxe_script_type: String,
-    /// What is appended to, replaced in or deleted from the kernel's arguments.
+    /// What is appended to, replaced in or deleted from the kernel's arguments of an image.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_arguments: Vec<KernelArgument>,
     /// Certificates that its hosts believe, PEM.
@@ -82,7 +82,7 @@ pub struct InfraEnvSpec {
     /// Kept for others, no effect here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirror_registry_ref: Option<Value>,
-    /// full-iso or minimal-iso.
+    /// full-iso or minimal-iso; kept for others, no effect here: images are whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_type: String,
     /// How long a host waits for its network before it looks around.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::agent::OWNER;
 use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
 use crate::model::driver::is_driver_name;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
@@ -94,6 +95,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
         }
         Object::Host(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
         Object::IpPool(one) => idle(&own(&one.metadata), &addresses::NOTES, &[], ""),
+        Object::InfraEnv(one) => idle(&own(&one.metadata), &[OWNER], &[], ""),
         _ => Vec::new(),
     }
 }

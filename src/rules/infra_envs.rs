@@ -77,6 +77,37 @@ pub fn check(one: &InfraEnv) -> Vec<String> {
     wrong
 }
 
+/// What has an effect elsewhere, and none here.
+pub fn warnings(one: &InfraEnv) -> Vec<String> {
+    let spec = &one.spec;
+    let all = [
+        (
+            spec.image_type == "minimal-iso",
+            "imageType minimal-iso",
+            "the image is whole, as --base is",
+        ),
+        (
+            !spec.os_image_version.is_empty(),
+            "osImageVersion",
+            "`poolctl infraenv iso --base` says what is booted",
+        ),
+        (
+            spec.ipxe_script_type == "BootOrderControl",
+            "ipxeScriptType BootOrderControl",
+            "no iPXE script is made, hosts boot from an image",
+        ),
+        (
+            spec.mirror_registry_ref.is_some(),
+            "mirrorRegistryRef",
+            "ignitionConfigOverride can bring a registries.conf",
+        ),
+    ];
+    let name = &one.metadata.name;
+    let said = all.into_iter().filter(|(set, ..)| *set);
+    said.map(|(_, field, why)| format!("`{name}`: spec.{field} has no effect here: {why}"))
+        .collect()
+}
+
 /// A new one says either which cluster it is for, or which version.
 pub fn check_new(one: &InfraEnv) -> Result<(), String> {
     if one.spec.cluster_ref.is_some() && !one.spec.os_image_version.is_empty() {

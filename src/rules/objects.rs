@@ -219,6 +219,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
         Object::Customization(one) => found.extend(patches::warnings(one)),
         Object::Host(one) => found.extend(hosts::warnings(one)),
         Object::IpPool(one) => found.extend(addresses::warnings(one)),
+        Object::InfraEnv(one) => found.extend(infra_envs::warnings(one)),
         _ => {}
     }
     if let Object::Pool(one) = object {
