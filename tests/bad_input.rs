@@ -75,6 +75,62 @@ fn bad_manifests_are_refused_and_nothing_happens() {
     assert_eq!(sandbox.objects(), before);
 }
 
+/// What kind, what is in its spec (or its annotation), and what the message says.
+const HOSTS: [(&str, &str, &str); 18] = [
+    ("InfraEnv", "clusterRef: {namespace: n}", "spec.clusterRef.name is missing"),
+    ("InfraEnv", "clusterRef: {name: c}", "spec.clusterRef.namespace is missing"),
+    ("InfraEnv", "proxy: {noProxy: a.b}", "spec.proxy needs httpProxy or httpsProxy"),
+    ("InfraEnv", "proxy: {httpProxy: 'p:3128'}", "spec.proxy.httpProxy is no address like http"),
+    ("InfraEnv", "proxy: {httpsProxy: 'ftp://p'}", "spec.proxy.httpsProxy is no address like"),
+    ("InfraEnv", "proxy: {httpProxy: 'http://p', noProxy: 'a,,b'}", "noProxy: `` is no name"),
+    ("InfraEnv", "proxy: {httpProxy: 'http://p', noProxy: 'a b'}", "noProxy: `a b` is no name"),
+    ("selector", "operator: Is", "[0].operator: `Is` is none of In, NotIn, Exists, DoesNotExist"),
+    ("selector", "operator: NotIn", "[0].values is empty; NotIn needs one at least"),
+    ("selector", "operator: Exists, values: [b]", "[0].values: Exists takes none"),
+    ("pool", "{matchLabels: {a: 'b c'}}", "agentSelector.matchLabels.a: `b c` is no label"),
+    ("pool", "{matchExpressions: [{key: a, operator: Is}]}", "agentSelector.matchExpressions[0]"),
+    ("pool", "{matchLabel: {a: b}}", "agentSelector: unknown field `matchLabel`"),
+    ("Agent", "clusterDeploymentName: {namespace: n}", "clusterDeploymentName.name is missing"),
+    ("BareMetalHost", "edge", "`edge` is not NAMESPACE/NAME of a cluster, or empty for none"),
+    ("BareMetalHost", "lab/edge/1", "is not NAMESPACE/NAME"),
+    ("BareMetalHost", "/edge", "is not NAMESPACE/NAME"),
+    ("BareMetalHost", "lab/", "is not NAMESPACE/NAME"),
+];
+
+fn host(kind: &str, text: &str) -> String {
+    let one = |kind: &str, spec: &str| {
+        format!(
+            "apiVersion: agent-install.openshift.io/v1beta1\nkind: {kind}\nmetadata: {{name: e, \
+             labels: {{infraenvs.agent-install.openshift.io: e}}}}\nspec: {{{spec}}}\n"
+        )
+    };
+    let infra_env = |spec: &str| one("InfraEnv", &format!("pullSecretRef: {{name: s}}, {spec}"));
+    match kind {
+        "InfraEnv" => infra_env(text),
+        "selector" => infra_env(&format!(
+            "nmStateConfigLabelSelector: {{matchExpressions: [{{key: a, {text}}}]}}"
+        )),
+        "pool" => POOL.replace("none: {}", &format!("agentBareMetal: {{agentSelector: {text}}}")),
+        "BareMetalHost" => format!(
+            "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {{name: b, annotations: \
+             {{bmac.agent-install.openshift.io/cluster-reference: '{text}'}}}}\nspec: {{online: true}}\n"
+        ),
+        _ => one(kind, text),
+    }
+}
+
+#[test]
+fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
+    let sandbox = Sandbox::new();
+    for (kind, text, says) in HOSTS {
+        let path = sandbox.file("bad.yaml", &host(kind, text));
+        let ran = sandbox.run(&["apply", "-f", &path]);
+        assert_eq!(ran.code, 1, "{kind} {text}\n{}", ran.err);
+        assert!(ran.err.contains(says), "{kind} {text}\n{}\nnot: {says}", ran.err);
+    }
+    assert!(!sandbox.state().exists());
+}
+
 #[test]
 fn one_bad_document_keeps_the_good_ones_out_too() {
     let sandbox = Sandbox::new();

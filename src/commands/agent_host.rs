@@ -87,6 +87,9 @@ impl Verb for Report {
             said.media_disconnected = Some(true);
         }
         said.stage = self.stage.or(said.stage);
+        if said == report::Report::default() {
+            return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
+        }
         record(context, &store, &key, |state, at, tick| {
             agents::report(state, at, said, tick).map_err(Refusal::conflict)
         })?;

@@ -110,3 +110,20 @@ pub struct SystemVendor {
     /// Its serial number.
     pub serial_number: String,
 }
+
+/// Why a text is no MAC address of a machine: six pairs of hexadecimal digits with colons.
+pub fn mac(text: &str) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let pair = |one: &&str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
+    if parts.len() != 6 || !parts.iter().all(pair) {
+        return Err(format!("`{text}` is no MAC address like 52:54:00:12:34:56"));
+    }
+    let first = u8::from_str_radix(parts[0], 16).unwrap_or_default();
+    if first & 1 == 1 {
+        return Err(format!("`{text}` is the address of a group, not of a machine"));
+    }
+    if parts.iter().all(|one| *one == "00") {
+        return Err(format!("`{text}` is nobody's address"));
+    }
+    Ok(())
+}

@@ -31,6 +31,8 @@ pub const PAUSED: [&str; 2] =
     ["baremetalhost.metal3.io/paused", "baremetalhost.metal3.io/detached"];
 /// Assisted installer's: what the host is in its cluster.
 pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
+/// The same's: the cluster that it is to belong to, empty for none.
+pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-reference";
 
 pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
 pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);

@@ -36,6 +36,18 @@ pub fn check(one: &Agent) -> Vec<String> {
     wrong
 }
 
+/// Upstream takes a cluster without its namespace, and finds none.
+pub fn warning(one: &Agent) -> Option<String> {
+    let wanted = one.spec.cluster_deployment_name.as_ref()?;
+    let name = &one.metadata.name;
+    wanted.namespace.is_empty().then(|| {
+        format!(
+            "agent `{name}`: spec.clusterDeploymentName.namespace is missing; no cluster is found \
+             without it"
+        )
+    })
+}
+
 /// What of the spec only turns out wrong once it is to be followed: it is kept, and said in the
 /// condition SpecSynced.
 pub fn input(one: &Agent) -> Option<String> {

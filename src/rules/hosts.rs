@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use crate::model::bmc::Address;
+use crate::model::hardware::mac;
 use crate::model::host::{
-    AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, HOLD, PIN, ROLE, SOFT_OFF, pin_of,
+    AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, CLUSTER_REFERENCE, HOLD, PIN, ROLE, SOFT_OFF,
+    pin_of,
 };
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -73,27 +75,23 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
             ROLE if !ROLES.contains(&&**value) => {
                 return wrong(&format!("is not one of {}", ROLES.join(", ")));
             }
+            CLUSTER_REFERENCE if !is_reference(value) => {
+                return wrong("is not NAMESPACE/NAME of a cluster, or empty for none");
+            }
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Six pairs of hexadecimal digits with colons.
-pub fn mac(text: &str) -> Result<(), String> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let pair = |one: &&str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
-    if parts.len() != 6 || !parts.iter().all(pair) {
-        return Err(format!("`{text}` is no MAC address like 52:54:00:12:34:56"));
-    }
-    let first = u8::from_str_radix(parts[0], 16).unwrap_or_default();
-    if first & 1 == 1 {
-        return Err(format!("`{text}` is the address of a group, not of a machine"));
-    }
-    if parts.iter().all(|one| *one == "00") {
-        return Err(format!("`{text}` is nobody's address"));
-    }
-    Ok(())
+/// A cluster by its namespace and name, or nothing.
+fn is_reference(text: &str) -> bool {
+    let good = |(namespace, name): (&str, &str)| {
+        [(Kind::Namespace, namespace), (Kind::ClusterDeployment, name)]
+            .into_iter()
+            .all(|(kind, name)| name_of(kind, name).is_ok())
+    };
+    text.is_empty() || text.split_once('/').is_some_and(good)
 }
 
 /// What is accepted but worth a word.

@@ -1,12 +1,20 @@
 //! What the types of InfraEnvs and NMStateConfigs do not say, and what of them is fixed.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
+use crate::model::address::Subnet;
+use crate::model::agent::ClusterReference;
+use crate::model::hardware::mac;
 use crate::model::infra_env::{InfraEnv, Proxy};
+use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
 
-use super::hosts::mac;
 use super::names::{label_key, label_value};
+use super::selectors;
 
 const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
 const IMAGE_TYPES: [&str; 2] = ["full-iso", "minimal-iso"];
@@ -41,9 +49,10 @@ pub fn check(one: &InfraEnv) -> Vec<String> {
             wrong.push(format!("spec.{field} `{value}` is none of {}", all.join(", ")));
         }
     }
-    if spec.proxy.as_ref().is_some_and(is_empty) {
-        wrong.push("spec.proxy needs httpProxy or httpsProxy".into());
-    }
+    wrong.extend(spec.cluster_ref.iter().flat_map(reference));
+    wrong.extend(spec.proxy.iter().flat_map(proxies));
+    let selector = &spec.nm_state_config_label_selector;
+    wrong.extend(selectors::check("spec.nmStateConfigLabelSelector", selector));
     if !spec.additional_ntp_sources.is_empty() && !spec.ntp_sources.is_empty() {
         wrong.push("ntp_sources and additional_ntp_sources are mutually exclusive".into());
     }
@@ -170,8 +179,81 @@ pub fn check_network(one: &NMStateConfig) -> Vec<String> {
     wrong
 }
 
-fn is_empty(one: &Proxy) -> bool {
-    one.http_proxy.is_empty() && one.https_proxy.is_empty()
+/// No two of a namespace are for one interface: nobody could say which of them is followed.
+pub fn are_different(state: &State) -> Result<(), Refusal> {
+    let changed = state.nmstate_configs.difference().filter_map(|change| {
+        let before = change.before.map(|one| &one.spec.interfaces);
+        let after = change.after?;
+        (before != Some(&after.spec.interfaces)).then(|| after.metadata.key())
+    });
+    let changed: HashSet<Key> = changed.collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mut known: HashMap<(&str, String), Key> = HashMap::new();
+    for one in state.nmstate_configs.rows() {
+        let key = one.metadata.key();
+        for interface in &one.spec.interfaces {
+            let mac = interface.mac_address.to_lowercase();
+            let other = known.insert((one.metadata.namespace.as_str(), mac.clone()), key.clone());
+            let new = |other: &Key| changed.contains(other) || changed.contains(&key);
+            let Some(other) = other.filter(|other| *other != key && new(other)) else { continue };
+            let (first, second) = (&other.name, &key.name);
+            let what = format!("NMStateConfigs `{first}` and `{second}` would both be for {mac}");
+            return Err(Refusal::conflict(what)
+                .because("nobody could say which of them its host is to follow")
+                .next(format!(
+                    "poolctl get nmstateconfig {first} -n {} -o yaml",
+                    other.namespace
+                )));
+        }
+    }
+    Ok(())
+}
+
+/// A reference is fixed: half of one would lead nowhere for ever.
+fn reference(one: &ClusterReference) -> Vec<String> {
+    let parts = [("name", &one.name), ("namespace", &one.namespace)];
+    let missing = parts.into_iter().filter(|(_, text)| text.is_empty());
+    let text = |(field, _): (&str, &String)| {
+        format!(
+            "spec.clusterRef.{field} is missing; leave out clusterRef for hosts without a cluster"
+        )
+    };
+    missing.map(text).collect()
+}
+
+fn proxies(one: &Proxy) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if one.http_proxy.is_empty() && one.https_proxy.is_empty() {
+        wrong.push("spec.proxy needs httpProxy or httpsProxy".into());
+    }
+    for (field, text) in [("httpProxy", &one.http_proxy), ("httpsProxy", &one.https_proxy)] {
+        if !text.is_empty() && !is_proxy(text) {
+            // Not said again: there may be a password in it.
+            let like = "http://proxy.example.com:3128";
+            wrong.push(format!("spec.proxy.{field} is no address like {like}"));
+        }
+    }
+    let exempt = one.no_proxy.split(',').map(str::trim).filter(|_| !one.no_proxy.is_empty());
+    for part in exempt.filter(|part| !is_exempt(part)) {
+        wrong.push(format!(
+            "spec.proxy.noProxy: `{part}` is no name, .domain, address, network or *; commas are between them"
+        ));
+    }
+    wrong
+}
+
+fn is_proxy(text: &str) -> bool {
+    let plain = !text.chars().any(|one| one.is_control() || one.is_whitespace());
+    let named = text.starts_with("http://") || text.starts_with("https://");
+    plain && named && url::Url::parse(text).is_ok_and(|url| url.has_host())
+}
+
+/// What is reached without a proxy.
+fn is_exempt(part: &str) -> bool {
+    let name = part.strip_prefix('.').unwrap_or(part);
+    part == "*" || part.parse::<Subnet>().is_ok() || is_host(name)
 }
 
 /// A name in DNS, or an address.
@@ -236,6 +318,20 @@ mod tests {
             [("a=b", true), ("a=\"b c\"", true), ("a b", false), ("\"", false), ("", false)]
         {
             assert_eq!(is_argument(text), good, "{text}");
+        }
+        for (text, good) in [
+            ("http://proxy.lab:3128", true),
+            ("https://me:secret@[2001:db8::1]/", true),
+            ("proxy.lab:3128", false),
+            ("http:proxy.lab", false),
+            ("http://", false),
+            ("socks5://proxy.lab", false),
+            ("http://a b", false),
+        ] {
+            assert_eq!(is_proxy(text), good, "{text}");
+        }
+        for (text, good) in [("*", true), (".lab", true), ("10.0.0.0/8", true), ("", false)] {
+            assert_eq!(is_exempt(text), good, "{text}");
         }
         let key =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2rPHp+8pqQ0i0MkmjIlz6l8uLSsLfGQVNTjbEVVSMi me";

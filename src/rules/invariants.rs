@@ -8,6 +8,7 @@ use crate::model::state::State;
 use super::addresses;
 use super::data_templates;
 use super::hosts::are_different;
+use super::infra_envs;
 
 /// Looks at what changed: nothing is held twice, both ends of a link agree.
 pub fn invariants(state: &State) -> Result<(), Refusal> {
@@ -44,5 +45,6 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
     }
     addresses::invariants(state)?;
     data_templates::invariants(state)?;
+    infra_envs::are_different(state)?;
     are_different(state)
 }

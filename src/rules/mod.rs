@@ -12,6 +12,7 @@ mod invariants;
 mod names;
 mod objects;
 mod patches;
+mod selectors;
 pub mod validations;
 
 pub use holders::one_holder_each;

@@ -11,7 +11,9 @@ use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
-use super::{addresses, agents, annotations, data_templates, hosts, infra_envs, patches};
+use super::{
+    addresses, agents, annotations, data_templates, hosts, infra_envs, patches, selectors,
+};
 
 /// More than any lab has; what is beyond is a slip.
 const LARGEST_POOL: u32 = 100_000;
@@ -135,6 +137,7 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if pool.spec.platform.has_password() {
         return wrong(PASSWORD);
     }
+    all_of(Kind::ClusterPool, &pool.metadata.name, selectors::of_platform(&pool.spec.platform))?;
     let clouds = [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp];
     if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {
         return wrong(&format!("spec.platform.{}.region is missing", platforms[0]));
@@ -218,6 +221,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
         }
         Object::Customization(one) => found.extend(patches::warnings(one)),
         Object::Host(one) => found.extend(hosts::warnings(one)),
+        Object::Agent(one) => found.extend(agents::warning(one)),
         Object::IpPool(one) => found.extend(addresses::warnings(one)),
         Object::InfraEnv(one) => found.extend(infra_envs::warnings(one)),
         _ => {}

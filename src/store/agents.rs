@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use crate::model::agent::Agent;
 use crate::model::infra_env::{InfraEnv, Token};
 use crate::model::meta::Key;
+use crate::model::nmstate_config::NMStateConfig;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -64,6 +65,19 @@ pub fn one(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusa
     if !state.agents.knows(key) {
         let which = "WHERE namespace = ?1 AND name = ?2";
         put(state, some(conn, which, params![key.namespace, key.name])?);
+    }
+    Ok(())
+}
+
+/// All NMStateConfigs of a namespace: no two of them may be for one interface.
+pub fn networks(conn: &Connection, state: &mut State, namespace: &str) -> Result<(), Refusal> {
+    if state.nmstate_configs.rows().any(|one| one.metadata.namespace == namespace) {
+        return Ok(());
+    }
+    for one in documents::all::<NMStateConfig>(conn, Some(namespace))? {
+        if !state.nmstate_configs.knows(&one.metadata.key()) {
+            state.nmstate_configs.load(one);
+        }
     }
     Ok(())
 }

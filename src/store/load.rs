@@ -266,7 +266,7 @@ fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusa
         Kind::DataTemplate => need(conn, &mut state.data_templates, key),
         Kind::InfraEnv => agents::infra_env(conn, state, key),
         Kind::Agent => agents::one(conn, state, key),
-        Kind::NMStateConfig => need(conn, &mut state.nmstate_configs, key),
+        Kind::NMStateConfig => agents::networks(conn, state, &key.namespace),
         Kind::IpPool => addresses::pool(conn, state, key),
         Kind::IpClaim => addresses::claim(conn, state, key),
         Kind::IpAddress => leases::by_name(conn, state, key),

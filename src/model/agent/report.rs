@@ -7,6 +7,7 @@ use serde_json::{Map, Number, Value};
 use super::inventory::{Disk, Interface, Inventory};
 use super::{ImageReport, NtpSource, PeerReport};
 use crate::model::address::Subnet;
+use crate::model::hardware::mac;
 
 type Object = Map<String, Value>;
 
@@ -76,7 +77,7 @@ pub fn read(text: &str) -> Result<Report, String> {
         Some(said) => one(said, "timestamp")?,
         None => None,
     };
-    Ok(Report {
+    let report = Report {
         inventory: said.map(inventory).transpose()?,
         ntp_sources: some(&mut found, "ntp_sources")?,
         images: some(&mut found, "images")?,
@@ -84,7 +85,9 @@ pub fn read(text: &str) -> Result<Report, String> {
         timestamp: one::<Option<i64>>(&mut found, "timestamp")?.or(own),
         media_disconnected: media(one::<Option<String>>(&mut found, "media")?.as_deref())?,
         stage: one::<Option<String>>(&mut found, "stage")?.filter(|stage| !stage.is_empty()),
-    })
+    };
+    let says = report != Report::default();
+    says.then_some(report).ok_or("the report says nothing: not even an inventory is in it".into())
 }
 
 fn parsed(what: &str, text: &str) -> Result<Value, String> {
@@ -114,11 +117,18 @@ fn clean(value: Value, path: &str, key: &str) -> Result<Value, String> {
         Value::Object(inner) => cleaned(inner, path).map(Value::Object),
         Value::Array(all) => list(all, path, key),
         Value::String(said) => string(&said, path, key),
+        Value::Number(number) if path.ends_with("cpu.count") && !is_count(&number) => {
+            Err(format!("{path}: {number} is no number of processors"))
+        }
         Value::Number(number) if !SIGNED.contains(&key) && is_negative(&number) => {
             Ok(Value::from(0_u64))
         }
         other => Ok(other),
     }
+}
+
+fn is_count(number: &Number) -> bool {
+    number.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)
 }
 
 fn is_negative(number: &Number) -> bool {
@@ -266,21 +276,13 @@ fn interfaces(all: Vec<Interface>) -> Result<Vec<Interface>, String> {
 
 fn interface(mut one: Interface) -> Result<Interface, String> {
     one.mac_address.make_ascii_lowercase();
-    let (mac, name) = (&one.mac_address, &one.name);
-    if !mac.is_empty() && !is_mac(mac) {
-        return Err(format!(
-            "interfaces: `{mac}` of {name} is no MAC address like 52:54:00:12:34:56"
-        ));
+    if !one.mac_address.is_empty() {
+        mac(&one.mac_address).map_err(|why| format!("interfaces: {why} ({})", one.name))?;
     }
     for all in [&mut one.ipv4_addresses, &mut one.ipv6_addresses] {
         all.retain(|text| text.parse::<Subnet>().is_ok());
     }
     Ok(one)
-}
-
-fn is_mac(text: &str) -> bool {
-    let pair = |one: &str| one.len() == 2 && one.bytes().all(|one| one.is_ascii_hexdigit());
-    text.split(':').count() == 6 && text.split(':').all(pair)
 }
 
 /// Its id is its path by identity, by place or by name, as agents make it.
@@ -290,8 +292,7 @@ fn identified(mut disk: Disk) -> Disk {
     }
     if disk.id.is_empty() {
         let paths = [&disk.by_id, &disk.by_path, &disk.path];
-        let first = paths.into_iter().find(|path| !path.is_empty()).cloned();
-        disk.id = first.unwrap_or_default();
+        disk.id = paths.into_iter().find(|path| !path.is_empty()).cloned().unwrap_or_default();
     }
     disk
 }
@@ -357,15 +358,18 @@ mod tests {
             assert_eq!(all.ntp_sources.unwrap()[0].source_state, "synced");
             assert_eq!(all.images.unwrap()[0].result, "failure");
         }
-        assert_eq!(read("{}").unwrap(), Report::default());
     }
 
     #[test]
     fn what_is_wrong_is_refused_by_its_path() {
         let long = "x".repeat(1025);
         let disks = vec![json!({}); 513];
+        let nic = |mac: &str| json!({"interfaces": [{"name": "e", "mac_address": mac}]});
         for (said, why) in [
             (json!([]), "the report is no JSON object"),
+            (json!({"inventory": null, "shiny": 1}), "the report says nothing"),
+            (json!({"cpu": {"count": 2.5}}), "cpu.count: 2.5 is no number of processors"),
+            (json!({"inventory": {"cpu": {"count": -2}}}), "inventory.cpu.count: -2 is no number"),
             (json!({"inventory": "{"}), "inventory is no JSON: "),
             (json!({"hostname": "a"}), "Inventory is not valid, Memory not detected"),
             (json!({"memory": {"physical_bytes": 1}}), "Inventory is not valid, CPU not detected"),
@@ -378,7 +382,9 @@ mod tests {
                 "inventory.disks[0].name: 1025 char",
             ),
             (json!({"cpu": {"flags": vec!["a".repeat(1000); 5]}}), "cpu.flags: more than 4096"),
-            (json!({"interfaces": [{"mac_address": "52:54:00"}]}), "interfaces: `52:54:00` of "),
+            (json!({"interfaces": [{"mac_address": "52:54:00"}]}), "interfaces: `52:54:00` is no"),
+            (nic("FF:FF:FF:FF:FF:FF"), "interfaces: `ff:ff:ff:ff:ff:ff` is the address of a group"),
+            (nic("00:00:00:00:00:00"), "interfaces: `00:00:00:00:00:00` is nobody's address (e)"),
             (json!({"media": "gone"}), "media: `gone` is neither"),
             (json!({"a\nb": long}), "a b: 1025 characters"),
         ] {

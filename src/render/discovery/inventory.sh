@@ -156,6 +156,8 @@ cards() {
         # A bond gives its own address to its ports.
         mac=$(line "$card/bonding_slave/perm_hwaddr")
         [[ -n $mac ]] || mac=$(line "$card/address")
+        # A bond without ports has none, InfiniBand has a longer one.
+        [[ $mac =~ ^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$ && $mac != 00:00:00:00:00:00 ]] || mac=
         carrier=$(line "$card/carrier") speed=$(line "$card/speed") bits=$(line "$card/flags")
         bits=$((${bits:-0})) words=
         ((bits & 0x1)) && words+=" up"
