@@ -299,7 +299,7 @@ fn what_only_a_finalizer_holds_is_the_same_afterwards() {
     let finalizer = "{\"metadata\": {\"finalizers\": [\"x.example/y\"]}}";
     sandbox.ok(&["patch", "cluster", "c", "-n", "mine", "-p", finalizer]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["delete", "cluster", "c", "-n", "mine"]);
+    sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let before = sandbox.ok(&["export"]);
     assert!(before.contains("A finalizer of another program"), "{before}");

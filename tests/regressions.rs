@@ -46,7 +46,7 @@ fn what_was_filled_in_or_protects_survives_a_second_apply() {
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     apply(&sandbox, BY_HAND);
     sandbox.ok(&["kubeconfig", "c", "-n", "mine"]);
-    sandbox.ok(&["delete", "cluster", "c", "-n", "mine"]);
+    sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
     steady(&sandbox);
     let why = jsonpath(
         &sandbox,
@@ -74,7 +74,10 @@ fn a_cluster_made_by_hand_leaves_nothing_and_takes_nothing_along() {
             sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]).lines().count(),
             4
         );
-        sandbox.ok(&["delete", "cluster", "c", "-n", namespace]);
+        let ran = sandbox.run(&["delete", "cluster", "c", "-n", namespace]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains("cluster `c` is installed and would be destroyed"), "{}", ran.err);
+        sandbox.ok(&["delete", "cluster", "c", "-n", namespace, "-y"]);
         sandbox.ok(&["reconcile", "--wait", "-q"]);
         assert_eq!(sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]), "secret/s\n");
     }

@@ -11,11 +11,13 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::agent::report;
+use crate::model::event::Event;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
+use crate::model::time::Span;
 use crate::plan::agents;
 use crate::reconcile::Door;
 use crate::rules;
@@ -29,6 +31,11 @@ use super::{Context, Verb};
 const LARGEST: u64 = 1 << 20;
 /// And how long it may take to say it.
 const PATIENCE: Duration = Duration::from_secs(30);
+const REFUSED: &str = "host_registration_failed";
+/// The most refused hosts of an InfraEnv that are written down within an hour, and how far back
+/// that is looked for.
+const REFUSALS: usize = 20;
+const LOOKED_AT: usize = 200;
 
 #[derive(Args)]
 pub struct Register {
@@ -179,7 +186,7 @@ pub fn registered(
     let mut needs = vec![Need { kind: Kind::InfraEnv, key: infra_env.clone() }];
     needs.push(Need { kind: Kind::Agent, key: Key::new(&*infra_env.namespace, &*id) });
     let door = Door { store, world: &context.world, pass: false };
-    let (name, _) = door.change(&scope, &needs, |state, tick| {
+    let done = door.change(&scope, &needs, |state, tick| {
         store.load_references(&scope, state)?;
         let known = store.agent_of(infra_env, &id)?.and_then(|key| state.agents.find(&key));
         let found = |at: &usize| state.agents.get(*at).is_some_and(|one| one.status.found);
@@ -199,8 +206,56 @@ pub fn registered(
         agents::register(state, at, tick).map_err(refused)?;
         state.agents.update(at, |one| one.secret = Some(hash(&secret)));
         Ok(state.agents.get(at).map(|one| one.metadata.name.clone()).unwrap_or_default())
+    });
+    if let Err(refusal) = &done {
+        note_refused(&door, infra_env, &id, refusal)?;
+    }
+    Ok((done?.0, secret))
+}
+
+/// Writes down that a host was refused, for whoever looks after its InfraEnv. Whoever has an image
+/// can try for ever: the same is written once a day, and little within an hour. What nobody has
+/// proved to be of a host is of the InfraEnv, whose events go in time; those of hosts stay.
+fn note_refused(
+    door: &Door<'_>,
+    infra_env: &Key,
+    id: &str,
+    refusal: &Refusal,
+) -> Result<(), Refusal> {
+    if !matches!(refusal.exit, Exit::Conflict | Exit::Denied) {
+        return Ok(());
+    }
+    let text = format!("Host {id}: not registered: {}", refusal.what);
+    let of = [Need { kind: Kind::InfraEnv, key: infra_env.clone() }];
+    door.change(&Scope::Pools(Vec::new()), &of, |state, tick| {
+        let known = door.store.events(Some((Kind::InfraEnv, infra_env)), LOOKED_AT)?;
+        let lately = |within: Span| {
+            let failures = known.iter().filter(|one| one.reason == REFUSED);
+            failures.filter(move |one| tick.now.since(one.time) < within)
+        };
+        let again = lately(Span::hours(24)).any(|one| one.message == text);
+        let enough = lately(Span::hours(1)).count() >= REFUSALS;
+        if again || enough || state.infra_envs.find(infra_env).is_none() {
+            return Ok(());
+        }
+        let host = door.store.agent_of(infra_env, id)?.filter(|_| refusal.exit != Exit::Denied);
+        let event = match host.and_then(|key| state.agents.by_key(&key)) {
+            Some(one) => agents::about(one, REFUSED, true, text, &tick.actor, tick),
+            None => Event {
+                time: tick.now,
+                warning: true,
+                reason: REFUSED.into(),
+                kind: Kind::InfraEnv.name(),
+                object: infra_env.clone(),
+                actor: tick.actor.clone(),
+                message: text,
+                ..Event::default()
+            },
+        };
+        state.event(event);
+        Ok(())
     })?;
-    Ok((name, secret))
+    Ok(())
 }
 
 fn add(state: &mut State, infra_env: &Key, id: &str, tick: &Tick) -> Result<usize, Refusal> {

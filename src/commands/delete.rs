@@ -4,6 +4,7 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::model::agent::Agent;
+use crate::model::cluster::Cluster;
 use crate::model::ip_lease::IpLease;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -78,7 +79,7 @@ impl Verb for Delete {
     }
 }
 
-/// A claimed cluster is somebody's.
+/// A claimed cluster is somebody's, and so is one that no pool made.
 pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let (key, word) = (object.key(), object.kind().word());
     let claim = match object {
@@ -93,10 +94,7 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
         return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {cluster}")));
     }
     let loss = match object {
-        Object::Cluster(cluster) => {
-            let claim = cluster.claim.as_ref();
-            claim.map(|claim| format!("is in use by claim `{claim}` and would be destroyed"))
-        }
+        Object::Cluster(cluster) => cluster_lost(cluster),
         Object::Claim(claim) if claim.owner != context.world.actor() => {
             let owner = Some(&claim.owner).filter(|owner| !owner.is_empty());
             owner.map(|owner| format!("belongs to {owner}"))
@@ -116,6 +114,20 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
     let verb = if word == "claim" { "release".into() } else { format!("delete {word}") };
     let command = format!("poolctl {verb} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
+}
+
+fn cluster_lost(cluster: &Cluster) -> Option<String> {
+    if let Some(claim) = &cluster.claim {
+        return Some(format!("is in use by claim `{claim}` and would be destroyed"));
+    }
+    // Somebody has made it by hand, and no pool makes another.
+    let lasts = cluster.pool.is_none() && cluster.installed() && cluster.deleting.is_none();
+    let loss = if cluster.preserve {
+        "is installed; it would go on, and how to log in to it would be forgotten"
+    } else {
+        "is installed and would be destroyed"
+    };
+    lasts.then(|| loss.to_owned())
 }
 
 /// Asks for the deletion, and says of each object whether it was still there.

@@ -148,6 +148,9 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
         };
         tell(state, tick, kind, key, "DeletionRequested", &text);
     }
+    if kind == Kind::InfraEnv && done == Some(true) && state.infra_envs.find(key).is_none() {
+        say(state, tick, kind, key.clone(), "infra_env_deregistered", "Deregistered infra env");
+    }
     done.is_some()
 }
 

@@ -251,12 +251,14 @@ pub fn grant(
         let at = state.infra_envs.find(key);
         let at =
             at.ok_or_else(|| Refusal::not_found(format!("there is no InfraEnv `{}`", key.name)))?;
+        let mut gone = Vec::new();
         state.infra_envs.update(at, |one| {
-            for old in one.tokens.iter_mut().filter(|_| rotates) {
-                old.revoked.get_or_insert(tick.now);
+            if rotates {
+                gone = ended(&mut one.tokens, None, tick.now);
             }
             one.tokens.push(known.clone());
         });
+        tell_ended(state, key, &gone, tick);
         let text = format!("Token {} admits hosts", known.id);
         edit::say(state, tick, Kind::InfraEnv, key.clone(), "TokenCreated", &text);
         Ok(known)
@@ -270,14 +272,7 @@ pub fn revoke(door: &Door<'_>, key: &Key, id: Option<&str>) -> Result<usize, Ref
     let edit = |state: &mut State, tick: &Tick| {
         let Some(at) = state.infra_envs.find(key) else { return Ok(0) };
         let mut ids = Vec::new();
-        state.infra_envs.update(at, |one| {
-            let which =
-                |token: &&mut Known| token.revoked.is_none() && id.is_none_or(|id| token.id == id);
-            for token in one.tokens.iter_mut().filter(which) {
-                token.revoked = Some(tick.now);
-                ids.push(token.id.clone());
-            }
-        });
+        state.infra_envs.update(at, |one| ids = ended(&mut one.tokens, id, tick.now));
         if let Some(id) = id.filter(|_| ids.is_empty()) {
             return Err(Refusal::not_found(format!(
                 "InfraEnv `{}` has no token {id} that admits",
@@ -285,11 +280,27 @@ pub fn revoke(door: &Door<'_>, key: &Key, id: Option<&str>) -> Result<usize, Ref
             ))
             .next(format!("poolctl infraenv token list {}", key.name)));
         }
-        for id in &ids {
-            let text = format!("Token {id} admits nobody any more");
-            edit::say(state, tick, Kind::InfraEnv, key.clone(), "TokenRevoked", &text);
-        }
+        tell_ended(state, key, &ids, tick);
         Ok(ids.len())
     };
     Ok(door.change(&Scope::Pools(Vec::new()), &need(key), edit)?.0)
+}
+
+/// One token, or all of them, admit nobody from now on; which those were.
+fn ended(tokens: &mut [Known], id: Option<&str>, now: Time) -> Vec<String> {
+    let which = |one: &&mut Known| one.revoked.is_none() && id.is_none_or(|id| one.id == id);
+    let which = tokens.iter_mut().filter(which);
+    which
+        .map(|one| {
+            one.revoked = Some(now);
+            one.id.clone()
+        })
+        .collect()
+}
+
+fn tell_ended(state: &mut State, key: &Key, ids: &[String], tick: &Tick) {
+    for id in ids {
+        let text = format!("Token {id} admits nobody any more");
+        edit::say(state, tick, Kind::InfraEnv, key.clone(), "TokenRevoked", &text);
+    }
 }

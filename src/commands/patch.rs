@@ -96,7 +96,8 @@ pub fn change(
         let status = document.get("status").cloned();
         apply(&mut document)?;
         let owner = |document: &Value| document["metadata"]["annotations"][OWNER].clone();
-        if owner(&document) != owner(&found.to_wire()) {
+        let is_claim = kind == Kind::ClusterClaim;
+        if is_claim && owner(&document) != owner(&found.to_wire()) {
             return Err(Refusal::conflict(format!("{OWNER} says who made the claim")));
         }
         if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {

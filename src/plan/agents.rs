@@ -39,7 +39,14 @@ pub fn advance(state: &mut State, tick: &Tick) {
     for at in &all {
         machines::recognize(state, *at, tick);
     }
+    let same = |state: &State, at: usize| {
+        state.agents.get(at).map(|one| one.status.duplicate_of.clone()).unwrap_or_default()
+    };
+    let before: Vec<String> = all.iter().map(|at| same(state, *at)).collect();
     machines::duplicates(state);
+    for (at, before) in all.iter().zip(&before) {
+        tell_duplicate(state, *at, before, tick);
+    }
     for at in &all {
         refresh::advance(state, *at, tick);
         binding::follow(state, *at, tick);
@@ -88,6 +95,25 @@ fn note(state: &mut State, at: usize, reason: &str, warning: bool, message: Stri
     let Some(agent) = state.agents.get(at) else { return };
     let event = about(agent, reason, warning, message, PASS, tick);
     state.event(event);
+}
+
+/// Says that a host is another Agent's machine, or is not any more.
+fn tell_duplicate(state: &mut State, at: usize, before: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let (name, other) = (agent.hostname(), agent.status.duplicate_of.as_str());
+    let (reason, text) = match other {
+        same if same == before => return,
+        "" => (
+            "host_duplicate_fixed",
+            format!("Host {name}: is not the same machine as Agent {before} any more"),
+        ),
+        other => (
+            "host_duplicate_found",
+            format!("Host {name}: is the same machine as Agent {other}, and is never picked"),
+        ),
+    };
+    let found = !other.is_empty();
+    note(state, at, reason, found, text, tick);
 }
 
 /// What happened to a host.
