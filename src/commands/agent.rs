@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::model::agent::{Agent, ClusterReference, HostState, Role};
+use crate::model::agent::{Agent, AgentSpec, ClusterReference, HostState, Role};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -282,34 +282,42 @@ impl Verb for Set {
     const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if let Object::Agent(one) = context.find(&context.look()?, Kind::Agent, &self.name)? {
+            let mut spec = one.spec.clone();
+            self.write(&mut spec);
+            rules::agents::check_set(one.state(), &one.spec, &spec).map_err(|why| {
+                Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
+            })?;
+        }
         let names = std::slice::from_ref(&self.name);
-        change(context, names, "set", |one| {
-            let spec = &mut one.spec;
-            spec.role = self.role.map_or(spec.role, Role::from);
-            let texts = [
-                (&self.hostname, &mut spec.hostname),
-                (&self.machine_config_pool, &mut spec.machine_config_pool),
-                (&self.installer_args, &mut spec.installer_args),
-                (&self.ignition, &mut spec.ignition_config_overrides),
-            ];
-            for (new, field) in texts {
-                if let Some(new) = new {
-                    new.clone_into(field);
-                }
+        change(context, names, "set", |one| self.write(&mut one.spec))
+    }
+}
+
+impl Set {
+    fn write(&self, spec: &mut AgentSpec) {
+        spec.role = self.role.map_or(spec.role, Role::from);
+        let texts = [
+            (&self.hostname, &mut spec.hostname),
+            (&self.machine_config_pool, &mut spec.machine_config_pool),
+            (&self.installer_args, &mut spec.installer_args),
+            (&self.ignition, &mut spec.ignition_config_overrides),
+        ];
+        for (new, field) in texts {
+            if let Some(new) = new {
+                new.clone_into(field);
             }
-            if let Some(disk) = &self.disk {
-                spec.installation_disk_id.clone_from(disk);
-                spec.installation_disk_path.clear();
+        }
+        if let Some(disk) = &self.disk {
+            spec.installation_disk_id.clone_from(disk);
+            spec.installation_disk_path.clear();
+        }
+        for text in &self.node_label {
+            match text.split_once('=') {
+                Some((key, value)) => drop(spec.node_labels.insert(key.into(), value.into())),
+                None => drop(spec.node_labels.remove(text.trim_end_matches('-'))),
             }
-            for text in &self.node_label {
-                match text.split_once('=') {
-                    Some((key, value)) => {
-                        drop(spec.node_labels.insert(key.into(), value.into()));
-                    }
-                    None => drop(spec.node_labels.remove(text.trim_end_matches('-'))),
-                }
-            }
-        })
+        }
     }
 }
 

@@ -191,9 +191,11 @@ impl Agent {
         names.next().unwrap_or(&self.metadata.name)
     }
 
-    /// What it is or would be in its cluster.
+    /// What it is or would be in its cluster: what it was installed as it stays.
     pub fn role(&self) -> Role {
-        if self.spec.role == Role::AutoAssign { self.status.role } else { self.spec.role }
+        let settled = !self.state().takes_wishes() && self.status.role != Role::AutoAssign;
+        let decided = settled || self.spec.role == Role::AutoAssign;
+        if decided { self.status.role } else { self.spec.role }
     }
 
     /// All that its machine is known by, in lower case.

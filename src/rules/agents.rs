@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::agent::{Agent, Role};
+use crate::model::agent::{Agent, AgentSpec, HostState, Role};
 
 use super::infra_envs::object;
 use super::names::{label_key, label_value};
@@ -63,6 +63,24 @@ pub fn input(one: &Agent) -> Option<String> {
         return None;
     }
     object("ignitionConfigOverrides", &spec.ignition_config_overrides)
+}
+
+/// What is asked of a host whose installation has begun comes too late; said of what somebody asks
+/// of it by name, a manifest may go on saying so.
+pub fn check_set(state: HostState, old: &AgentSpec, new: &AgentSpec) -> Result<(), String> {
+    let disk = old.installation_disk_id != new.installation_disk_id
+        || old.installation_disk_path != new.installation_disk_path;
+    let wishes = [
+        ("host name", old.hostname != new.hostname),
+        ("host role", old.role != new.role),
+        ("installation disk path", disk),
+        ("host machine config pool", old.machine_config_pool != new.machine_config_pool),
+    ];
+    let late = wishes.into_iter().find(|(_, changed)| *changed && !state.takes_wishes());
+    let Some((what, _)) = late else { return Ok(()) };
+    let open = HostState::ALL.into_iter().filter(|one| one.takes_wishes()).map(HostState::name);
+    let open = open.collect::<Vec<_>>().join(" ");
+    Err(format!("Host is in {state} state, {what} can be set only in one of [{open}] states"))
 }
 
 /// While a host is installed, its cluster stays; one that joins an installed cluster may leave.

@@ -181,6 +181,11 @@ impl HostState {
         )
     }
 
+    /// What it is to be in its cluster can still be said.
+    pub fn takes_wishes(self) -> bool {
+        self.is_free() || self.is_checked() || self == Self::Binding
+    }
+
     /// What a host that its cluster has no use for any more was in it.
     pub fn is_over(self) -> bool {
         matches!(
