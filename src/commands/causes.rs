@@ -3,6 +3,7 @@
 mod agent;
 mod cluster;
 mod host;
+mod infra_env;
 mod pool;
 
 use crate::model::claim::{Claim, ClusterRunning};
@@ -17,7 +18,7 @@ use crate::model::time::Time;
 use crate::store::{Filter, Need, Store};
 
 use super::why::Chain;
-use super::{Context, claim};
+use super::{Context, claim, infraenv_iso};
 
 /// What an object is seen with.
 struct Around<'a> {
@@ -64,7 +65,7 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
         Object::Customization(one) => around.customization(one)?,
         Object::Host(one) => around.host(one)?,
         Object::Agent(one) => around.agent(one),
-        Object::InfraEnv(one) => around.infra_env(one),
+        Object::InfraEnv(one) => around.infra_env(one)?,
         Object::IpClaim(one) => around.ip_claim(one),
         other => around.other(other),
     })

@@ -12,7 +12,7 @@ use crate::model::pool::ClusterPool;
 use crate::output::{self, clean};
 use crate::plan;
 
-use super::{Context, Verb, causes, events, fit, target};
+use super::{Context, Verb, causes, events, fit, infraenv_iso, target};
 
 /// Events shown.
 const RECENT: usize = 10;
@@ -61,6 +61,11 @@ impl Verb for Describe {
             Object::Pool(one) => of_pool(&mut out, context, one),
             Object::Agent(one) => of_agent(&mut out, one),
             _ => {}
+        }
+        if let Object::InfraEnv(one) = &object
+            && infraenv_iso::is_stale(&store, one)?
+        {
+            let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
         }
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.retain(|one| one.time >= context.since(&object));

@@ -10,7 +10,7 @@ use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
 use super::selector::Selector;
-use super::{Context, Verb, events, fit, job, queue, rotate, sort, target, watch};
+use super::{Context, Verb, events, fit, infraenv_iso, job, queue, rotate, sort, target, watch};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]
@@ -76,6 +76,7 @@ impl Verb for Get {
                 if printed && !text.is_empty() && *format != Format::Name { "\n" } else { "" };
             printed |= !text.is_empty();
             context.print(&format!("{gap}{text}"))?;
+            infraenv_iso::hint_stale(context, &store, &found)?;
         }
         if format.whole() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
             context.hint("values of secrets are never shown; poolctl extract secret/NAME --to=-");

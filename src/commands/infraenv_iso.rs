@@ -10,24 +10,22 @@ use clap::{Args, ValueEnum};
 use crate::model::condition::{self, Condition};
 use crate::model::documents::SettingsSpec;
 use crate::model::event::Event;
-use crate::model::infra_env::InfraEnv;
+use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
-use crate::model::text::sha256;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
+use crate::render::discovery::made_of;
 use crate::rules::infra_envs::is_key;
 use crate::store::{Filter, Need, Store, copies};
 
 use super::{Context, Verb, infraenv};
 use make::Parts;
-
-const CREATED: &str = "ImageCreated";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum With {
@@ -89,24 +87,23 @@ impl Verb for Iso {
             let what = format!("`{}` belongs to the state", out.display());
             return Err(Refusal::conflict(what).into());
         }
-        let spec = serde_json::to_string(&one.spec)?;
         let configs = configs(&store)?;
-        let made_of = sha256(&format!("{spec}{}", serde_json::to_string(&configs)?));
+        let hash = made_of(&one, &configs);
         let (token, known) = infraenv::grant(context, &door, &one.key(), self.expires, false)?;
         let (infra_env, settings, configs) = (&*one, &settings, &configs);
         let parts = Parts { context, store: &store, settings, infra_env, configs, token: &token };
         if let Err(error) = self.make(&parts, &out) {
             let text = format!("Failed to create image: {}", in_a_line(&error));
-            let new = Condition::new(CREATED, "False", "ImageCreationError", text);
+            let new = Condition::new(IMAGE_CREATED, "False", "ImageCreationError", text);
             record(&door, &one.key(), new, |_, _| ())?;
             infraenv::revoke(&door, &one.key(), Some(&known.id))?;
             return Err(error);
         }
         record(&door, &one.key(), self.created(), |one, tick| {
-            if one.status.image_hash != made_of || one.status.iso_download_url != url {
+            if one.status.image_hash != hash || one.status.iso_download_url != url {
                 one.status.created_time = Some(tick.now);
             }
-            one.status.image_hash = made_of;
+            one.status.image_hash = hash;
             one.status.iso_download_url.clone_from(&url);
         })?;
         self.warn(context, settings, infra_env, &url);
@@ -150,10 +147,10 @@ impl Iso {
     fn created(&self) -> Condition {
         // An Ignition alone is no image that a controller could boot from.
         if self.base.is_some() || self.url.is_some() {
-            return Condition::new(CREATED, "True", "ImageCreated", "Image has been created");
+            return Condition::new(IMAGE_CREATED, "True", "ImageCreated", "Image has been created");
         }
         let text = "Only its Ignition has been made";
-        Condition::new(CREATED, "False", "ImageNotCreated", text)
+        Condition::new(IMAGE_CREATED, "False", "ImageNotCreated", text)
     }
 
     /// What of it is left to somebody else.
@@ -241,6 +238,27 @@ fn place_of(text: &str) -> Result<(String, u16), Refusal> {
         return Err(wrong());
     }
     Ok((host.to_owned(), port.parse().map_err(|_| wrong())?))
+}
+
+/// Whether an image was made of something else than there is now.
+pub fn is_stale(store: &Store, one: &InfraEnv) -> Result<bool, Refusal> {
+    let hash = &one.status.image_hash;
+    Ok(!hash.is_empty() && *hash != made_of(one, &configs(store)?))
+}
+
+/// Says which images are older than what they would be made of now.
+pub fn hint_stale(context: &Context, store: &Store, found: &[Object]) -> Result<(), Refusal> {
+    for object in found {
+        let Object::InfraEnv(one) = object else { continue };
+        if is_stale(store, one)? {
+            let (name, at) = (&one.metadata.name, context.in_namespace(&one.metadata.namespace));
+            context.hint(&format!(
+                "the image of infraenv/{name} is older than its spec or its NMStateConfigs: \
+                 poolctl infraenv iso {name}{at}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What became of the image.

@@ -19,6 +19,9 @@ pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-lab
 /// What `cpuArchitecture` means when it says nothing.
 pub const ARCHITECTURE: &str = "x86_64";
 
+/// The condition that says whether there is an image.
+pub const IMAGE_CREATED: &str = "ImageCreated";
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InfraEnv {
@@ -183,7 +186,7 @@ pub struct InfraEnvStatus {
     /// Selects its Agents.
     #[serde(skip_serializing_if = "is_zero")]
     pub agent_label_selector: LabelSelector,
-    /// What the image was made of, as a SHA-256: another one needs another image.
+    /// What the image was made of, as a SHA-256: while that is another, the image is too old.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image_hash: String,
     /// What admits its hosts: only an export with secrets has it.

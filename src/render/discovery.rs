@@ -1,9 +1,12 @@
 //! The Ignition of a discovery image: how a host that is booted from it reaches poolctl, and the
 //! scripts by which it says what it is. Never does IO.
 
+mod digest;
 mod manifests;
 mod merge;
 mod network;
+
+pub use digest::made_of;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,9 +1,8 @@
-//! Why a host of a discovery image is as it is, and whether there is such an image.
+//! Why a host of a discovery image is as it is.
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
 use crate::model::host::BareMetalHost;
-use crate::model::infra_env::InfraEnv;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
@@ -103,22 +102,6 @@ impl Around<'_> {
         }
         let name = key.map(|key| key.name).unwrap_or_default();
         format!("boot it from its discovery image: poolctl infraenv iso {name}{}", self.at)
-    }
-
-    pub(super) fn infra_env(&self, one: &InfraEnv) -> Chain {
-        let (name, at, status) = (&one.metadata.name, &self.at, &one.status);
-        let made = status.conditions.iter().find(|one| one.kind == "ImageCreated");
-        if made.is_some_and(|one| one.status == "True") {
-            let since = status.created_time.map(|time| format!(" since {time}"));
-            let url = Some(&status.iso_download_url).filter(|url| !url.is_empty());
-            let place = url.map(|url| format!(", {url}"));
-            let words = [since, place].into_iter().flatten().collect::<String>();
-            let text = format!("infraenv {name} has an image{words}");
-            return Chain::of(text, format!("poolctl get agent{at}"));
-        }
-        let text = format!("infraenv {name} has no image");
-        let chain = Chain::of(text, format!("poolctl infraenv iso {name}{at}"));
-        made.into_iter().fold(chain, |chain, made| chain.after(made.message.clone()))
     }
 }
 

@@ -82,6 +82,9 @@ pub fn follow(state: &mut State, at: usize, tick: &Tick) {
 /// What of a host's wishes does not fit what was found in it.
 fn unusable(agent: &Agent) -> Option<String> {
     let spec = &agent.spec;
+    if !agent.state().takes_wishes() {
+        return None;
+    }
     if let Some(why) = rules::agents::input(agent) {
         return Some(why);
     }

@@ -9,8 +9,8 @@ use crate::model::agent::inventory::{
 use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::hardware::Hardware;
-use crate::model::host::{BareMetalHost, ROLE};
-use crate::model::infra_env::{InfraEnv, LabelSelector};
+use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
+use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
 use crate::model::kind::Kind;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -23,10 +23,8 @@ const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
 const MACHINE_CONFIG_POOL: &str = "bmac.agent-install.openshift.io/machine-config-pool";
 const INSTALLER_ARGS: &str = "bmac.agent-install.openshift.io/installer-args";
 const IGNITION: &str = "bmac.agent-install.openshift.io/ignition-config-overrides";
-const CLUSTER: &str = "bmac.agent-install.openshift.io/cluster-reference";
 /// A disk that no hint fits.
 const NO_DISK: &str = "/dev/not-found-by-hints";
-const IMAGE_CREATED: &str = "ImageCreated";
 
 /// What is said of each environment.
 pub fn infra_envs(state: &mut State, tick: &Tick) {
@@ -155,7 +153,7 @@ fn follow(host: &BareMetalHost, environment: Option<&InfraEnv>, agent: &mut Agen
     let ignition = std::mem::take(&mut spec.ignition_config_overrides);
     spec.ignition_config_overrides = said(IGNITION).unwrap_or(ignition);
     let own = environment.is_some_and(|one| one.spec.cluster_ref.is_some());
-    if let Some(text) = said(CLUSTER).filter(|_| !own) {
+    if let Some(text) = said(CLUSTER_REFERENCE).filter(|_| !own) {
         match text.split_once('/') {
             Some((namespace, name)) => {
                 let reference = ClusterReference { name: name.into(), namespace: namespace.into() };
