@@ -15,7 +15,7 @@ use super::Work;
 
 pub fn due(work: &Work<'_>) -> Time {
     let (name, default) = match work.job.verb {
-        Verb::Provision => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
+        Verb::Provision | Verb::AddNodes => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
         Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
         Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
         _ => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),

@@ -36,7 +36,7 @@ pub struct Job {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Verb {
     #[default]
     Provision,
@@ -54,10 +54,12 @@ pub enum Verb {
     Eject,
     /// Asks a machine what it is made of.
     Inspect,
+    /// Hosts join a cluster that is installed.
+    AddNodes,
 }
 
 impl Verb {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Provision,
         Self::Deprovision,
         Self::Start,
@@ -68,6 +70,7 @@ impl Verb {
         Self::Attach,
         Self::Eject,
         Self::Inspect,
+        Self::AddNodes,
     ];
 
     pub fn name(self) -> &'static str {
@@ -82,6 +85,7 @@ impl Verb {
             Self::Attach => "attach",
             Self::Eject => "eject",
             Self::Inspect => "inspect",
+            Self::AddNodes => "add-nodes",
         }
     }
 }
@@ -198,8 +202,8 @@ pub struct JobMeta {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
-    /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject or
-    /// inspect.
+    /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject,
+    /// inspect or add-nodes.
     pub verb: String,
     /// The cluster it is done to.
     #[serde(default, skip_serializing_if = "String::is_empty")]

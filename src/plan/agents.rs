@@ -6,6 +6,7 @@ pub mod clusters;
 pub mod conditions;
 mod document;
 mod hints;
+pub mod joining;
 pub mod labels;
 mod machines;
 pub mod pick;
@@ -15,7 +16,7 @@ pub mod roles;
 
 pub use binding::{not_ready, refused};
 pub use clusters::{cluster_goes, lacks};
-pub use document::document;
+pub use document::{document, nodes_document};
 pub use machines::approved_by;
 pub use register::{after_check_in, new, register, report};
 

@@ -17,6 +17,7 @@ fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
         Verb::Deprovision => Span::hours(2),
         Verb::State | Verb::Eject | Verb::Inspect => Span::minutes(5),
         Verb::Attach => Span::minutes(30),
+        Verb::AddNodes => Span::minutes(90),
         _ => Span::minutes(20),
     }
 }

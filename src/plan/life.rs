@@ -35,7 +35,10 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     }
     match cluster.phase() {
         Phase::Deprovisioning => end(state, at, tick),
-        Phase::Installed => power::advance(state, at, tick),
+        Phase::Installed => {
+            agents::joining::advance(state, at, tick);
+            power::advance(state, at, tick);
+        }
         Phase::Installing | Phase::Retrying => install(state, at, tick),
         Phase::Broken => {}
     }
@@ -245,6 +248,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let attempt = match verb {
         Verb::Provision => cluster.restarts + 1,
         Verb::Deprovision => cluster.undo_failures + 1,
+        Verb::AddNodes => agents::joining::attempt(state, cluster),
         _ => 1,
     };
     let powers = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
@@ -252,10 +256,15 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         cluster.driver == Driver::Agent && matches!(verb, Verb::Provision | Verb::Deprovision);
     let hosts = match verb {
         _ if makes => clusters_hosts::with_controller(state, &cluster.name),
+        Verb::AddNodes => agents::joining::machines(state, cluster),
         _ if powers => clusters_hosts::that_drive(state, cluster),
         _ => Vec::new(),
     };
-    let driver = if hosts.is_empty() || makes { cluster.driver } else { Driver::Installer };
+    let driver = match verb {
+        Verb::AddNodes => agents::joining::driver(cluster),
+        _ if hosts.is_empty() || makes => cluster.driver,
+        _ => Driver::Installer,
+    };
     let pool = cluster.pool.clone();
     let id = tick.uid("job", &object, u64::from(cluster.ordinal));
     let mut ordinal = 0;

@@ -169,7 +169,14 @@ pub fn due(state: &State) -> Option<Time> {
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
     let hosts = state.hosts.rows().filter_map(|one| hosts::due(state, one));
-    let all = expiries.chain(hosts).chain(retries).chain(powers).chain(timeouts).chain(schedules);
+    let joins = agents::joining::due(state);
+    let all = expiries
+        .chain(hosts)
+        .chain(joins)
+        .chain(retries)
+        .chain(powers)
+        .chain(timeouts)
+        .chain(schedules);
     all.chain(state.rested).min()
 }
 

@@ -13,6 +13,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
+use super::agents::joining;
 use super::power::{observe, set_power};
 use super::{CLUSTER, hosts, life, say, warn};
 
@@ -46,7 +47,9 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             continue;
         }
         if let Outcome::Progress(said) = report.outcome {
-            if let Some(cluster) = cluster {
+            if let Some(cluster) = cluster.filter(|_| verb == Verb::AddNodes) {
+                joining::boot_from(state, cluster, &said, tick);
+            } else if let Some(cluster) = cluster {
                 state.clusters.update(cluster, |one| one.progress = Some(said));
             }
             continue;
@@ -79,6 +82,9 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             hosts::over(state, host, verb, &report.outcome, tick);
         }
         if let Some(cluster) = cluster {
+            if verb == Verb::AddNodes {
+                joining::over(state, cluster, &report.outcome, tick);
+            }
             apply(state, cluster, verb, report.outcome, tick);
         }
     }
@@ -117,7 +123,13 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
         (
-            Verb::Health | Verb::Cycle | Verb::State | Verb::Attach | Verb::Eject | Verb::Inspect,
+            Verb::AddNodes
+            | Verb::Health
+            | Verb::Cycle
+            | Verb::State
+            | Verb::Attach
+            | Verb::Eject
+            | Verb::Inspect,
             _,
         )
         | (_, Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Healthy(_) | Outcome::Hosts(_))
@@ -175,6 +187,8 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
         }
         Verb::Start => set_power(state, at, Power::FailedToStart, said, tick),
         Verb::Stop => set_power(state, at, Power::FailedToStop, said, tick),
+        // Its hosts have it, each.
+        Verb::AddNodes => {}
         // Why nobody knows how it does is said where it is said what is waited for.
         _ => drop(state.clusters.update(at, |cluster| cluster.power_message = said)),
     }

@@ -107,7 +107,21 @@ fn leased(
     (cluster, claim): (&str, String),
     tick: &Tick,
 ) -> Result<IpLease, String> {
-    let mut one = IpLease {
+    let mut one = waiting(pool, name, (cluster, claim), tick);
+    let address = desk.serve(&one)?;
+    let from = desk.pool();
+    (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
+    Ok(one)
+}
+
+/// The claim of an address that goes with a cluster.
+pub fn waiting(
+    pool: &ClusterPool,
+    name: &str,
+    (cluster, claim): (&str, String),
+    tick: &Tick,
+) -> IpLease {
+    IpLease {
         namespace: pool.metadata.namespace.clone(),
         claim,
         pool: name.to_owned(),
@@ -115,11 +129,7 @@ fn leased(
         claimed: true,
         notes: Some(Box::new(Notes { claim: owned(cluster), ..Notes::default() })),
         ..IpLease::default()
-    };
-    let address = desk.serve(&one)?;
-    let from = desk.pool();
-    (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
-    Ok(one)
+    }
 }
 
 /// A claim that goes with its cluster, and not before.

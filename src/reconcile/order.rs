@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use crate::drivers::programs;
-use crate::model::agent::Agent;
+use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, DRIVER, EXEC, POWER};
 use crate::model::customization::ManifestPatch;
 use crate::model::deployment::ClusterDeployment;
@@ -114,9 +116,12 @@ impl Door<'_> {
         let deadline = plan::deadline(job, &annotations).since(job.started);
         let (programs, missing) = programs_of(job, &annotations, settings)?;
         let (mut inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
-        if job.driver == Driver::Agent && job.verb == Verb::Provision {
-            let document = self.agent_config(&cluster)?;
-            inputs.push(("agent-config.yaml".into(), document));
+        match job.verb {
+            Verb::Provision if job.driver == Driver::Agent => {
+                inputs.push(("agent-config.yaml".into(), self.agent_config(&cluster)?));
+            }
+            Verb::AddNodes => inputs.extend(self.nodes_config(&cluster)?),
+            _ => {}
         }
         let order = Order {
             job: job.id.to_string(),
@@ -152,15 +157,9 @@ impl Door<'_> {
 
     /// The hosts of a cluster, as openshift-install takes them.
     fn agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
-        let all = self.store.objects(Kind::Agent, &Filter { whole: true, ..Filter::default() })?;
-        let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
-        let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
-        let hosts: Vec<Agent> = all.into_iter().filter_map(agent).filter(its).collect();
-        let all = self.store.objects(Kind::NMStateConfig, &Filter::default())?;
-        let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
-        let configs: Vec<NMStateConfig> = all.into_iter().filter_map(config).collect();
+        let (nodes, configs) = self.nodes(cluster, |_| true)?;
         let all = self.store.objects(Kind::InfraEnv, &Filter::default())?;
-        let keys: HashSet<Key> = hosts.iter().filter_map(Agent::infra_env).collect();
+        let keys: HashSet<Key> = nodes.iter().filter_map(|(one, _)| one.infra_env()).collect();
         let its = all.into_iter().filter_map(|one| match one {
             Object::InfraEnv(one) if keys.contains(&one.key()) => Some(one.spec),
             _ => None,
@@ -168,16 +167,34 @@ impl Door<'_> {
         let ntp: BTreeSet<String> =
             its.flat_map(|one| [one.additional_ntp_sources, one.ntp_sources].concat()).collect();
         let ntp: Vec<String> = ntp.into_iter().collect();
+        let name = &cluster.cluster_name;
+        let document = plan::agents::document(name, &nodes, &configs, &ntp);
+        written(&document.map_err(Refusal::conflict)?)
+    }
+
+    /// The hosts that join a cluster, as oc takes them, and what they are known by.
+    fn nodes_config(&self, cluster: &Cluster) -> Result<Inputs, Refusal> {
+        let joins = |one: &Agent| one.is_day2() && one.state() == HostState::Installing;
+        let (nodes, configs) = self.nodes(cluster, joins)?;
+        let documents = plan::agents::nodes_document(&nodes, &configs);
+        let (document, known) = documents.map_err(Refusal::conflict)?;
+        let known = SecretValue::new(known.to_string());
+        Ok(vec![("nodes-config.yaml".into(), written(&document)?), ("joining.json".into(), known)])
+    }
+
+    /// Hosts of a cluster with what was leased for them, and the networks that there are.
+    fn nodes(&self, cluster: &Cluster, which: impl Fn(&Agent) -> bool) -> Result<Nodes, Refusal> {
+        let all = self.store.objects(Kind::Agent, &Filter { whole: true, ..Filter::default() })?;
+        let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
+        let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
         let mut nodes = Vec::new();
-        for agent in hosts {
+        for agent in all.into_iter().filter_map(agent).filter(|one| its(one) && which(one)) {
             let leases = self.leases_of(cluster, &agent)?;
             nodes.push((agent, leases));
         }
-        let name = &cluster.cluster_name;
-        let document = plan::agents::document(name, &nodes, &configs, &ntp);
-        let document = document.map_err(Refusal::conflict)?;
-        let text = yaml::text(&document).map_err(|error| Refusal::invalid(error.to_string()))?;
-        Ok(SecretValue::new(text))
+        let all = self.store.objects(Kind::NMStateConfig, &Filter::default())?;
+        let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
+        Ok((nodes, all.into_iter().filter_map(config).collect()))
     }
 
     /// The addresses that were leased for a host with its cluster.
@@ -271,6 +288,13 @@ impl Door<'_> {
         }
         Ok(found)
     }
+}
+
+type Nodes = (Vec<(Agent, Vec<IpLease>)>, Vec<NMStateConfig>);
+
+fn written(document: &Value) -> Result<SecretValue, Refusal> {
+    let text = yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
+    Ok(SecretValue::new(text))
 }
 
 fn of_hosts(job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {

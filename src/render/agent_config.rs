@@ -23,6 +23,12 @@ pub struct Node<'a> {
     pub nmstate: Option<Value>,
 }
 
+/// nodes-config.yaml: hosts that join a cluster which is there.
+pub fn nodes_config(nodes: &[Node<'_>]) -> Value {
+    let hosts: Vec<Value> = nodes.iter().map(Node::host).collect();
+    json!({"hosts": hosts})
+}
+
 /// The document, masters first. If nobody says where the masters are to meet, it is at the first
 /// static address of a master, else at the first address that a master has now.
 pub fn agent_config(
@@ -52,7 +58,7 @@ pub fn agent_config(
 fn meeting(nodes: &[&Node<'_>]) -> Option<String> {
     let masters: Vec<&Node<'_>> = nodes.iter().copied().filter(|node| node.is_master()).collect();
     let fixed = masters.iter().find_map(|node| node.fixed());
-    let found = fixed.or_else(|| masters.iter().find_map(|node| node.present()));
+    let found = fixed.or_else(|| masters.iter().find_map(|node| node.present().next()));
     found.map(|address| address.to_string())
 }
 
@@ -75,12 +81,18 @@ impl<'a> Node<'a> {
         network::addresses(nmstate).first().copied()
     }
 
-    /// The first address that others reach it at now.
-    fn present(&self) -> Option<Addr> {
-        let interfaces = self.inventory()?.interfaces.iter();
+    /// What others reach it at now.
+    fn present(&self) -> impl Iterator<Item = Addr> {
+        let interfaces = self.inventory().into_iter().flat_map(|one| &one.interfaces);
         let texts = interfaces.flat_map(|one| one.ipv4_addresses.iter().chain(&one.ipv6_addresses));
-        let mut all = texts.filter_map(|text| text.split('/').next()?.parse::<Addr>().ok());
-        all.find(|address| !is_local(*address))
+        let all = texts.filter_map(|text| text.split('/').next()?.parse::<Addr>().ok());
+        all.filter(|address| !is_local(*address))
+    }
+
+    /// What others will reach it at, as far as anybody knows: as its network says, else as now.
+    pub fn addresses(&self) -> Vec<Addr> {
+        let fixed = self.nmstate.as_ref().map(network::addresses).unwrap_or_default();
+        if fixed.is_empty() { self.present().collect() } else { fixed }
     }
 
     /// The disk that it is to be installed on.

@@ -1,9 +1,13 @@
 //! Leases of addresses: loaded by claim, with the pools they are of and what those forbid.
 
+use std::collections::HashSet;
+
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::{Deserialize, Serialize};
 
 use crate::model::address::{Addr, Stretch};
+use crate::model::agent::Agent;
+use crate::model::cluster::Cluster;
 use crate::model::ip_lease::{IpLease, Notes};
 use crate::model::ip_pool::IpPool;
 use crate::model::meta::Key;
@@ -289,7 +293,11 @@ pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
         let names = one.vips_from().into_iter().chain(one.nodes_from());
         pools.extend(names.map(|name| Key::new(&*one.metadata.namespace, name)));
     }
-    for one in state.clusters.rows().filter(|one| one.deleting.is_some() || !one.installed()) {
+    let joined = state.agents.rows().filter(|one| one.is_day2()).filter_map(Agent::bound_to);
+    let joined: HashSet<String> = joined.map(|key| key.name).collect();
+    let moves =
+        |one: &&Cluster| one.deleting.is_some() || !one.installed() || joined.contains(&one.name);
+    for one in state.clusters.rows().filter(moves) {
         let of = one.pool.as_ref().map(|pool| Key::new(&*pool.namespace, &*one.name));
         clusters.extend(of);
     }

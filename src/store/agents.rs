@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 
 use crate::model::agent::Agent;
 use crate::model::infra_env::{InfraEnv, Token};
+use crate::model::job::Verb;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::object::Object;
@@ -156,7 +157,7 @@ pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
         let clusters: Vec<String> = state
             .clusters
             .rows()
-            .filter(|one| one.takes_hosts())
+            .filter(|one| one.takes_hosts() || is_joined(state, &one.name))
             .map(|one| one.name.clone())
             .collect();
         for name in clusters {
@@ -166,6 +167,11 @@ pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
             return Ok(());
         }
     }
+}
+
+/// Whether hosts join a cluster just now: what becomes of that becomes of them.
+fn is_joined(state: &State, cluster: &str) -> bool {
+    state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
 fn around(conn: &Connection, state: &mut State, one: &Agent) -> Result<(), Refusal> {

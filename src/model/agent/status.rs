@@ -75,6 +75,12 @@ pub struct AgentStatus {
     /// Hosts that it tried to reach.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<PeerReport>,
+    /// How often it failed to join its cluster.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub join_failures: u32,
+    /// When it is to join it again by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join_again_at: Option<Time>,
     /// How it is called in the cluster that it is installed for, whatever is wished for later.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_name: String,

@@ -15,7 +15,7 @@ use crate::rules::validations::eligible_disks;
 use super::clusters::{self, Stage, architecture, plain, stage, word};
 use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
-use super::{enter, note};
+use super::{enter, joining, note};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
@@ -282,6 +282,7 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let name = agent.hostname().to_owned();
     let text = format!("Host {name}: Successfully unbound from cluster");
     note(state, at, "host_unbind_succeeded", false, text, tick);
+    joining::cancel(state, &agent, tick);
     let used = agent.state().is_over() || agent.state().is_installing();
     let info = DeprovisionInfo {
         cluster_name: cluster.name.clone(),
@@ -307,6 +308,7 @@ pub fn reset(one: &mut Agent) {
     status.node_name.clear();
     status.kind = DAY1.into();
     (status.progress, status.bootstrap, status.role) = Default::default();
+    (status.join_failures, status.join_again_at) = Default::default();
     status.installation_disk_id.clear();
     status.images.clear();
     status.peers.clear();

@@ -1,0 +1,285 @@
+//! Hosts that join a cluster which is installed: when that begins, what becomes of them, and when
+//! those that failed are tried again.
+
+use crate::model::agent::{Agent, HostState};
+use crate::model::cluster::{Cluster, Power};
+use crate::model::driver::Driver;
+use crate::model::host::Image;
+use crate::model::job::{CANCELLED, Outcome, Verb};
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::{Span, Time};
+use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, life, say, vips};
+
+use super::clusters::{self, hosts_of};
+use super::{conditions, enter};
+
+/// The longest wait after a failure.
+const LONGEST: Span = Span::hours(1);
+/// How it begins what is said of a host that people boot.
+const BOOT: &str = "Boot the host from";
+/// What is in the drive of a host whose job was not seen to its end.
+const UNKNOWN: &str = "unknown";
+
+/// One that a job works on.
+fn joins(one: &Agent) -> bool {
+    let by_hand = || one.status.debug_info.state_info.starts_with(BOOT);
+    one.is_day2()
+        && match one.state() {
+            HostState::Installing | HostState::InstallingInProgress => true,
+            HostState::InstallingPendingUserAction => by_hand(),
+            _ => false,
+        }
+}
+
+/// The hosts of a cluster that a job works on, as places.
+fn joining(state: &State, cluster: &Cluster) -> Vec<usize> {
+    let joins = |at: &usize| state.agents.get(*at).is_some_and(joins);
+    hosts_of(state, cluster).into_iter().filter(joins).collect()
+}
+
+/// Hosts that are ready join their cluster together; those that failed one by one, later and later.
+pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    let live =
+        state.live_job(&cluster.name).map(|(_, job)| job.verb == Verb::AddNodes && job.begun);
+    let waits = |at: &usize| state.agents.get(*at).map(Agent::state) == Some(HostState::Installing);
+    let hosts = joining(state, cluster);
+    match live {
+        Some(true) => {
+            let first: Vec<usize> = hosts.into_iter().filter(waits).collect();
+            for host in first {
+                let info = "Installation is in progress";
+                enter(state, host, HostState::InstallingInProgress, info, tick);
+            }
+        }
+        Some(false) => {}
+        None => {
+            // Their job was cancelled for the sake of another, or was left behind in a move.
+            for host in hosts {
+                enter(state, host, HostState::Known, "Host is ready to be installed", tick);
+            }
+            begin(state, at, tick);
+        }
+    }
+}
+
+fn begin(state: &mut State, at: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)).cloned() else { return };
+    let hosts = ready(state, &cluster, tick);
+    let machines = controllers(state, &cluster, &hosts);
+    if hosts.is_empty()
+        || clusters_hosts::are_busy(state, &machines)
+        || !have_addresses(state, &cluster, &hosts, tick)
+    {
+        return;
+    }
+    for host in hosts {
+        let name = state.agents.get(host).map(|one| one.hostname().to_owned()).unwrap_or_default();
+        state.agents.update(host, |one| one.status.node_name = name);
+        enter(state, host, HostState::Installing, "Installation is in progress", tick);
+    }
+    life::start(state, at, Verb::AddNodes, tick);
+    for machine in machines {
+        let Some(host) = at_of(state, &machine) else { continue };
+        state.hosts.update(host, |one| {
+            // It has been discovered, and is not to boot from that image again.
+            (one.spec.online, one.spec.image) = (true, None);
+        });
+    }
+}
+
+/// Whether hosts may join a cluster now.
+fn takes(cluster: &Cluster) -> bool {
+    let runs = match cluster.power {
+        Power::Unsupported => true,
+        Power::Running | Power::Unset => cluster.wants() == Power::Running,
+        _ => false,
+    };
+    let there = cluster.installed() && cluster.deleting.is_none() && !cluster.paused;
+    runs && there && cluster.driver != Driver::Missing
+}
+
+/// All that are ready; if there are none, the first of those that are tried again.
+fn ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<usize> {
+    let synced = |one: &Agent| {
+        one.condition(conditions::SPEC_SYNCED).is_none_or(|found| found.status != "False")
+    };
+    let may = |one: &Agent| {
+        let stays = one.metadata.deletion_timestamp.is_none() && !one.is_duplicate();
+        one.is_day2() && one.spec.approved && stays && synced(one)
+    };
+    let all = hosts_of(state, cluster).into_iter();
+    let all = all.filter_map(|at| Some((at, state.agents.get(at).filter(|one| may(one))?)));
+    let (known, others): (Vec<_>, Vec<_>) =
+        all.partition(|(_, one)| one.state() == HostState::Known);
+    if !known.is_empty() {
+        return known.into_iter().map(|(at, _)| at).collect();
+    }
+    let due = others.into_iter().filter_map(|(at, one)| Some((again_at(one)?, at)));
+    due.filter(|(next, _)| *next <= tick.now).min().map(|(_, at)| at).into_iter().collect()
+}
+
+/// When a host that failed joins its cluster again by itself.
+fn again_at(one: &Agent) -> Option<Time> {
+    let failed = one.is_day2() && one.state() == HostState::Error;
+    one.status.join_again_at.filter(|_| failed)
+}
+
+/// When the first of those that failed is tried again.
+pub fn due(state: &State) -> Option<Time> {
+    let waits = |one: &&Agent| {
+        let cluster = one.bound_to().and_then(|key| clusters::at(state, &key));
+        cluster.is_some_and(|one| takes(one) && state.live_job(&one.name).is_none())
+    };
+    let all = state.agents.rows().filter(|one| again_at(one).is_some());
+    all.filter(waits).filter_map(again_at).min()
+}
+
+/// Where the pool gives its clusters' hosts addresses, one that joins has them before it begins.
+fn have_addresses(state: &mut State, cluster: &Cluster, hosts: &[usize], tick: &Tick) -> bool {
+    let Some(key) = cluster.pool.as_deref() else { return true };
+    let Some(pool) = state.pools.by_key(key).cloned() else {
+        // Beyond the scope it may give some.
+        return state.whole;
+    };
+    let names = pool.nodes_from();
+    let mut all = true;
+    for at in hosts {
+        let Some(host) = state.agents.get(*at).map(|one| one.metadata.name.clone()) else {
+            continue;
+        };
+        for name in &names {
+            let claim = claim_of_host(&cluster.name, &host, &names, name);
+            if let Some(known) = state.ip_leases.by_key(&Key::new(&*key.namespace, &*claim)) {
+                all &= known.address.is_some();
+                continue;
+            }
+            let lease = vips::waiting(&pool, name, (cluster.name.as_str(), claim), tick);
+            state.ip_leases.insert(lease);
+            all = false;
+        }
+    }
+    all
+}
+
+/// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
+/// does that itself.
+fn controllers(state: &State, cluster: &Cluster, hosts: &[usize]) -> Vec<String> {
+    if driver(cluster) != Driver::Agent {
+        return Vec::new();
+    }
+    let hosts = hosts.iter().filter_map(|at| state.agents.get(*at)?.bmh());
+    let driven = |key: &Key| state.hosts.by_key(key).is_some_and(|host| !host.is_left_alone());
+    hosts.filter(driven).map(|key| key.to_string()).collect()
+}
+
+/// The machines of a job that begins.
+pub fn machines(state: &State, cluster: &Cluster) -> Vec<String> {
+    controllers(state, cluster, &joining(state, cluster))
+}
+
+/// Who lets hosts join a cluster: whatever installed it, it is done by oc.
+pub fn driver(cluster: &Cluster) -> Driver {
+    match cluster.driver {
+        own @ (Driver::Fake | Driver::Exec) => own,
+        _ => Driver::Agent,
+    }
+}
+
+/// Which try it is, from 1.
+pub fn attempt(state: &State, cluster: &Cluster) -> u32 {
+    let hosts = joining(state, cluster).into_iter().filter_map(|at| state.agents.get(at));
+    hosts.map(|one| one.status.join_failures).max().unwrap_or(0) + 1
+}
+
+/// The image of a job is there: hosts that no controller boots from it wait for people.
+pub fn boot_from(state: &mut State, at: usize, image: &str, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    let Some((_, job)) = state.live_job(&cluster.name) else { return };
+    let by_hand = |at: &usize| {
+        let bmh = state.agents.get(*at).and_then(Agent::bmh);
+        bmh.is_none_or(|key| !job.hosts.contains(&key.to_string()))
+    };
+    let hosts: Vec<usize> = joining(state, cluster).into_iter().filter(by_hand).collect();
+    for host in hosts {
+        let info = format!("{BOOT} {image}");
+        enter(state, host, HostState::InstallingPendingUserAction, &info, tick);
+    }
+}
+
+/// The job is over, and so it is for its hosts.
+pub fn over(state: &mut State, at: usize, outcome: &Outcome, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    let hosts = joining(state, cluster);
+    let (message, hopeless, begun) = match outcome {
+        Outcome::Failed { message, hopeless } => (message, *hopeless, true),
+        Outcome::BrokeOff { message, later } => (message, false, !later),
+        _ => {
+            for host in hosts {
+                state.agents.update(host, |one| {
+                    (one.status.join_failures, one.status.join_again_at) = Default::default();
+                });
+                enter(state, host, HostState::AddedToExistingCluster, "Done", tick);
+            }
+            return;
+        }
+    };
+    let machines = controllers_at(state, at, &hosts);
+    for host in hosts {
+        state.agents.update(host, |one| {
+            let status = &mut one.status;
+            let wait = Span::minutes(1 << status.join_failures.min(20)).min(LONGEST);
+            status.join_failures += 1;
+            status.join_again_at = (!hopeless).then(|| tick.now.plus(wait));
+        });
+        enter(state, host, HostState::Error, message, tick);
+    }
+    // Of those that were told to let go of their image it was heard in this pass.
+    let unheard = machines.into_iter().filter(|machine| {
+        let host = at_of(state, machine).and_then(|at| state.hosts.get(at));
+        host.is_some_and(|host| host.status.last_updated != Some(tick.now))
+    });
+    let unheard: Vec<String> = unheard.filter(|_| begun).collect();
+    empty(state, &unheard);
+}
+
+fn controllers_at(state: &State, at: usize, hosts: &[usize]) -> Vec<String> {
+    let cluster = state.clusters.get(at);
+    cluster.map(|cluster| controllers(state, cluster, hosts)).unwrap_or_default()
+}
+
+/// A host leaves its cluster in the middle of joining it: the job ends, and the others begin anew.
+pub fn cancel(state: &mut State, agent: &Agent, tick: &Tick) {
+    let Some(cluster) = agent.bound_to().filter(|_| joins(agent)) else { return };
+    let Some((at, job)) = state.live_job(&cluster.name) else { return };
+    if job.verb != Verb::AddNodes {
+        return;
+    }
+    let machines = job.hosts.clone();
+    state.jobs.update(at, |job| {
+        job.ended = Some(tick.now);
+        job.outcome = Some(CANCELLED.into());
+    });
+    empty(state, &machines);
+    let key = state.cluster(&cluster.name).and_then(|at| state.clusters.get(at)).map(Cluster::key);
+    let text = format!("add-nodes cancelled: host {} leaves", agent.hostname());
+    say(state, tick, "JobCancelled", (CLUSTER, key.unwrap_or(cluster)), text);
+}
+
+/// Their drives may have an image that is gone: they are told to let go of it.
+fn empty(state: &mut State, machines: &[String]) {
+    for machine in machines {
+        let Some(at) = at_of(state, machine) else { continue };
+        state.hosts.update(at, |one| {
+            one.status.provisioning.image.get_or_insert_with(|| Image::live(UNKNOWN));
+        });
+    }
+}
+
+/// The place of a host, by its namespace and name.
+fn at_of(state: &State, machine: &str) -> Option<usize> {
+    let (namespace, name) = machine.split_once('/')?;
+    state.hosts.find(&Key::new(namespace, name))
+}
