@@ -21,6 +21,7 @@ mod everywhere;
 mod explain;
 mod faults;
 mod fixture;
+mod growing;
 mod images;
 mod index;
 mod lab;

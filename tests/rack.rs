@@ -129,7 +129,7 @@ metadata: {name: other}
 spec: {pullSecretRef: {name: pull}}
 ";
 
-fn report(hostname: &str, mac: &str) -> String {
+pub fn report(hostname: &str, mac: &str) -> String {
     json!({"hostname": hostname, "cpu": {"count": 8, "architecture": "x86_64"},
         "memory": {"physical_bytes": 17_179_869_184_u64},
         "disks": [{"id": "sda", "name": "sda", "drive_type": "SSD", "size_bytes": 480_000_000_000_u64}],

@@ -15,7 +15,7 @@ use crate::yaml;
 
 use super::installer::{configure, failed, save};
 use super::supervise::{Stopped, Task};
-use super::{credentials, installer, kube, machines, release};
+use super::{credentials, installer, joining, kube, machines, release};
 
 /// Who fetches images may be of a group, and nobody else.
 const FOLDER: u32 = 0o750;
@@ -25,14 +25,15 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => release_hosts(task),
+        Verb::AddNodes => joining::run(task),
         _ => installer::run(task),
     }
 }
 
 /// The image lies where controllers fetch it while it is needed, under a name that nobody guesses.
-struct Published {
+pub struct Published {
     folder: PathBuf,
-    url: String,
+    pub url: String,
 }
 
 impl Drop for Published {
@@ -64,7 +65,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     let metadata = json!({"clusterName": infra_id, "infraID": infra_id, "agent": {}});
     fs::write(work.join("metadata.json"), metadata.to_string())?;
     save(task, &work)?;
-    let published = match publish(task, &work) {
+    let published = match publish(task, &work, "agent") {
         Ok(found) => found,
         Err(why) => return Ok(Ending::new(Verdict::Later, why)),
     };
@@ -79,7 +80,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         }
         hosts = booted.hosts;
     } else {
-        let image = image_in(&work)?.unwrap_or_default();
+        let image = image_in(&work, "agent")?.unwrap_or_default();
         task.say(&format!("boot the hosts of this cluster from {}", image.display()))?;
     }
     for wait in ["bootstrap-complete", "install-complete"] {
@@ -114,10 +115,12 @@ fn prepare(task: &Task, work: &Path) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
-fn image_in(work: &Path) -> io::Result<Option<PathBuf>> {
+/// `KIND.<architecture>.iso`
+pub fn image_in(work: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
     let is_image = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
         path.extension().is_some_and(|end| end == "iso")
-            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("agent."))
+            && name.is_some_and(|name| name.split('.').next() == Some(kind))
     };
     let mut found = Vec::new();
     for entry in fs::read_dir(work)? {
@@ -127,7 +130,7 @@ fn image_in(work: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Puts the image where controllers fetch it; without controllers it stays where it is.
-fn publish(task: &Task, work: &Path) -> Result<Option<Published>, String> {
+pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>, String> {
     if task.order.machines.is_empty() {
         return Ok(None);
     }
@@ -137,16 +140,16 @@ fn publish(task: &Task, work: &Path) -> Result<Option<Published>, String> {
             .into());
     };
     let wrong = |error: io::Error| format!("{}: {error}", folder.display());
-    let image = image_in(work).map_err(wrong)?.ok_or("the installer made no image")?;
+    let image = image_in(work, kind).map_err(wrong)?.ok_or("there is no image")?;
     let own = folder.join(&task.order.job);
     fs::create_dir_all(&own).map_err(wrong)?;
-    let name = "agent.iso";
+    let name = format!("{kind}.iso");
     let published = Published {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
         folder: own.clone(),
     };
     fs::set_permissions(&own, Permissions::from_mode(FOLDER)).map_err(wrong)?;
-    fs::copy(image, own.join(name)).map_err(wrong)?;
+    fs::copy(image, own.join(&name)).map_err(wrong)?;
     fs::set_permissions(own.join(name), Permissions::from_mode(IMAGE)).map_err(wrong)?;
     Ok(Some(published))
 }

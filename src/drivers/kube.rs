@@ -1,4 +1,5 @@
-//! How a cluster does that is waking, by its own API: nodes and operators, in Hive's order.
+//! A cluster by its own API: how it does that is waking, nodes and operators in Hive's order, and
+//! which certificates its nodes may have.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,7 @@ use super::supervise::{Stopped, Task};
 const EXECUTING: [&str; 2] = ["exec", "auth-provider"];
 
 /// Speaks to a cluster through its kubeconfig.
-struct Client {
+pub struct Client {
     program: PathBuf,
     is_oc: bool,
     kubeconfig: String,
@@ -24,7 +25,7 @@ struct Client {
 
 impl Client {
     /// By oc or kubectl, with a kubeconfig that starts no programs.
-    fn new(task: &Task, kubeconfig: &Path) -> Result<Self, String> {
+    pub fn new(task: &Task, kubeconfig: &Path) -> Result<Self, String> {
         let is_oc = task.program("oc").is_some();
         let program = task.program("oc").or_else(|| task.program("kubectl"));
         let program = program.ok_or("neither oc nor kubectl is there to ask the cluster")?;
@@ -42,8 +43,16 @@ impl Client {
         task.ask(&self.program, &arguments, &BTreeMap::new())
     }
 
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
     /// None if it does not answer.
-    fn get(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
+    pub fn get(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
         let (code, text) = self.ask(task, &["get", what, "-o", "json"])?;
         Ok(serde_json::from_str(&text).ok().filter(|_| code == 0))
     }
@@ -66,7 +75,11 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
         return Ok(report(HealthReport { machines, ..HealthReport::default() }));
     };
     let nodes_ready = items(&nodes).next().is_some() && items(&nodes).all(ready);
-    approve(task, &client)?;
+    let known: Vec<Host> = fs::read(task.place.input("nodes.json"))
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    approve(task, &client, &known)?;
     let operators = client.get(task, "clusteroperators")?.unwrap_or_default();
     let settled = |one: &Value| {
         condition(one, "Disabled") == Some("True")
@@ -78,18 +91,20 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
     Ok(report(HealthReport { machines: Vec::new(), nodes_ready, operators_ready }))
 }
 
-/// Nodes whose certificates ran out while they were away ask for new ones.
-fn approve(task: &mut Task, client: &Client) -> Result<(), Stopped> {
-    let hosts: Vec<Host> = fs::read(task.place.input("nodes.json"))
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
+/// Nodes that are new, or whose certificates ran out while they were away, ask for some: these get
+/// them. Returns all requests, as they were before.
+pub fn approve(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Value, Stopped> {
     let asked = client.get(task, "certificatesigningrequests")?.unwrap_or_default();
-    for request in approvable(&asked, &hosts) {
+    for request in approvable(&asked, hosts) {
         let words = ["adm", "certificate", "approve", &request];
         client.ask(task, &words[usize::from(!client.is_oc)..])?;
     }
-    Ok(())
+    Ok(asked)
+}
+
+/// Whether a cluster has a node of a name that is ready.
+pub fn is_ready(nodes: &Value, host: &str) -> bool {
+    items(nodes).any(|one| name(one) == host && ready(one))
 }
 
 /// The nodes of a cluster that was just installed, if somebody is there to ask: hosts that may

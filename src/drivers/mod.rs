@@ -1,9 +1,9 @@
 //! Acts: one file per provider. Reports what became of jobs, decides nothing.
 //!
-//! Every driver has the same verbs: provision, deprovision, start, stop, health. Each may be begun
-//! again for another job, can be cancelled and has a deadline; it is done, has failed (of use to
-//! try again or not), or still works. Real drivers are processes under a supervisor: `place` is
-//! the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
+//! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each may
+//! be begun again for another job, can be cancelled and has a deadline; it is done, has failed (of
+//! use to try again or not), or still works. Real drivers are processes under a supervisor: `place`
+//! is the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
 
 mod agent;
 mod credentials;
@@ -14,6 +14,7 @@ mod http;
 mod installer;
 mod inventory;
 mod ipmi;
+mod joining;
 mod kube;
 mod machine;
 mod machines;
@@ -94,10 +95,20 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
             Some(over(&place, work.job.verb, &ending))
         }
     };
-    let provision = work.job.verb == Verb::Provision;
-    let saved = provision.then(|| left(&place, &Ending::default()));
-    let saved = saved.filter(|left| left.metadata.is_some()).map(Outcome::Saved);
-    let said = place.said().filter(|_| provision && over.is_none()).map(Outcome::Progress);
+    let saved = match work.job.verb {
+        Verb::Provision => {
+            Some(left(&place, &Ending::default())).filter(|one| one.metadata.is_some())
+        }
+        Verb::AddNodes => Some(nodes(&place)).filter(|one| one.nodes.is_some()),
+        _ => None,
+    };
+    let said = match work.job.verb {
+        Verb::Provision => place.said(),
+        Verb::AddNodes => joining::image(&place),
+        _ => None,
+    };
+    let saved = saved.map(Outcome::Saved);
+    let said = said.filter(|_| over.is_none()).map(Outcome::Progress);
     let (job, object) = (work.job.id, &work.job.object);
     let report = |outcome| Report { job, object: object.clone(), outcome };
     saved.into_iter().chain(said).chain(hosts).chain(over).map(report).collect()
@@ -126,6 +137,14 @@ fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
         }),
         (Verb::Health, None) => Outcome::failed("the driver said nothing of the cluster's health"),
         _ => Outcome::Done,
+    }
+}
+
+/// The nodes of a cluster that others have joined.
+fn nodes(place: &Place) -> Installation {
+    Installation {
+        nodes: place.kept("nodes.json").map(SecretValue::new),
+        ..Installation::default()
     }
 }
 

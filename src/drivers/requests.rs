@@ -1,4 +1,4 @@
-//! Certificate requests of nodes that were away for long: approved for hosts in our own records
+//! Certificate requests of nodes that are new or were away for long: approved for hosts in our own records
 //! only, by Hive's rules, and never blanket.
 
 use base64::Engine;
@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 const BOOTSTRAPPER: &str =
     "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 
-/// A node as it was when the cluster was installed.
+/// A node as it was when it came to the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
@@ -41,6 +41,20 @@ pub fn approvable(requests: &Value, hosts: &[Host]) -> Vec<String> {
     let open = all.filter(|one| one["status"]["conditions"].as_array().is_none_or(Vec::is_empty));
     let fine = open.filter(|one| hosts.iter().any(|host| is_of(&one["spec"], host) == Some(true)));
     fine.filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())).collect()
+}
+
+/// Whether a host has what it serves with: somebody approved that.
+pub fn is_served(requests: &Value, host: &Host) -> bool {
+    let user = format!("system:node:{}", host.name);
+    let has = |list: &Value, what: &dyn Fn(&Value) -> bool| {
+        list.as_array().is_some_and(|all| all.iter().any(what))
+    };
+    let its = |one: &Value| {
+        one["spec"]["username"] == user.as_str()
+            && has(&one["spec"]["usages"], &|usage| usage == "server auth")
+            && has(&one["status"]["conditions"], &|found| found["type"] == "Approved")
+    };
+    has(&requests["items"], &its)
 }
 
 /// Whether a request is one that this host makes; None for what cannot be read.

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,6 +53,15 @@ pub enum Stopped {
     /// Somebody wanted it.
     Cancelled,
     Failed(io::Error),
+}
+
+/// A program that works beside others.
+pub struct Beside(Child);
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        process::end_group(&mut self.0);
+    }
 }
 
 impl From<io::Error> for Stopped {
@@ -233,18 +243,7 @@ impl Task {
         environment: &BTreeMap<String, String>,
         output: (File, File),
     ) -> Result<i32, Stopped> {
-        let home = self.place.path().display().to_string();
-        let mut environment = environment.clone();
-        for (name, value) in [
-            ("PATH", PATH.to_owned()),
-            ("HOME", home.clone()),
-            ("POOLCTL_JOB_DIR", home),
-            (LOCK_FD, self.lock.as_raw_fd().to_string()),
-        ] {
-            environment.insert(name.to_owned(), value);
-        }
-        let background = Background { program, arguments, folder, environment: &environment };
-        let mut child = background.start(output)?;
+        let mut child = self.start(program, arguments, folder, environment, output)?;
         loop {
             if let Some(code) = process::ended(&mut child)? {
                 self.flow(false);
@@ -255,6 +254,36 @@ impl Task {
                 return Err(stopped);
             }
         }
+    }
+
+    /// Begins a program that works beside what follows, as long as its value is there. What it
+    /// prints goes to the log.
+    pub fn beside(&self, program: &Path, arguments: &[&str]) -> io::Result<Beside> {
+        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
+        let output = (raw.try_clone()?, raw);
+        let folder = self.place.file("work");
+        Ok(Beside(self.start(program, arguments, &folder, &BTreeMap::new(), output)?))
+    }
+
+    fn start(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &BTreeMap<String, String>,
+        output: (File, File),
+    ) -> io::Result<Child> {
+        let home = self.place.path().display().to_string();
+        let mut environment = environment.clone();
+        for (name, value) in [
+            ("PATH", PATH.to_owned()),
+            ("HOME", home.clone()),
+            ("POOLCTL_JOB_DIR", home),
+            (LOCK_FD, self.lock.as_raw_fd().to_string()),
+        ] {
+            environment.insert(name.to_owned(), value);
+        }
+        Background { program, arguments, folder, environment: &environment }.start(output)
     }
 
     /// A line of our own in the log.

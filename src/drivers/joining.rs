@@ -1,0 +1,202 @@
+//! `oc adm node-image`: one image for the hosts that join a cluster, which install themselves from
+//! it. Their certificates are approved meanwhile, and nobody else's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::model::job::Verb;
+use crate::model::order::{Ending, Verdict};
+
+use super::kube::{self, Client};
+use super::place::{Place, plain};
+use super::process::Stopwatch;
+use super::requests::{self, Host};
+use super::supervise::{Stopped, Task};
+use super::{agent, machines};
+
+/// Says where the image is, for hosts that people boot.
+const IMAGE: &str = "image";
+const NODES: &str = "nodes-config.yaml";
+/// How long after the last look the cluster is looked at again.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long a node that is ready may take to ask for the certificate that it serves with.
+const SERVES: Duration = Duration::from_secs(120);
+
+/// Where the image of a job is, once there is one.
+pub fn image(place: &Place) -> Option<String> {
+    String::from_utf8(plain(&place.file(IMAGE)).ok()?).ok()
+}
+
+pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+    let later = |why: String| Ok(Ending::new(Verdict::Later, why));
+    if task.program("oc").is_none() {
+        let why = task.order.missing.get("oc").cloned();
+        let why = why.unwrap_or_else(|| "there is no oc".into());
+        return later(format!("hosts join a cluster by oc adm node-image: {why}"));
+    }
+    let client = match Client::new(task, &task.place.input("kubeconfig")) {
+        Ok(client) => client,
+        Err(why) => return later(why),
+    };
+    let hosts: Vec<Host> = fs::read(task.place.input("joining.json"))
+        .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))?;
+    let Some(nodes) = client.get(task, "nodes")? else {
+        return later(format!("the API of cluster {} does not answer", task.order.cluster));
+    };
+    if hosts.iter().all(|host| is_itself(&nodes, host)) {
+        // An earlier try was not seen to its end.
+        return over(task, &client);
+    }
+    if let Some(one) = hosts.iter().find(|host| kube::is_ready(&nodes, &host.name)) {
+        return Ok(taken(task, one, hosts.len()));
+    }
+    let work = task.place.file("work");
+    if let Some(ending) = create(task, &client, &work)? {
+        return Ok(ending);
+    }
+    let published = match agent::publish(task, &work, "node") {
+        Ok(found) => found,
+        Err(why) => return later(why),
+    };
+    let path = agent::image_in(&work, "node")?.unwrap_or_default();
+    let from = published.as_ref().map_or(path.display().to_string(), |one| one.url.clone());
+    for one in &mut task.order.machines {
+        one.image = Some(from.clone());
+    }
+    task.place.write(IMAGE, from.as_bytes())?;
+    let booted = machines::together_all(task, Verb::Attach)?;
+    let ending = if booted.succeeded() { joined(task, &client, &hosts)? } else { booted.clone() };
+    let ejected = machines::together_all(task, Verb::Eject)?;
+    Ok(Ending { hosts: [booted.hosts, ejected.hosts].concat(), ..ending })
+}
+
+/// Whether a host is a node that is ready: its name alone may be another's.
+fn is_itself(nodes: &Value, host: &Host) -> bool {
+    let known = requests::hosts(nodes);
+    let mut same = known.iter().filter(|node| node.name == host.name);
+    kube::is_ready(nodes, &host.name)
+        && same.any(|node| node.addresses.iter().any(|one| host.addresses.contains(one)))
+}
+
+/// One of several is found out when they are tried one by one.
+fn taken(task: &Task, host: &Host, many: usize) -> Ending {
+    let (name, cluster) = (&host.name, &task.order.cluster);
+    let why = format!(
+        "cluster {cluster} has a node {name} that is ready, and it is not known to be this host: \
+         call the host otherwise (poolctl agent set AGENT --hostname NAME) or remove that one (oc \
+         delete node {name}), then unbind and bind the host"
+    );
+    if many > 1 { Ending::failed(why) } else { Ending::hopeless(why) }
+}
+
+/// Makes the image; why not, if it cannot be made.
+fn create(task: &mut Task, client: &Client, work: &Path) -> Result<Option<Ending>, Stopped> {
+    fs::copy(task.place.input(NODES), work.join(NODES))?;
+    let words = words(task, client, &["create", "--dir", "."]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let code = task.run(client.program(), &words, work, &BTreeMap::new())?;
+    if code != 0 {
+        let said = reported(work).map(|why| format!(": {why}")).unwrap_or_default();
+        let what = "oc adm node-image create failed";
+        return Ok(Some(Ending::failed(format!("{what} (exit code {code}){said}"))));
+    }
+    let made = agent::image_in(work, "node")?;
+    Ok(made.is_none().then(|| Ending::failed("oc adm node-image create left no image")))
+}
+
+/// The words of `oc adm node-image`, which pulls from the cluster's registry.
+fn words(task: &Task, client: &Client, more: &[&str]) -> Vec<String> {
+    let mut words = vec!["--kubeconfig", client.kubeconfig(), "adm", "node-image"];
+    words.extend(more);
+    let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let pull_secret = task.place.input("pull-secret.json");
+    if pull_secret.exists() {
+        words.extend(["--registry-config".to_owned(), pull_secret.display().to_string()]);
+    }
+    words
+}
+
+/// What report.json says went wrong.
+fn reported(work: &Path) -> Option<String> {
+    let report: Value = serde_json::from_slice(&plain(&work.join("report.json")).ok()?).ok()?;
+    let said = |place: &Value| {
+        let names = ["error_message", "errorMessage", "message", "error"];
+        let why = names.into_iter().find_map(|name| place[name].as_str())?;
+        Some(why.chars().take(300).collect())
+    };
+    said(&report["result"]).or_else(|| said(&report))
+}
+
+/// Waits for the hosts, while oc tells how far they are.
+fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, Stopped> {
+    let addresses: Vec<&str> =
+        hosts.iter().filter_map(|host| host.addresses.first()).map(String::as_str).collect();
+    let monitor = if addresses.is_empty() {
+        None
+    } else {
+        let words = words(task, client, &["monitor", "--ip-addresses", &addresses.join(",")]);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        task.say(&format!("$ oc adm node-image monitor --ip-addresses {}", addresses.join(",")))?;
+        Some(task.beside(client.program(), &words)?)
+    };
+    let waited = wait(task, client, hosts);
+    drop(monitor);
+    match waited {
+        Ok(()) => over(task, client),
+        Err(Stopped::Late) => {
+            let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let (names, cluster) = (names.join(", "), &task.order.cluster);
+            let limit = task.order.limit;
+            Err(Stopped::Failed(io::Error::other(format!(
+                "not all of {names} were ready nodes of cluster {cluster} after {limit} s"
+            ))))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Until all of them are nodes that are ready and have both their certificates.
+fn wait(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<(), Stopped> {
+    let mut ready: Option<Stopwatch> = None;
+    loop {
+        let nodes = client.get(task, "nodes")?.unwrap_or_default();
+        let asked = kube::approve(task, client, &with_addresses(hosts, &nodes))?;
+        if hosts.iter().all(|host| kube::is_ready(&nodes, &host.name)) {
+            let since = ready.get_or_insert_with(Stopwatch::start);
+            let served = hosts.iter().all(|host| requests::is_served(&asked, host));
+            if served || since.elapsed() > SERVES {
+                return Ok(());
+            }
+        } else {
+            ready = None;
+        }
+        let looked = Stopwatch::start();
+        while looked.elapsed() < LOOK {
+            task.pause()?;
+        }
+    }
+}
+
+/// A host of which nobody knows an address beforehand has those that its node says.
+fn with_addresses(hosts: &[Host], nodes: &Value) -> Vec<Host> {
+    let known = requests::hosts(nodes);
+    let with = |host: &Host| {
+        let said = known.iter().find(|node| node.name == host.name);
+        said.filter(|_| host.addresses.is_empty()).unwrap_or(host).clone()
+    };
+    hosts.iter().map(with).collect()
+}
+
+/// The nodes that the cluster has now may have new certificates later.
+fn over(task: &mut Task, client: &Client) -> Result<Ending, Stopped> {
+    if let Some(nodes) = client.get(task, "nodes")? {
+        let text = serde_json::to_vec(&requests::hosts(&nodes)).map_err(io::Error::from)?;
+        task.place.write("saved/nodes.json", &text)?;
+    }
+    Ok(Ending::done())
+}

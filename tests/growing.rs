@@ -1,0 +1,207 @@
+//! Growing a cluster: hosts join one that is there, by its API and by an image, on controllers that
+//! are there and by people's hands.
+
+use std::fs;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use serde_json::json;
+
+use crate::machines::{lab, until};
+use crate::rack::{Rack, condition, report, state_of};
+use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::served::{Answer, Server};
+
+/// A cluster that somebody else installed, and where hosts are booted from.
+const OBJECTS: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: {name: pull}
+stringData: {.dockerconfigjson: '{"auths": {"q": {"auth": "CANARY-pull-secret"}}}'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: k}
+stringData: {kubeconfig: "users: [{name: admin, user: {token: CANARY-token}}]"}
+---
+apiVersion: hive.openshift.io/v1
+kind: ClusterDeployment
+metadata: {name: c}
+spec:
+  clusterName: c
+  baseDomain: example.com
+  installed: true
+  platform: {none: {}}
+  pullSecretRef: {name: pull}
+  clusterMetadata: {infraID: c-1, clusterID: d, adminKubeconfigSecretRef: {name: k}}
+---
+apiVersion: agent-install.openshift.io/v1beta1
+kind: InfraEnv
+metadata: {name: rack}
+spec: {pullSecretRef: {name: pull}}
+"#;
+
+/// The network of the machine n2.
+const NETWORK: &str = r#"
+apiVersion: agent-install.openshift.io/v1beta1
+kind: NMStateConfig
+metadata: {name: n2}
+spec:
+  interfaces: [{name: eth0, macAddress: "52:54:00:aa:00:02"}]
+  config:
+    interfaces:
+    - name: eth0
+      type: ethernet
+      state: up
+      ipv4: {enabled: true, dhcp: false, address: [{ip: 192.0.2.62, prefix-length: 24}]}
+"#;
+
+const BOOTSTRAPPER: &str =
+    "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
+
+/// The objects, and a stand-in for oc beside them.
+fn ready(lab: &Sandbox, origin: &str) {
+    let oc = lab.file("oc", include_str!("stub/oc.sh"));
+    lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr $HOME/images");
+    let images = lab.path().join("images");
+    let settings = format!(
+        "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec:\n  \
+         programs: {{oc: {oc}}}\n  isoDirectory: {}\n  isoURL: {origin}/images\n",
+        images.display()
+    );
+    apply(lab, &settings);
+    apply(lab, OBJECTS);
+}
+
+/// The request of a node for a certificate: with names it is for serving.
+fn request(lab: &Sandbox, file: &str, node: &str, names: &[&str]) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let (usage, user) = if names.is_empty() {
+        ("client auth", BOOTSTRAPPER.to_owned())
+    } else {
+        ("server auth", format!("system:node:{node}"))
+    };
+    let mut params = CertificateParams::new(names).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    params.distinguished_name.push(DnType::CommonName, format!("system:node:{node}"));
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let document = json!({"metadata": {"name": file}, "status": "STATUS", "spec": {
+        "request": STANDARD.encode(pem), "username": user,
+        "groups": ["system:nodes", "system:authenticated"],
+        "usages": ["digital signature", usage]}});
+    lab.file(&format!("csr/{file}.json"), &document.to_string());
+}
+
+fn beside(lab: &Sandbox, name: &str) -> String {
+    fs::read_to_string(lab.path().join(name)).unwrap_or_default()
+}
+
+#[test]
+fn a_machine_joins_and_nobody_else_gets_a_certificate() {
+    let Some(rack) = Rack::start() else { return };
+    let lab = lab();
+    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    ready(&lab, &web.origin());
+    apply(&lab, NETWORK);
+    rack.add_to(&lab);
+    lab.ok(&["agent", "discover", "n2", "--infraenv", "rack", "-q"]);
+    until(&lab, "known", |lab| state_of(lab, "n2") == "known-unbound");
+    lab.file("joins", "n2 192.0.2.62\n");
+    for (file, node, names) in [
+        ("n2-client", "n2", &[][..]),
+        ("n2-serving", "n2", &["n2", "192.0.2.62"][..]),
+        // It is its own, and would serve as the API.
+        ("n2-more", "n2", &["n2", "api.c.example.com"][..]),
+        ("n3-client", "n3", &[][..]),
+        ("m1-renewal", "m1", &["m1", "192.0.2.60"][..]),
+    ] {
+        request(&lab, file, node, names);
+    }
+
+    // No image can be made: the host says why.
+    lab.file("refuse", "release 4.16 has no node-joiner");
+    lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
+    until(&lab, "failed", |lab| state_of(lab, "n2") == "error");
+    let why = condition(&lab, "n2", "Installed");
+    assert!(why.contains("release 4.16 has no node-joiner"), "{why}");
+    assert_eq!(jsonpath(&lab, "agent/n2", "{.status.joinFailures}"), "1");
+    fs::remove_file(lab.path().join("refuse")).unwrap();
+    lab.ok(&["agent", "unbind", "n2", "-y", "-q"]);
+    until(&lab, "free", |lab| state_of(lab, "n2") == "known-unbound");
+
+    lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
+    until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");
+    assert_eq!(beside(&lab, "approved"), "n2-client\nn2-serving\n");
+    let config = poolctl::yaml::value(&beside(&lab, "nodes-config.yaml")).unwrap();
+    let hosts = config["hosts"].as_array().unwrap();
+    assert_eq!((hosts.len(), hosts[0]["hostname"].as_str()), (1, Some("n2")));
+    assert_eq!(hosts[0]["interfaces"][0]["macAddress"], "52:54:00:aa:00:02");
+    let asked = beside(&lab, "asked");
+    assert!(asked.contains("node-image monitor --ip-addresses 192.0.2.62"), "{asked}");
+    assert!(!asked.contains("CANARY"), "{asked}");
+    // It was booted from the image, which is gone again, and runs.
+    let seen = rack.emulator.seen(2);
+    assert!(seen.starts_with("On ") && seen.ends_with(" -"), "{seen}");
+    assert_eq!(fs::read_dir(lab.path().join("images")).unwrap().count(), 0);
+    let log = lab.shell("cat $HOME/jobs/*/log").out;
+    assert!(!log.contains("CANARY"), "{log}");
+    until(&lab, "left on", |lab| jsonpath(lab, "host/n2", "{.spec.online}") == "true");
+    assert!(condition(&lab, "n2", "Installed").starts_with("True InstallationCompleted"));
+    lab.ok(&["doctor"]);
+}
+
+#[test]
+fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle() {
+    let lab = lab();
+    ready(&lab, "http://192.0.2.1");
+    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
+    let says = || {
+        lab.ok(&["agent", "report", "h1", "--inventory", &inventory, "-q"]);
+        lab.ok(&["reconcile", "-q"]);
+    };
+    says();
+    lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
+    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    says();
+    assert_eq!(state_of(&lab, "h1"), "known");
+    lab.ok(&["agent", "approve", "h1", "-q"]);
+    until(&lab, "to be booted", |lab| state_of(lab, "h1") == "installing-pending-user-action");
+    let info = jsonpath(&lab, "agent/h1", "{.status.debugInfo.stateInfo}");
+    let image = info.strip_prefix("Boot the host from ").unwrap_or_default();
+    assert_eq!(fs::read_to_string(image).unwrap(), "image\n", "{info}");
+    lab.ok(&["agent", "unbind", "h1", "-y", "-q"]);
+    assert_eq!(state_of(&lab, "h1"), "unbinding-pending-user-action");
+    let of = |field: &str| {
+        let path = format!("{{.items[?(@.spec.verb==\"add-nodes\")].status.{field}}}");
+        jsonpath(&lab, "job", &path)
+    };
+    assert_eq!(of("outcome"), "cancelled");
+    // Whoever worked for it ends, and takes the image along.
+    until(&lab, "ended", |_| !fs::exists(image).unwrap());
+    assert_eq!(beside(&lab, "approved"), "");
+}
+
+#[test]
+fn without_oc_a_host_says_what_is_missing() {
+    let lab = lab();
+    ready(&lab, "http://192.0.2.1");
+    fs::remove_file(lab.path().join("oc")).unwrap();
+    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
+    for step in ["bind", "approve"] {
+        lab.ok(&["agent", "report", "h1", "--inventory", &inventory, "-q"]);
+        lab.ok(&["reconcile", "-q"]);
+        let to: &[&str] = if step == "bind" { &["--cluster", "c"] } else { &[] };
+        lab.ok(&[&["agent", step, "h1", "-q"][..], to].concat());
+        if step == "bind" {
+            lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+        }
+    }
+    until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
+    let why = condition(&lab, "h1", "Installed");
+    assert!(why.contains("hosts join a cluster by oc adm node-image"), "{why}");
+    assert!(jsonpath(&lab, "agent/h1", "{.status.joinAgainAt}").starts_with("20"), "{why}");
+}
