@@ -194,7 +194,7 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
     if driver == Driver::Ipmi.name() {
         return Ok(vec![row("ipmitool", true, programs::find(settings, "ipmitool"))]);
     }
-    if driver != Driver::Installer.name() {
+    if ![Driver::Installer, Driver::Agent].iter().any(|one| one.name() == driver) {
         return Err(Refusal::usage(format!("there is no driver `{driver}` with programs"))
             .next("poolctl driver list"));
     }
