@@ -1,9 +1,9 @@
 //! Acts: one file per provider. Reports what became of jobs, decides nothing.
 //!
-//! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each may
-//! be begun again for another job, can be cancelled and has a deadline; it is done, has failed (of
-//! use to try again or not), or still works. Real drivers are processes under a supervisor: `place`
-//! is the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
+//! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each
+//! may be begun again for another job, can be cancelled and has a deadline; it is done, has failed
+//! (of use to try again or not), or still works. Real drivers are processes under a supervisor:
+//! `place` is the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
 
 mod agent;
 mod credentials;
