@@ -14,6 +14,7 @@ use crate::render::agent_config;
 use crate::yaml;
 
 use super::installer::{configure, failed, save};
+use super::place::BOOTS;
 use super::supervise::{Stopped, Task};
 use super::{credentials, installer, joining, kube, machines, release};
 
@@ -79,10 +80,16 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
             return Ok(booted);
         }
         hosts = booted.hosts;
-    } else {
-        let image = image_in(&work, "agent")?.unwrap_or_default();
-        task.say(&format!("boot the hosts of this cluster from {}", image.display()))?;
     }
+    // Those without a controller are booted by somebody, who reads there from what.
+    let image = match &published {
+        Some(published) => published.url.clone(),
+        None => image_in(&work, "agent")?.unwrap_or_default().display().to_string(),
+    };
+    if published.is_none() {
+        task.say(&format!("boot the hosts of this cluster from {image}"))?;
+    }
+    task.place.write(BOOTS, image.as_bytes())?;
     for wait in ["bootstrap-complete", "install-complete"] {
         let code = step(task, &["agent", "wait-for", wait, "--dir", "."])?;
         if code != 0 {
@@ -90,6 +97,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
             let ejected = machines::together_all(task, Verb::Eject)?;
             return Ok(Ending { hosts: ejected.hosts, ..ending });
         }
+        task.place.write(BOOTS, b"")?;
     }
     save(task, &work)?;
     let ejected = machines::together_all(task, Verb::Eject)?;

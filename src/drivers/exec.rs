@@ -29,7 +29,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         let why = task.order.missing.get("driver").cloned();
         return Ok(Ending::failed(why.unwrap_or_else(|| "there is no driver for this".into())));
     };
-    let environment = BTreeMap::from([
+    let mut environment = BTreeMap::from([
         ("POOLCTL_VERB".to_owned(), task.order.verb.name().to_owned()),
         ("POOLCTL_CLUSTER".to_owned(), task.order.cluster.clone()),
         ("POOLCTL_CLUSTER_NAME".to_owned(), task.order.cluster_name.clone()),
@@ -40,6 +40,10 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
             if task.order.stopping { "stopped" } else { "running" }.into(),
         ),
     ]);
+    if let Some(host) = task.order.machines.first() {
+        environment.insert("POOLCTL_HOST".to_owned(), host.host.clone());
+        environment.insert("POOLCTL_BMC".to_owned(), host.address.clone());
+    }
     let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
     let code = task.run(&program, &[verb], &folder, &environment)?;
     let found = match plain(&task.place.file("result")) {

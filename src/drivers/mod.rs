@@ -109,9 +109,13 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     };
     let saved = saved.map(Outcome::Saved);
     let said = said.filter(|_| over.is_none()).map(Outcome::Progress);
+    let hears = over.is_none() && work.job.verb == Verb::Provision;
+    let hears = hears && work.job.driver == Driver::Agent;
+    let image = |text: String| Some(text).filter(|text| !text.is_empty());
+    let boots = place.boots().filter(|_| hears).map(|text| Outcome::Boots(image(text)));
     let (job, object) = (work.job.id, &work.job.object);
     let report = |outcome| Report { job, object: object.clone(), outcome };
-    saved.into_iter().chain(said).chain(hosts).chain(over).map(report).collect()
+    saved.into_iter().chain(said).chain(boots).chain(hosts).chain(over).map(report).collect()
 }
 
 fn broke_off(message: String, later: bool) -> Outcome {

@@ -21,6 +21,9 @@ const LAST: u64 = 16 << 10;
 /// Seconds that a supervisor has to end what is late.
 const FAR: u64 = 600;
 
+/// What names an image for hosts that somebody boots.
+pub const BOOTS: &str = "boots";
+
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
 pub struct Place(PathBuf);
@@ -215,6 +218,11 @@ impl Place {
         let line = text.lines().rev().find(told)?;
         let said = line.split_once("msg=").map_or(line, |(_, said)| said);
         Some(said.trim_matches(['"', '$', ' ']).chars().take(200).collect())
+    }
+
+    /// The image that hosts without a controller are to be booted from; empty once they have been.
+    pub fn boots(&self) -> Option<String> {
+        String::from_utf8(plain(&self.file(BOOTS)).ok()?).ok()
     }
 
     /// Removes what the programs were given and left, once they are over. The log stays, and what

@@ -11,6 +11,7 @@ use super::condition::{self, Condition};
 use super::hardware::Hardware;
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
+use super::wipe::{Wipe, WipeState};
 
 /// Keeps the host out of every pick; the value says why.
 pub const HOLD: &str = "poolctl.dev/hold";
@@ -37,6 +38,7 @@ pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-ref
 pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
 pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);
 const LIVE_ISO: &str = "live-iso";
+const WIPED_FIRST: &str = "its disks are wiped first";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -231,6 +233,9 @@ pub struct HostStatus {
     /// When it was last asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
+    /// What became of its disks when it came back from its last cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wipe: Option<Wipe>,
     /// Registered, Inspected, PoweredOn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -309,8 +314,15 @@ impl BareMetalHost {
         self.metadata.annotation(ROLE) == Some("master")
     }
 
+    /// Why nobody gets it.
     pub fn held(&self) -> Option<&str> {
-        self.metadata.annotation(HOLD)
+        let wiped = self.is_to_be_wiped().then_some(WIPED_FIRST);
+        self.metadata.annotation(HOLD).or(wiped)
+    }
+
+    /// Its disks have what its last cluster left there.
+    pub fn is_to_be_wiped(&self) -> bool {
+        self.status.wipe.as_ref().is_some_and(|one| one.state == WipeState::Pending)
     }
 
     /// Nothing is done to it.

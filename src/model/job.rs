@@ -56,10 +56,12 @@ pub enum Verb {
     Inspect,
     /// Hosts join a cluster that is installed.
     AddNodes,
+    /// Empties the disks of a machine.
+    Wipe,
 }
 
 impl Verb {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Provision,
         Self::Deprovision,
         Self::Start,
@@ -71,6 +73,7 @@ impl Verb {
         Self::Eject,
         Self::Inspect,
         Self::AddNodes,
+        Self::Wipe,
     ];
 
     pub fn name(self) -> &'static str {
@@ -86,6 +89,7 @@ impl Verb {
             Self::Eject => "eject",
             Self::Inspect => "inspect",
             Self::AddNodes => "add-nodes",
+            Self::Wipe => "wipe",
         }
     }
 }
@@ -108,6 +112,8 @@ pub enum Outcome {
     Hosts(Vec<HostReport>),
     /// It goes on; this it said last.
     Progress(String),
+    /// It goes on; hosts without a controller are to be booted from this image, or have been.
+    Boots(Option<String>),
     /// Deprovisioned, started or stopped.
     Done,
     Healthy(Health),
@@ -203,7 +209,7 @@ pub struct JobMeta {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JobSpec {
     /// What is done: provision, deprovision, start, stop, health, cycle, state, attach, eject,
-    /// inspect or add-nodes.
+    /// inspect, add-nodes or wipe.
     pub verb: String,
     /// The cluster it is done to.
     #[serde(default, skip_serializing_if = "String::is_empty")]

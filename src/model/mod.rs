@@ -36,3 +36,4 @@ pub mod table;
 pub mod text;
 pub mod tick;
 pub mod time;
+pub mod wipe;

@@ -2,6 +2,7 @@
 //! states are assisted-service's; the deadlines are ours where it has none.
 
 mod binding;
+mod booting;
 pub mod clusters;
 pub mod conditions;
 mod document;
@@ -12,9 +13,11 @@ mod machines;
 pub mod pick;
 mod refresh;
 mod register;
+mod returning;
 pub mod roles;
 
 pub use binding::{not_ready, refused};
+pub use booting::boots;
 pub use clusters::{cluster_goes, lacks};
 pub use document::{document, nodes_document};
 pub use machines::approved_by;

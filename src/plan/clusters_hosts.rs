@@ -38,6 +38,14 @@ pub fn are_busy(state: &State, names: &[String]) -> bool {
     names.iter().any(|name| busy.contains(name))
 }
 
+/// A cluster is installed on its hosts: they boot from its image, and from no other any more.
+pub fn install(state: &mut State, cluster: &str) {
+    follow(state, cluster, true);
+    for at in state.hosts_of(cluster) {
+        state.hosts.update(at, |host| host.spec.image = None);
+    }
+}
+
 /// What a cluster does with its hosts they are to do from now on.
 pub fn follow(state: &mut State, cluster: &str, online: bool) {
     for at in state.hosts_of(cluster) {

@@ -18,6 +18,7 @@ fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
         Verb::State | Verb::Eject | Verb::Inspect => Span::minutes(5),
         Verb::Attach => Span::minutes(30),
         Verb::AddNodes => Span::minutes(90),
+        Verb::Wipe => Span::hours(6),
         _ => Span::minutes(20),
     }
 }

@@ -13,7 +13,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::{HOST, clusters_hosts, say, warn};
+use super::{HOST, clusters_hosts, say, warn, wiping};
 
 /// The longest wait after a failure.
 const LONGEST: Span = Span::hours(1);
@@ -35,6 +35,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
     let all: Vec<usize> = state.hosts.iter().map(|(at, _)| at).collect();
     for at in all {
         show(state, at, tick);
+        wiping::look(state, at, tick);
         let Some(host) = state.hosts.get(at) else { continue };
         let name = host.key().to_string();
         let later = tried_again_at(host).is_some_and(|next| tick.now < next);
@@ -88,6 +89,9 @@ fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
     if host.status.good_credentials != credentials(state, host) || again {
         return Some(Verb::Inspect);
     }
+    if host.is_to_be_wiped() {
+        return Some(wiping::next(host));
+    }
     let free = !host.spec.disable_power_off;
     if meta.annotated_at_all(REBOOT) && free {
         return Some(Verb::Cycle);
@@ -138,7 +142,10 @@ fn missing(state: &State, host: &BareMetalHost) -> Option<String> {
 fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let (key, name) = (host.key(), host.key().to_string());
-    let driver = host.address().map_or(Driver::Missing, |address| address.driver());
+    let driver = match verb {
+        Verb::Wipe => Driver::Exec,
+        _ => host.address().map_or(Driver::Missing, |address| address.driver()),
+    };
     let text = format!("{} started", verb.name());
     let tried = credentials(state, host);
     let attempt = host.status.error_count + 1;
@@ -211,6 +218,9 @@ pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &
             let text = format!("{} broke off: {message}", verb.name());
             warn(state, tick, "JobInterrupted", (HOST, key.clone()), text);
         }
+        Outcome::Failed { message, .. } if verb == Verb::Wipe => {
+            wiping::failed(state, at, message, tick);
+        }
         Outcome::Failed { message, .. } => failed(state, at, verb, message, tick),
         _ => done(state, at, verb, tick),
     }
@@ -244,6 +254,7 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
             }
             Verb::Attach | Verb::Eject => status.provisioning_fail_count = 0,
             Verb::Cycle => drop(host.metadata.annotations.remove(REBOOT)),
+            Verb::Wipe => wiping::done(host, tick.now),
             _ => {}
         }
     });
@@ -253,6 +264,7 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
         Verb::Cycle => ("PowerCycled", "Host was powered off and on"),
         Verb::Attach => ("ProvisioningComplete", "Image is attached, host booted from it once"),
         Verb::Eject => ("DeprovisioningComplete", "Image is ejected"),
+        Verb::Wipe => ("Wiped", "Its disks are wiped"),
         _ => return,
     };
     say(state, tick, reason, (HOST, key), text.into());

@@ -93,7 +93,7 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
         if clusters_hosts::are_busy(state, &all) {
             return;
         }
-        clusters_hosts::follow(state, &name, true);
+        clusters_hosts::install(state, &name);
     }
     start(state, at, Verb::Provision, tick);
     state.clusters.update(at, |cluster| {

@@ -26,6 +26,7 @@ mod status;
 mod version;
 mod vips;
 mod whole;
+mod wiping;
 
 use std::rc::Rc;
 

@@ -15,7 +15,7 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::power::{observe, set_power};
-use super::{CLUSTER, hosts, life, say, warn};
+use super::{CLUSTER, agents, hosts, life, say, warn};
 
 /// Takes in how clusters do whose driver has done its part.
 pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
@@ -33,11 +33,15 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
         let found = state.live_job(&report.object).filter(|(_, job)| job.id == report.job);
         let Some((at, job)) = found else { continue };
-        let host = job.host();
+        let (host, job) = (job.host(), job.clone());
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
         if let Outcome::Hosts(all) = report.outcome {
             hosts::found(state, all, tick);
+            continue;
+        }
+        if let Outcome::Boots(image) = report.outcome {
+            agents::boots(state, &job, image.as_deref(), tick);
             continue;
         }
         if let Outcome::Saved(made) = report.outcome {
@@ -129,10 +133,18 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             | Verb::State
             | Verb::Attach
             | Verb::Eject
-            | Verb::Inspect,
+            | Verb::Inspect
+            | Verb::Wipe,
             _,
         )
-        | (_, Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Healthy(_) | Outcome::Hosts(_))
+        | (
+            _,
+            Outcome::Saved(_)
+            | Outcome::Progress(_)
+            | Outcome::Boots(_)
+            | Outcome::Healthy(_)
+            | Outcome::Hosts(_),
+        )
         | (Verb::Provision, Outcome::Done) => {}
         (Verb::Deprovision, _)
             if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>

@@ -27,7 +27,10 @@ impl Door<'_> {
                 if said.iter().all(|one| {
                     matches!(
                         one.outcome,
-                        Outcome::Saved(_) | Outcome::Progress(_) | Outcome::Hosts(_)
+                        Outcome::Saved(_)
+                            | Outcome::Progress(_)
+                            | Outcome::Boots(_)
+                            | Outcome::Hosts(_)
                     )
                 }) && drivers::is_unattended(work)
                 {

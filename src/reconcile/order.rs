@@ -22,6 +22,7 @@ use crate::model::object::Object;
 use crate::model::order::{Machine, Order};
 use crate::model::pool::STRICT_PATCHES;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::wipe::Wipe;
 use crate::plan;
 use crate::rules;
 use crate::store::Filter;
@@ -46,7 +47,7 @@ impl Door<'_> {
     ) -> Result<(Order, Inputs), Refusal> {
         let (mut order, mut inputs) = match job.cluster() {
             Some(_) => self.of_cluster(job, settings)?,
-            None => of_hosts(job, settings)?,
+            None => of_hosts(job, settings, self.wiper(job)?.as_deref())?,
         };
         order.before = self.earlier(job)?;
         for (at, host) in job.hosts.iter().enumerate() {
@@ -76,6 +77,19 @@ impl Door<'_> {
             .filter(|one| seen.insert(one.id))
             .map(|one| one.id.to_string())
             .collect())
+    }
+
+    /// The name of the driver that wipes the host of a job, if it is there for that.
+    fn wiper(&self, job: &Job) -> Result<Option<String>, Refusal> {
+        let host = job.host().filter(|_| job.verb == Verb::Wipe);
+        let Some(Key { namespace, name }) = host else { return Ok(None) };
+        let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
+        let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
+        let wipe = match found {
+            Some(Object::Host(host)) => host.status.wipe.unwrap_or_default(),
+            _ => Wipe::default(),
+        };
+        Ok(Some(wipe.driver.strip_prefix(EXEC).unwrap_or_default().to_owned()))
     }
 
     /// A host as its controller is told of it, and what opens that.
@@ -297,15 +311,28 @@ fn written(document: &Value) -> Result<SecretValue, Refusal> {
     Ok(SecretValue::new(text))
 }
 
-fn of_hosts(job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
+fn of_hosts(
+    job: &Job,
+    settings: &SettingsSpec,
+    wiper: Option<&str>,
+) -> Result<(Order, Inputs), Refusal> {
     let annotations = BTreeMap::new();
     let deadline = plan::deadline(job, &annotations).since(job.started);
-    let (programs, missing) = programs_of(job, &annotations, settings)?;
+    let (mut programs, mut missing) = programs_of(job, &annotations, settings)?;
+    let mut driver = job.driver.name().to_owned();
+    // Without its program the job begins all the same, and fails by itself with what it lacks.
+    if let Some(name) = wiper {
+        driver = format!("{EXEC}{name}");
+        match programs::find_driver(settings, name) {
+            Ok(path) => drop(programs.insert("driver".to_owned(), path)),
+            Err(why) => drop(missing.insert("driver".to_owned(), why)),
+        }
+    }
     let order = Order {
         job: job.id.to_string(),
         verb: job.verb,
         attempt: job.attempt,
-        driver: job.driver.name().to_owned(),
+        driver,
         programs,
         missing,
         limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),

@@ -11,12 +11,13 @@ use crate::model::host::{
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
+use crate::model::wipe::{WIPE, is_wiper};
 
 use super::names::{label, name_of};
 use crate::model::kind::Kind;
 
 /// Annotations of ours that a host may have.
-pub const NOTES: [&str; 6] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND];
+pub const NOTES: [&str; 7] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND, WIPE];
 const ROLES: [&str; 3] = ["master", "worker", "auto-assign"];
 /// IPMI 2.0 numbers its suites up to this.
 const SUITES: u8 = 17;
@@ -72,6 +73,7 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
             BOOT if !BOOTS.contains(&&**value) => {
                 return wrong(&format!("is not one of {}", BOOTS.join(", ")));
             }
+            WIPE if !is_wiper(value) => return wrong("is not none or exec:NAME"),
             ROLE if !ROLES.contains(&&**value) => {
                 return wrong(&format!("is not one of {}", ROLES.join(", ")));
             }

@@ -12,6 +12,7 @@ use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
+use crate::model::wipe::{WIPE, is_wiper};
 
 use super::names::{label_key, label_value};
 use super::selectors;
@@ -48,6 +49,9 @@ pub fn check(one: &InfraEnv) -> Vec<String> {
         if !value.is_empty() && !all.contains(&value.as_str()) {
             wrong.push(format!("spec.{field} `{value}` is none of {}", all.join(", ")));
         }
+    }
+    if let Some(value) = one.metadata.annotation(WIPE).filter(|value| !is_wiper(value)) {
+        wrong.push(format!("annotation {WIPE}: `{value}` is not none or exec:NAME"));
     }
     wrong.extend(spec.cluster_ref.iter().flat_map(reference));
     wrong.extend(spec.proxy.iter().flat_map(proxies));

@@ -18,7 +18,7 @@ pub enum HostState {
     KnownUnbound,
     /// Free, and silent.
     DisconnectedUnbound,
-    /// Never entered; imported states have it.
+    /// Retired: it goes on in a cluster that was left running.
     DisabledUnbound,
     /// Has a cluster, and is to register again for it.
     Binding,
@@ -52,7 +52,7 @@ pub enum HostState {
     Installing,
     /// It is being installed itself.
     InstallingInProgress,
-    /// Somebody has to boot it from its disk.
+    /// Somebody has to boot it, from the image of its cluster or then from its disk.
     InstallingPendingUserAction,
     /// Its installation is being undone.
     Resetting,

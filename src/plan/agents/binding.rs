@@ -4,21 +4,21 @@
 use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, HostState, Role};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
-use crate::model::host::{BOOT, ConsumerRef, Image, REBOOT};
+use crate::model::host::ConsumerRef;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::plan::wiping;
 use crate::rules;
 use crate::rules::validations::eligible_disks;
 
 use super::clusters::{self, Stage, architecture, plain, stage, word};
 use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
-use super::{enter, joining, note};
+use super::{enter, joining, note, returning};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
-const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 /// Which clusters take hosts.
 pub const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
 
@@ -297,7 +297,7 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
         reset(one);
         one.status.deprovision_info = Some(info).filter(|_| used);
     });
-    returned(state, at, &agent, used, tick);
+    returning::back(state, at, &agent, used, tick);
 }
 
 /// What a host was in its cluster is forgotten; what it is by itself stays.
@@ -317,41 +317,6 @@ pub fn reset(one: &mut Agent) {
     }
 }
 
-/// On its way back: at once, when it registers again, or when it is booted.
-fn returned(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick) {
-    let host = agent.bmh().and_then(|key| state.hosts.find(&key));
-    if let Some(host) = host {
-        let image = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-        let image = image.map(|one| one.status.iso_download_url.clone());
-        let image = image.filter(|url| !url.is_empty() && !agent.status.found);
-        state.hosts.update(host, |one| {
-            one.spec.consumer_ref = None;
-            match image {
-                // It boots from the discovery image again, and registers.
-                Some(url) if used => {
-                    one.spec.image = Some(Image::live(&url));
-                    one.status.provisioning.image = None;
-                    one.spec.online = true;
-                }
-                // Its disk has what it was; nobody is to meet that again.
-                _ if used => {
-                    one.spec.online = false;
-                    one.metadata.annotations.remove(REBOOT);
-                    one.metadata.annotations.remove(BOOT);
-                }
-                _ => {}
-            }
-        });
-    }
-    if agent.status.found {
-        enter(state, at, HostState::DiscoveringUnbound, WAITS, tick);
-    } else if used {
-        enter(state, at, HostState::UnbindingPendingUserAction, UNBINDING, tick);
-    } else {
-        enter(state, at, HostState::Unbinding, UNBINDING, tick);
-    }
-}
-
 /// Its deletion was asked for: not while it is installed, nor while another program holds it.
 fn goes(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
@@ -360,8 +325,15 @@ fn goes(state: &mut State, at: usize, tick: &Tick) {
     }
     let name = agent.hostname().to_owned();
     let bmh = agent.bmh().and_then(|key| state.hosts.find(&key));
-    if let Some(host) = bmh.filter(|_| agent.bound_to().is_some()) {
-        state.hosts.update(host, |one| one.spec.consumer_ref = None);
+    let (retired, environment) = (agent.state() == HostState::DisabledUnbound, agent.infra_env());
+    if let Some(host) = bmh.filter(|_| retired || agent.bound_to().is_some()) {
+        if retired {
+            wiping::due(state, host, environment.as_ref(), tick);
+        }
+        state.hosts.update(host, |one| {
+            one.spec.consumer_ref = None;
+            one.spec.online &= !one.is_to_be_wiped();
+        });
     }
     note(state, at, "host_deregistered", false, format!("Host {name}: deregistered"), tick);
     state.agents.remove(at);

@@ -14,7 +14,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::render::install_config;
 
-use super::{binding, conditions, note, roles};
+use super::{binding, conditions, note, returning, roles};
 
 /// Checks that a cluster does without, by id.
 pub const IGNORED: &str = "agent-install.openshift.io/ignored-host-validations";
@@ -244,8 +244,8 @@ fn is_ready(one: &Agent) -> bool {
         )
 }
 
-/// Its hosts are free again when a cluster goes; those that belong to nobody else, or that are to
-/// go on as they are, are let go of.
+/// Its hosts are free again when a cluster goes; those that belong to nobody else are let go of, and
+/// those that are to go on as they are retire.
 pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at).cloned() else { return };
     for host in hosts_of(state, &cluster) {
@@ -253,14 +253,16 @@ pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
         let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
         let its = environment
             .is_some_and(|one| one.cluster().is_some_and(|key| key.name == cluster.name));
-        if its || (cluster.preserve && cluster.started_at.is_some()) {
-            let why = if its { "its InfraEnv was of cluster" } else { "it goes on in cluster" };
-            let text = format!("Host {}: deregistered, {why} {}", one.hostname(), cluster.name);
+        if its {
+            let (name, of) = (one.hostname(), &cluster.name);
+            let text = format!("Host {name}: deregistered, its InfraEnv was of cluster {of}");
             note(state, host, "host_deregistered", false, text, tick);
             state.agents.remove(host);
-            continue;
+        } else if cluster.preserve && cluster.started_at.is_some() {
+            returning::retire(state, host, &cluster.name, tick);
+        } else {
+            binding::leave(state, host, tick);
         }
-        binding::leave(state, host, tick);
     }
     let coming: Vec<usize> = state
         .agents

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::model::agent::inventory::{
     Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
 };
-use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
+use crate::model::agent::{Agent, BMH, ClusterReference, HostState, INFRA_ENV, Role};
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
@@ -282,7 +282,9 @@ pub fn duplicates(state: &mut State) {
     for all in same.values().filter(|all| all.len() > 1) {
         let rank = |at: &usize| {
             let one = state.agents.get(*at);
-            let bound = one.is_some_and(|one| one.status.bound_to.is_some());
+            // A retired one goes on in a cluster that is left running.
+            let retired = one.is_some_and(|one| one.state() == HostState::DisabledUnbound);
+            let bound = retired || one.is_some_and(|one| one.status.bound_to.is_some());
             let when = one.and_then(|one| one.status.registered_at);
             (bound, when, std::cmp::Reverse(one.map(Agent::key)))
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, HostState, Role, SKIP_CLEANUP, Validation};
+use crate::model::agent::{Agent, HostState, Progress, Role, SKIP_CLEANUP, Validation};
 use crate::model::condition::set_unprobed;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -14,14 +14,12 @@ use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, 
 
 use super::binding::{WAITS, leave};
 use super::clusters::{self, Stage, hosts_of, needs, stage};
-use super::{conditions, enter, labels, note, roles};
+use super::{booting, conditions, enter, labels, note, returning, roles};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
 const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
 /// Until a host that was told to register again has done so.
 const COMES_BACK: Span = Span::minutes(10);
-/// Until a host that is on its way back counts as lost.
-const RECLAIMED: Span = Span::minutes(60);
 /// The checks of what is in a host, whatever it is for.
 const HARDWARE: [&str; 5] = [
     "has-min-cpu-cores",
@@ -41,19 +39,16 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
         HostState::DisabledUnbound | HostState::Disabled => {}
         HostState::Binding => binding(state, at, tick),
         HostState::Reclaiming | HostState::ReclaimingRebooting => {
-            if is_late(state, at, RECLAIMED, tick) {
-                let info = "Host is waiting to be unbound from the cluster";
-                state.agents.update(at, super::binding::reset);
-                enter(state, at, HostState::UnbindingPendingUserAction, info, tick);
-            }
+            returning::reclaim(state, at, tick);
         }
-        HostState::UnbindingPendingUserAction => pending(state, at, tick),
+        HostState::UnbindingPendingUserAction => returning::pending(state, at, tick),
         _ if now.is_free() || now == HostState::Unbinding => unbound(state, at, tick),
         _ => bound(state, at, tick),
     }
 }
 
-fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
+/// Whether it is in its state for longer than that.
+pub fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
     let since = state.agents.get(at).and_then(|one| one.status.state_since);
     !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
 }
@@ -93,26 +88,6 @@ fn binding(state: &mut State, at: usize, tick: &Tick) {
     enter(state, at, HostState::DisconnectedUnbound, SILENT, tick);
 }
 
-/// It waits for somebody to boot it; after an hour that is said again.
-fn pending(state: &mut State, at: usize, tick: &Tick) {
-    if !is_late(state, at, RECLAIMED, tick) {
-        return;
-    }
-    let Some(agent) = state.agents.get(at) else { return };
-    let image = agent.infra_env().map(|key| key.name).unwrap_or_default();
-    let info = format!(
-        "Host is waiting to be unbound from the cluster, for more than {}: boot it from the \
-         discovery image of InfraEnv {image}",
-        RECLAIMED.short()
-    );
-    let news = agent.status.debug_info.state_info != info;
-    let text = format!("Host {}: {info}", agent.hostname());
-    if news {
-        enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
-        note(state, at, "host_unbind_overdue", true, text, tick);
-    }
-}
-
 /// Why nobody can use a host as it is: nobody hears of it, or it cannot read its image.
 fn lost(state: &State, agent: &Agent, tick: &Tick) -> Option<&'static str> {
     let media = agent.status.media_disconnected.then_some(MEDIA);
@@ -137,8 +112,7 @@ fn unbound(state: &mut State, at: usize, tick: &Tick) {
     }
     if now == HostState::Unbinding {
         if is_late(state, at, COMES_BACK, tick) {
-            let info = "Host did not register again; boot it from the discovery image";
-            enter(state, at, HostState::UnbindingPendingUserAction, info, tick);
+            returning::lost(state, at, "", tick);
         }
         return;
     }
@@ -146,7 +120,9 @@ fn unbound(state: &mut State, at: usize, tick: &Tick) {
         Some(found) if found.is_valid() => {
             let wrong = unmet(agent, |id| GATES_UNBOUND.contains(&id));
             if wrong.is_empty() {
-                (HostState::KnownUnbound, "Host is ready to be bound to a cluster".to_owned())
+                let ready = || "Host is ready to be bound to a cluster".to_owned();
+                let held = returning::held(state, agent);
+                (HostState::KnownUnbound, held.unwrap_or_else(ready))
             } else {
                 let text = "Host does not meet the minimum hardware requirements";
                 (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
@@ -192,14 +168,19 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
         Stage::Installing if now.is_installing() => {
             let told = !agent.status.progress.current_stage.is_empty();
             let begun = told || state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
-            if now == HostState::Installing && begun {
+            if (now == HostState::Installing && begun) || booting::goes_on(agent) {
                 let info = "Installation is in progress";
                 enter(state, at, HostState::InstallingInProgress, info, tick);
             }
         }
         Stage::Installing if now == HostState::Known || is_another_try(state, agent, &key.name) => {
             let name = agent.hostname().to_owned();
-            state.agents.update(at, |one| one.status.node_name = name);
+            state.agents.update(at, |one| {
+                one.status.node_name = name;
+                if now == HostState::Error {
+                    one.status.progress = Progress::default();
+                }
+            });
             enter(state, at, HostState::Installing, "Installation is in progress", tick);
         }
         Stage::Failed if now.is_installing() || now == HostState::Error => {

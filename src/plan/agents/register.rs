@@ -17,7 +17,8 @@ use super::{about, enter, owned_by};
 
 /// The most hosts of an environment that nobody has approved.
 pub const UNAPPROVED: usize = 1000;
-const REBOOTING: &str = "Rebooting";
+/// The stage in which a host leaves its image for its disk.
+pub const REBOOTING: &str = "Rebooting";
 /// How often a host is to check in, in seconds.
 const AFTER: u64 = 60;
 const AFTER_LONGER: u64 = 120;
@@ -103,7 +104,10 @@ fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
              reboot the host."
                 .into(),
         ),
-        S::Disabled | S::DisabledUnbound => Err(format!("Host is in {now} state")),
+        S::Disabled | S::DisabledUnbound => {
+            let why = &agent.status.debug_info.state_info;
+            Err(format!("Host is in {now} state: {why}"))
+        }
         _ if agent.bound_to().is_some() => Ok((S::Discovering, WAITS.into())),
         _ => Ok((S::DiscoveringUnbound, WAITS.into())),
     }

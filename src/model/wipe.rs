@@ -1,0 +1,50 @@
+//! Wiping: what becomes of the disks of a host that comes back from a cluster.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cluster::EXEC;
+use super::driver::is_driver_name;
+use super::host::BareMetalHost;
+use super::infra_env::InfraEnv;
+use super::time::Time;
+
+/// Who wipes hosts that come back: exec:NAME or none; on a host, or on its `InfraEnv` for all.
+pub const WIPE: &str = "poolctl.dev/wipe";
+/// Nobody, whatever the `InfraEnv` says.
+pub const NOBODY: &str = "none";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Wipe {
+    /// pending, done or failed.
+    pub state: WipeState,
+    /// Since when.
+    pub since: Time,
+    /// Who does it: exec:NAME.
+    pub driver: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WipeState {
+    /// Nobody gets the host before it is done.
+    #[default]
+    Pending,
+    /// Its disks are empty.
+    Done,
+    /// They are as its last cluster left them.
+    Failed,
+}
+
+/// Who wipes a host: what it says itself counts before its `InfraEnv`.
+pub fn wiper<'a>(host: &'a BareMetalHost, environment: Option<&'a InfraEnv>) -> Option<&'a str> {
+    let its = || environment?.metadata.annotation(WIPE);
+    let said = host.metadata.annotation(WIPE).or_else(its);
+    said.filter(|name| name.starts_with(EXEC))
+}
+
+/// Whether the annotation may say so.
+pub fn is_wiper(value: &str) -> bool {
+    value == NOBODY || value.strip_prefix(EXEC).is_some_and(is_driver_name)
+}

@@ -1,0 +1,197 @@
+//! The ways back of hosts that have left a cluster: by themselves, by their controllers, or by
+//! somebody who boots them. Each says what comes next.
+
+use crate::model::agent::{Agent, HostState};
+use crate::model::bmc::Address;
+use crate::model::cluster::EXEC;
+use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
+use crate::model::infra_env::InfraEnv;
+use crate::model::job::Verb;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Span;
+use crate::model::wipe::WIPE;
+use crate::plan::wiping;
+
+use super::binding::{WAITS, reset};
+use super::{enter, note, refresh};
+
+const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
+const REBOOTING: &str = "Host is rebooting into the discovery image";
+/// Until a host that is on its way back counts as lost.
+const RECLAIMED: Span = Span::minutes(60);
+
+/// On its way back: at once, when it registers again, or when it is booted.
+pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick) {
+    let environment = agent.infra_env();
+    let image = environment.as_ref().and_then(|key| state.infra_envs.by_key(key)).map(url_of);
+    let image = image.filter(|url| !url.is_empty() && !agent.status.found);
+    let host = agent.bmh().and_then(|key| state.hosts.find(&key));
+    if let Some(host) = host {
+        if used {
+            wiping::due(state, host, environment.as_ref(), tick);
+        }
+        state.hosts.update(host, |one| {
+            one.spec.consumer_ref = None;
+            if used {
+                leaves(one, image.as_deref());
+            }
+        });
+    }
+    let host = host.and_then(|at| state.hosts.get(at));
+    let brings = used && image.is_some() && host.is_some_and(can_boot);
+    if agent.status.found {
+        enter(state, at, HostState::DiscoveringUnbound, WAITS, tick);
+    } else if brings {
+        let info = host.map(on_its_way).unwrap_or_default();
+        enter(state, at, HostState::Reclaiming, &info, tick);
+    } else if used {
+        let info = by_hand(state, agent, "");
+        enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
+    } else {
+        enter(state, at, HostState::Unbinding, UNBINDING, tick);
+    }
+}
+
+/// What its controller is to do with a host that was a node.
+fn leaves(host: &mut BareMetalHost, image: Option<&str>) {
+    // It boots from the discovery image again, and registers.
+    if let Some(url) = image {
+        host.spec.image = Some(Image::live(url));
+        host.spec.online = true;
+        if !host.is_to_be_wiped() {
+            // Also one that is attached already.
+            host.status.provisioning.image = None;
+        }
+        return;
+    }
+    // Its disk has what it was; nobody is to meet that again.
+    host.spec.image = None;
+    host.spec.online = false;
+    host.metadata.annotations.remove(REBOOT);
+    host.metadata.annotations.remove(BOOT);
+}
+
+fn url_of(environment: &InfraEnv) -> String {
+    environment.status.iso_download_url.clone()
+}
+
+/// Whether its controller boots it from an image.
+fn can_boot(host: &BareMetalHost) -> bool {
+    let attaches = matches!(host.address(), Some(Address::Redfish { .. }));
+    attaches && !host.is_left_alone() && !host.spec.disable_power_off
+}
+
+fn on_its_way(host: &BareMetalHost) -> String {
+    let image = host.spec.image.as_ref().map(|one| one.url.as_str()).unwrap_or_default();
+    let wiped = if host.is_to_be_wiped() { ", once its disks are wiped" } else { "" };
+    format!("Host is on its way back: its controller boots it from {image}{wiped}")
+}
+
+/// What somebody has to do for a host that nobody else brings back.
+pub fn by_hand(state: &State, agent: &Agent, since: &str) -> String {
+    let key = agent.infra_env();
+    let environment = key.as_ref().and_then(|key| state.infra_envs.by_key(key));
+    let name = key.as_ref().map(|key| key.name.as_str()).unwrap_or_default();
+    let url = environment.map(url_of).filter(|url| !url.is_empty());
+    let image = url.unwrap_or_else(|| format!("poolctl infraenv iso {name}"));
+    let wiper = environment.and_then(|one| one.metadata.annotation(WIPE));
+    let wipe = match wiper.filter(|one| one.starts_with(EXEC) && agent.bmh().is_none()) {
+        Some(wiper) => format!("; wipe its disks first, {wiper} does it for BareMetalHosts alone"),
+        None => String::new(),
+    };
+    format!(
+        "{UNBINDING}{since}: boot it from the discovery image of InfraEnv {name} ({image}){wipe}"
+    )
+}
+
+/// Its controller brings it back; whoever has not registered again in time is somebody's to boot.
+pub fn reclaim(state: &mut State, at: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let now = agent.state();
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    // That takes as long as it takes.
+    if let Some(host) = host.filter(|one| one.is_to_be_wiped()) {
+        let info = on_its_way(host);
+        return enter(state, at, now, &info, tick);
+    }
+    let wiped = host.and_then(|one| one.status.wipe.as_ref()).map(|one| one.since);
+    let since = agent.status.state_since.max(wiped);
+    if !tick.jumped && since.is_some_and(|since| tick.now.since(since) > RECLAIMED) {
+        let (name, limit) = (agent.hostname(), RECLAIMED.short());
+        let text = format!("Host {name}: did not register again within {limit}");
+        note(state, at, "host_reclaim_failed", true, text, tick);
+        state.agents.update(at, reset);
+        return lost(state, at, "", tick);
+    }
+    let Some(host) = host.filter(|_| now == HostState::Reclaiming) else { return };
+    if is_booted(state, host) {
+        enter(state, at, HostState::ReclaimingRebooting, REBOOTING, tick);
+    } else {
+        let info = on_its_way(host);
+        enter(state, at, now, &info, tick);
+    }
+}
+
+/// Whether it boots from its image, or has.
+fn is_booted(state: &State, host: &BareMetalHost) -> bool {
+    let live = state.live_job(&host.key().to_string());
+    let url = |image: &Image| image.url.clone();
+    let wanted = host.spec.image.as_ref().map(url);
+    let is_attached =
+        wanted.is_some() && wanted == host.status.provisioning.image.as_ref().map(url);
+    is_attached || live.is_some_and(|(_, job)| job.verb == Verb::Attach)
+}
+
+/// It waits for somebody to boot it; after an hour that is said again.
+pub fn pending(state: &mut State, at: usize, tick: &Tick) {
+    if tick.jumped {
+        return;
+    }
+    if !refresh::is_late(state, at, RECLAIMED, tick) {
+        return lost(state, at, "", tick);
+    }
+    let Some(agent) = state.agents.get(at) else { return };
+    let since = format!(", for more than {}", RECLAIMED.short());
+    let info = by_hand(state, agent, &since);
+    let text = format!("Host {}: {info}", agent.hostname());
+    let news = !agent.status.debug_info.state_info.starts_with(&format!("{UNBINDING}{since}"));
+    lost(state, at, &since, tick);
+    if news {
+        note(state, at, "host_unbind_overdue", true, text, tick);
+    }
+}
+
+/// Somebody has to boot it.
+pub fn lost(state: &mut State, at: usize, since: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let info = by_hand(state, agent, since);
+    enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
+}
+
+/// Its cluster is left running: nobody gets the host before somebody says that it has had its day.
+pub fn retire(state: &mut State, at: usize, cluster: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    let text = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
+    let info = format!(
+        "Host is retired: it goes on in cluster {cluster}, which was left running; when it is used \
+         no more: poolctl delete agent {}",
+        agent.metadata.name
+    );
+    note(state, at, "host_retired", false, text, tick);
+    state.agents.update(at, |one| {
+        one.spec.cluster_deployment_name = None;
+        one.status.bound_to = None;
+    });
+    enter(state, at, HostState::DisabledUnbound, &info, tick);
+}
+
+/// Why a host that is free is in no pick, and what lets it be.
+pub fn held(state: &State, agent: &Agent) -> Option<String> {
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    let why = host.held()?;
+    let name = &host.metadata.name;
+    let by_hand = host.metadata.annotated_at_all(HOLD);
+    let next = if by_hand { format!("; poolctl host unhold {name}") } else { String::new() };
+    Some(format!("Host is held: {why}{next}"))
+}

@@ -1,0 +1,82 @@
+//! Hosts whose disks are wiped when they come back from a cluster: nobody gets them before that is
+//! done, and one whose disks could not be wiped is held.
+
+use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::job::Verb;
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+use crate::model::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
+
+use super::{HOST, hosts, warn};
+
+/// As much is said of why it failed.
+const LONGEST: usize = 300;
+const FAILED: &str = "wipe failed: ";
+
+/// A host comes back, with what its cluster has left on its disks.
+pub fn due(state: &mut State, at: usize, environment: Option<&Key>, tick: &Tick) {
+    let environment = environment.and_then(|key| state.infra_envs.by_key(key));
+    let Some(host) = state.hosts.get(at) else { return };
+    let driver = wiper(host, environment).map(str::to_owned);
+    let wipe = driver.map(|driver| Wipe { state: WipeState::Pending, since: tick.now, driver });
+    state.hosts.update(at, |host| host.status.wipe = wipe);
+}
+
+/// What cannot be wiped any more, or is not to be, does not wait for it.
+pub fn look(state: &mut State, at: usize, tick: &Tick) {
+    let Some(host) = state.hosts.get(at).filter(|one| one.is_to_be_wiped()) else { return };
+    if state.live_job(&host.key().to_string()).is_some() {
+        return;
+    }
+    if host.metadata.annotation(WIPE) == Some(NOBODY) {
+        state.hosts.update(at, |host| host.status.wipe = None);
+    } else if host.spec.bmc.is_none() {
+        failed(state, at, "it has no management controller", tick);
+    }
+}
+
+/// What comes next on the way there: no image, no power, then the wiper.
+pub fn next(host: &BareMetalHost) -> Verb {
+    match host.power() {
+        _ if host.status.provisioning.image.is_some() => Verb::Eject,
+        None => Verb::State,
+        Some(true) if !host.spec.disable_power_off => Verb::Stop,
+        Some(_) => Verb::Wipe,
+    }
+}
+
+pub fn done(host: &mut BareMetalHost, now: Time) {
+    ended(host, WipeState::Done, now);
+}
+
+/// Nobody gets it until somebody lets it go.
+pub fn failed(state: &mut State, at: usize, why: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(at) else { return };
+    let key = host.key();
+    let plain = |one: char| if one.is_control() { ' ' } else { one };
+    let why: String = why.chars().take(LONGEST).map(plain).collect();
+    // Why it was held before stays said.
+    let known = host.metadata.annotation(HOLD).and_then(|known| known.split(FAILED).next());
+    let known = known.map(|known| known.trim_end_matches("; ")).filter(|known| !known.is_empty());
+    let hold =
+        known.map_or_else(|| format!("{FAILED}{why}"), |known| format!("{known}; {FAILED}{why}"));
+    state.hosts.update(at, |host| {
+        host.metadata.annotations.insert(HOLD.into(), hold);
+        let status = &mut host.status;
+        (status.error_count, status.last_updated) = (0, Some(tick.now));
+        (status.error_type, status.error_message) = Default::default();
+        ended(host, WipeState::Failed, tick.now);
+    });
+    let text = format!("{FAILED}{why}; it is held: poolctl host unhold {}", key.name);
+    warn(state, tick, "WipeFailed", (HOST, key), text);
+}
+
+/// Whoever has wiped it may have powered it on.
+fn ended(host: &mut BareMetalHost, how: WipeState, now: Time) {
+    if let Some(wipe) = &mut host.status.wipe {
+        (wipe.state, wipe.since) = (how, now);
+    }
+    hosts::ask(host);
+}
