@@ -219,8 +219,8 @@ impl Verb for Unbind {
             let one = passed.state.agents.by_key(key);
             let how = one.map(Agent::state).unwrap_or_default();
             let mut done = format!("unbound ({how})");
-            if how == HostState::UnbindingPendingUserAction {
-                done += "; boot it from the discovery image";
+            if let Some(one) = one.filter(|_| how == HostState::UnbindingPendingUserAction) {
+                done = format!("{done}: {}", one.status.debug_info.state_info);
             }
             context.changed(Kind::Agent, &key.name, &done)?;
         }

@@ -8,14 +8,18 @@ use clap::Args;
 use serde_json::json;
 
 use crate::drivers::programs;
+use crate::model::agent::INFRA_ENV;
 use crate::model::cluster::{DRIVER, EXEC, POWER};
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::Driver;
+use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
+use crate::model::wipe::{WIPE, wiper};
 use crate::output;
-use crate::store::Filter;
+use crate::store::{Filter, Store};
 
 use super::{Context, Quit, Verb};
 
@@ -60,7 +64,7 @@ struct Users {
     hosts: Vec<String>,
 }
 
-/// The drivers of all pools and hosts; power drivers too.
+/// The drivers of all pools and hosts; those that power clusters or wipe hosts too.
 fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
     let mut found: BTreeMap<String, Users> = BTreeMap::new();
     let store = match context.look() {
@@ -79,14 +83,31 @@ fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
             found.entry(name).or_default().pools.push(pool.key().to_string());
         }
     }
+    let environments = infra_envs(&store)?;
+    for name in environments.values().filter_map(|one| one.metadata.annotation(WIPE)) {
+        if name.starts_with(EXEC) {
+            found.entry(name.to_owned()).or_default();
+        }
+    }
     for object in store.objects(Kind::BareMetalHost, &Filter::default())? {
         let Object::Host(host) = object else { continue };
         if let Some(address) = host.address() {
             let name = address.driver().name().to_owned();
             found.entry(name).or_default().hosts.push(host.key().to_string());
         }
+        let its = host.metadata.labels.get(INFRA_ENV);
+        let its = its.map(|name| Key::new(&*host.metadata.namespace, &**name));
+        if let Some(name) = wiper(&host, its.and_then(|key| environments.get(&key))) {
+            found.entry(name.to_owned()).or_default().hosts.push(host.key().to_string());
+        }
     }
     Ok(found)
+}
+
+fn infra_envs(store: &Store) -> Result<BTreeMap<Key, InfraEnv>, Refusal> {
+    let all = store.objects(Kind::InfraEnv, &Filter::default())?.into_iter();
+    let one = |one| if let Object::InfraEnv(one) = one { Some((one.key(), *one)) } else { None };
+    Ok(all.filter_map(one).collect())
 }
 
 #[derive(Args)]
@@ -99,7 +120,7 @@ pub struct Check {
 impl Verb for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
-        "Check that the programs of drivers are there, as cron will see them";
+        "Check that the programs of drivers, wiping ones too, are there, as cron will see them";
     const EXAMPLE: &'static str = "poolctl driver check";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -1,15 +1,15 @@
-//! `host power|boot|eject|hold|unhold`: what machines are to do. The pass tells them.
+//! `host power|boot|eject`: what machines are to do. The pass tells them.
 
 use clap::{Args, ValueEnum};
 
 use crate::model::bmc::Address;
-use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, HOLD, Image, REBOOT};
+use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, Image, REBOOT};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
-use crate::store::{Filter, Store};
+use crate::store::{Filter, Need, Store};
 use crate::{output, plan, rules};
 
 use super::selector::Selector;
@@ -32,7 +32,7 @@ enum To {
 
 /// Which hosts.
 #[derive(Args)]
-struct Which {
+pub struct Which {
     #[arg(value_name = "HOST", required_unless_present_any = ["all", "selector"])]
     names: Vec<String>,
     /// Every host of the namespace
@@ -44,7 +44,7 @@ struct Which {
 }
 
 impl Which {
-    fn hosts(&self, context: &Context, store: &Store) -> Result<Vec<BareMetalHost>, Refusal> {
+    pub fn hosts(&self, context: &Context, store: &Store) -> Result<Vec<BareMetalHost>, Refusal> {
         let mut found = Vec::new();
         if self.names.is_empty() {
             let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
@@ -244,9 +244,21 @@ fn change(
     said: &str,
     how: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
+    change_beside(context, store, keys, Vec::new(), said, how)
+}
+
+/// The same; the pass looks at others, too.
+pub fn change_beside(
+    context: &Context,
+    store: &Store,
+    keys: &[Key],
+    others: Vec<Need>,
+    said: &str,
+    how: impl Fn(&mut BareMetalHost),
+) -> Result<(), Refusal> {
     let what: Vec<_> = keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
     let scope = edit::scope_of(store, &what)?;
-    let needs = edit::needs_of(&what);
+    let needs = [edit::needs_of(&what), others].concat();
     let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {
         for key in keys {
             let Some(at) = state.hosts.find(key) else { continue };
@@ -340,55 +352,4 @@ impl Verb for Eject {
         }
         Ok(())
     }
-}
-
-#[derive(Args)]
-pub struct Hold {
-    #[command(flatten)]
-    which: Which,
-    /// Why, for others
-    #[arg(long, value_name = "TEXT", default_value = "held", hide_default_value = true)]
-    reason: String,
-}
-
-impl Verb for Hold {
-    const NAME: &'static str = "hold";
-    const ABOUT: &'static str = "Keep hosts out of every cluster to come";
-    const EXAMPLE: &'static str = "poolctl host hold node-1 --reason 'bad fan'";
-
-    fn run(self, context: &Context) -> anyhow::Result<()> {
-        held(context, &self.which, Some(&self.reason))
-    }
-}
-
-#[derive(Args)]
-pub struct Unhold {
-    #[command(flatten)]
-    which: Which,
-}
-
-impl Verb for Unhold {
-    const NAME: &'static str = "unhold";
-    const ABOUT: &'static str = "Let hosts be used again";
-    const EXAMPLE: &'static str = "poolctl host unhold node-1";
-
-    fn run(self, context: &Context) -> anyhow::Result<()> {
-        held(context, &self.which, None)
-    }
-}
-
-fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Result<()> {
-    let store = context.look()?;
-    let hosts = which.hosts(context, &store)?;
-    let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-    let said = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
-    change(context, &store, &keys, &said, |host| match reason {
-        Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
-        None => drop(host.metadata.annotations.remove(HOLD)),
-    })?;
-    let done = if reason.is_some() { "held" } else { "free" };
-    for key in keys {
-        context.changed(Kind::BareMetalHost, &key.name, done)?;
-    }
-    Ok(())
 }

@@ -33,6 +33,7 @@ mod fit;
 mod get;
 mod host;
 mod host_add;
+mod host_hold;
 mod host_import;
 mod import;
 mod infraenv;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::model::cluster::Phase;
 use crate::model::condition::Condition;
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kind::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
@@ -63,7 +63,7 @@ impl Verb for Status {
             }
         }
         let hosts = hosts(&store, namespace)?;
-        let bad = hosts.iter().filter_map(trouble);
+        let bad = hosts.iter().filter_map(trouble).chain(hosts.iter().filter_map(held));
         let waiting = agents::waiting(context, &store, &agents)?;
         let all = orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad).chain(waiting);
         for problem in all {
@@ -152,4 +152,9 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
         all.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
     }
     all
+}
+
+fn held(host: &BareMetalHost) -> Option<String> {
+    let (name, why) = (&host.metadata.name, host.metadata.annotation(HOLD)?);
+    Some(format!("host `{name}` is held: {why}; poolctl host unhold {name}"))
 }

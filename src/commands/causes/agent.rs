@@ -2,7 +2,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, HOLD};
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
@@ -60,6 +60,10 @@ impl Around<'_> {
     fn helps(&self, agent: &Agent) -> String {
         let (name, at) = (&agent.metadata.name, &self.at);
         let wrong = agent.condition(SPEC_SYNCED).filter(|one| one.reason == "InputError");
+        let held = agent.bmh().filter(|key| {
+            self.state.hosts.by_key(key).is_some_and(|host| host.metadata.annotated_at_all(HOLD))
+        });
+        let held = held.map(|key| key.name);
         match (agent.state(), agent.bound_to(), agent.wanted()) {
             (HostState::DisconnectedUnbound | HostState::Disconnected, _, _)
                 if agent.status.found =>
@@ -74,11 +78,18 @@ impl Around<'_> {
                 _,
                 _,
             ) => self.boots(agent),
+            (HostState::DisabledUnbound, _, _) => format!("poolctl delete agent {name}{at}"),
+            (HostState::InstallingPendingUserAction, _, _) => {
+                format!("boot it as its state says, and look again: poolctl get agent {name}{at}")
+            }
             (HostState::Insufficient | HostState::InsufficientUnbound, _, _) => {
                 format!("poolctl describe agent {name}{at}")
             }
             _ if !agent.spec.approved => format!("poolctl agent approve {name}{at}"),
             _ if wrong.is_some() => format!("poolctl edit agent {name}{at}"),
+            (HostState::KnownUnbound, _, _) if held.is_some() => {
+                format!("poolctl host unhold {}{at}", held.unwrap_or_default())
+            }
             (HostState::KnownUnbound, _, None) => {
                 format!("poolctl agent bind {name} --cluster NAME{at}")
             }

@@ -1,6 +1,6 @@
 //! Why a host is as it is.
 
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Job;
 use crate::model::refusal::Refusal;
 use crate::plan;
@@ -9,6 +9,22 @@ use super::{Around, Chain};
 
 impl Around<'_> {
     pub(super) fn host(&self, host: &BareMetalHost) -> Result<Chain, Refusal> {
+        let name = &host.metadata.name;
+        let mut chain = self.machine(host)?;
+        if host.metadata.annotated_at_all(HOLD) && host.status.error_message.is_empty() {
+            chain.next = format!("poolctl host unhold {name}{}", self.at);
+        }
+        Ok(match (host.held(), host.cluster()) {
+            (Some(why), _) => chain.behind(format!("host {name} is held: {why}")),
+            (None, Some(cluster)) => {
+                chain.behind(format!("host {name} is used by cluster {cluster}"))
+            }
+            (None, None) => chain,
+        })
+    }
+
+    /// Why its machine is as it is.
+    fn machine(&self, host: &BareMetalHost) -> Result<Chain, Refusal> {
         let (name, status) = (&host.metadata.name, &host.status);
         let Some(bmc) = &host.spec.bmc else {
             let first = format!("host {name} has no management controller: nothing is done to it");
@@ -22,17 +38,10 @@ impl Around<'_> {
                 format!("poolctl annotate host {name} {pauses}{}", self.at),
             ));
         }
-        let chain = match self.store.jobs_on_host(&host.key().to_string())?.pop() {
+        Ok(match self.store.jobs_on_host(&host.key().to_string())?.pop() {
             Some(job) if job.ended.is_none() => self.works(host, &job),
             _ if !status.error_message.is_empty() => self.fails(host, &bmc.credentials_name),
             _ => self.rests(host),
-        };
-        Ok(match (host.held(), host.cluster()) {
-            (Some(why), _) => chain.behind(format!("host {name} is held: {why}")),
-            (None, Some(cluster)) => {
-                chain.behind(format!("host {name} is used by cluster {cluster}"))
-            }
-            (None, None) => chain,
         })
     }
 

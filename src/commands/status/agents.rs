@@ -27,6 +27,8 @@ enum Wait {
     Hardware,
     /// For its cluster to say more.
     Input,
+    /// For somebody to forget it: it is retired.
+    Leave,
 }
 
 pub fn all(store: &Store, namespace: Option<String>) -> Result<Vec<Agent>, Refusal> {
@@ -75,6 +77,7 @@ fn wait(state: HostState) -> Option<Wait> {
         HostState::Disconnected => Wait::Word,
         HostState::Insufficient | HostState::InsufficientUnbound => Wait::Hardware,
         HostState::PendingForInput => Wait::Input,
+        HostState::DisabledUnbound => Wait::Leave,
         _ => return None,
     })
 }
@@ -87,6 +90,7 @@ fn said(wait: Wait) -> &'static str {
         Wait::Word => "bound, and not heard of for three minutes",
         Wait::Hardware => "insufficient",
         Wait::Input => "bound to a cluster that does not say enough",
+        Wait::Leave => "retired",
     }
 }
 
