@@ -36,6 +36,7 @@ mod rack;
 mod readme;
 mod realworld;
 mod regressions;
+mod returning;
 mod rigs;
 mod running;
 mod sandbox;

@@ -36,7 +36,7 @@ fn inventory(number: usize, path: &str) -> Option<Value> {
     })
 }
 
-fn mac(number: usize) -> String {
+pub fn mac(number: usize) -> String {
     format!("52:54:00:aa:00:0{number}")
 }
 
@@ -129,6 +129,7 @@ metadata: {name: other}
 spec: {pullSecretRef: {name: pull}}
 ";
 
+/// What a host says of itself.
 pub fn report(hostname: &str, mac: &str) -> String {
     json!({"hostname": hostname, "cpu": {"count": 8, "architecture": "x86_64"},
         "memory": {"physical_bytes": 17_179_869_184_u64},
