@@ -66,14 +66,14 @@ impl Iso {
         if let Some(own) = own {
             shelf(own).map_err(|error| Refusal::unwritable(own, &error))?;
         }
-        let built = build.run(|| parts.interrupted());
-        if let (Some(own), Err(_)) = (own, &built) {
+        let made = build.run(|| parts.interrupted());
+        if let (Some(own), Err(_)) = (own, &made) {
             // Nothing is in it.
             drop(std::fs::remove_dir(own));
         }
         let failed =
             |why: String| Refusal::invalid("the image was not made").because(why).next(PROGRAMS);
-        Ok(built.map_err(failed)?)
+        Ok(made.map_err(failed)?)
     }
 
     /// What the agent on the hosts is told.
