@@ -12,10 +12,11 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Scope, State};
+use crate::model::state::{Scope, State, Template};
 use crate::output::{self, clean};
 use crate::plan;
-use crate::render::install_config::Rendered;
+use crate::render::install_config;
+use crate::store::Store;
 
 use super::{Context, Verb};
 
@@ -50,14 +51,15 @@ impl Verb for Dns {
             return Err(Refusal::conflict(what).next(next).into());
         }
         let listed = pool.spec.inventory.iter().flatten();
-        let all = listed.map(|entry| Needed::by(&state, &pool, &entry.name));
+        let all = listed.map(|entry| Needed::by(&store, &state, &pool, &entry.name));
+        let all: Vec<Needed> = all.collect::<Result<_, _>>()?;
         let format = &context.globals.output;
         if format.whole() {
-            let documents: Result<Vec<Value>, _> = all.map(serde_json::to_value).collect();
+            let documents: Result<Vec<Value>, _> = all.iter().map(serde_json::to_value).collect();
             return context.print(&output::documents(format, documents?, false)?);
         }
         let mut text = format!("# pool {}: records that its clusters need\n", self.name);
-        text.extend(all.map(|one| one.lines()));
+        text.extend(all.iter().map(Needed::lines));
         context.print(&text)
     }
 }
@@ -74,33 +76,54 @@ struct Needed<'a> {
 #[derive(Serialize)]
 struct Record {
     names: Vec<String>,
-    /// Where the patches, or the template, carry them.
+    /// As its cluster has them, else as the patches or the template carry them.
     addresses: Vec<String>,
 }
 
 impl<'a> Needed<'a> {
-    fn by(state: &State, pool: &ClusterPool, customization: &'a str) -> Self {
+    fn by(
+        store: &Store,
+        state: &State,
+        pool: &ClusterPool,
+        customization: &'a str,
+    ) -> Result<Self, Refusal> {
         let key = Key::new(&*pool.metadata.namespace, customization);
         let one = state.customizations.by_key(&key);
+        let holder = one.and_then(|one| one.holder.as_ref());
+        let holder = holder.filter(|by| by.pool.as_ref() == Some(&pool.key()));
+        // Addresses that are leased with a cluster are known of that cluster alone.
+        let own = match holder.filter(|_| !pool.vips_from().is_empty()) {
+            Some(holder) => made_from(store, &holder.cluster)?,
+            None => None,
+        };
         let missing = || "there is no such customization".to_owned();
-        let tried =
-            one.ok_or_else(missing).and_then(|one| plan::trial(state, pool, Some(&one.spec)));
-        match tried {
-            Ok(rendered) if rendered.cluster_name.ends_with("-xxxxx") => {
-                let problem = "it sets no /metadata/name: its clusters have random names";
-                Self { customization, problem: Some(problem.into()), records: Vec::new() }
-            }
+        let tried = match own {
+            Some(own) => Ok(own),
+            None => one
+                .ok_or_else(missing)
+                .and_then(|one| plan::trial(state, pool, Some(&one.spec)))
+                .map(|rendered| rendered.document),
+        };
+        Ok(match tried {
+            Ok(config) => Self::of(customization, &config),
             Err(problem) => Self { customization, problem: Some(problem), records: Vec::new() },
-            Ok(rendered) => {
-                let full = format!("{}.{}", rendered.cluster_name, rendered.base_domain);
-                let record = |names: &[&str], fields| Record {
-                    names: names.iter().map(|name| format!("{name}.{full}")).collect(),
-                    addresses: addresses(&rendered, fields),
-                };
-                let records = vec![record(&["api", "api-int"], API), record(&["*.apps"], APPS)];
-                Self { customization, problem: None, records }
-            }
+        })
+    }
+
+    /// What an install-config asks for.
+    fn of(customization: &'a str, config: &Value) -> Self {
+        let said = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let (name, domain) = (said("/metadata/name"), said("/baseDomain"));
+        if name.ends_with("-xxxxx") {
+            let problem = "it sets no /metadata/name: its clusters have random names";
+            return Self { customization, problem: Some(problem.into()), records: Vec::new() };
         }
+        let record = |names: &[&str], fields| Record {
+            names: names.iter().map(|one| format!("{one}.{name}.{domain}")).collect(),
+            addresses: addresses(config, fields),
+        };
+        let records = vec![record(&["api", "api-int"], API), record(&["*.apps"], APPS)];
+        Self { customization, problem: None, records }
     }
 
     fn lines(&self) -> String {
@@ -121,9 +144,17 @@ impl<'a> Needed<'a> {
     }
 }
 
+/// The install-config that a cluster was made from.
+fn made_from(store: &Store, cluster: &str) -> Result<Option<Value>, Refusal> {
+    let secret = Key::new(cluster, format!("{cluster}-install-config"));
+    let Some(text) = store.secret_value(&secret, "install-config.yaml")? else { return Ok(None) };
+    let config = Template::new(text);
+    Ok(install_config::document(&config).ok().cloned())
+}
+
 /// The first of these fields that the platform has.
-fn addresses(rendered: &Rendered, fields: [&str; 3]) -> Vec<String> {
-    let platforms = rendered.document["platform"].as_object();
+fn addresses(config: &Value, fields: [&str; 3]) -> Vec<String> {
+    let platforms = config["platform"].as_object();
     let platforms = platforms.into_iter().flat_map(|all| all.values());
     let field =
         |one: &'_ Value| fields.iter().map(|field| one[*field].clone()).find(|one| !one.is_null());
