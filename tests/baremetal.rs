@@ -7,14 +7,17 @@ use crate::rack::{Rack, bound_once, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::{Answer, Server};
 
-const EXAMPLE: &str = include_str!("../examples/baremetal/rack.yaml");
+const EXAMPLE: &str = concat!(
+    include_str!("../examples/baremetal/rack.yaml"),
+    "---\n",
+    include_str!("../examples/baremetal/pool.yaml")
+);
 
 /// The example's objects, for a lab with the stand-in installer.
 fn objects(lab: &Lab, web: &Server) -> String {
     let images = lab.bin("images");
     fs::create_dir_all(&images).unwrap();
-    let (_, rest) = EXAMPLE.split_once("---\n").unwrap();
-    let rest = rest.replace(
+    let rest = EXAMPLE.replace(
         "quay.io/openshift-release-dev/ocp-release:4.18.3-x86_64",
         "example.com/ocp:4.18.3-x86_64",
     );

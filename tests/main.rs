@@ -10,6 +10,7 @@ mod agents;
 mod architecture;
 mod bad_input;
 mod baremetal;
+mod baremetal_example;
 mod claims;
 mod completions;
 mod concurrency;

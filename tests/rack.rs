@@ -72,10 +72,15 @@ impl Rack {
         Some(Self { emulator, front })
     }
 
+    /// Where the controller of a machine is.
+    pub fn address(&self, number: usize) -> String {
+        self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)))
+    }
+
     /// Its machines as hosts n1 to n8, which are not asked yet.
     pub fn add_to(&self, lab: &Sandbox) {
         let line = |number: usize| {
-            let address = self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)));
+            let address = self.address(number);
             format!("n{number},{address},{USER},{PASSWORD},{},true", mac(number))
         };
         let lines: Vec<String> = (1..=MACHINES).map(line).collect();
