@@ -24,6 +24,24 @@ fn the_readmes_commands_work() {
     assert!(rendered.contains("name: foo"), "{rendered}");
 }
 
+/// Also those for machines that only a reader has.
+#[test]
+fn every_command_of_the_readme_is_one() {
+    let blocks: Vec<&str> = README.split("```").skip(1).step_by(2).collect();
+    let text = blocks.join("\n").replace("\\\n", " ");
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("poolctl ")).collect();
+    assert!(lines.len() > 30, "{lines:?}");
+    let sandbox = Sandbox::new();
+    for line in lines {
+        // The shell says which words they are.
+        let command = line.split('>').next().unwrap();
+        let words = "poolctl() { printf '%s\\n' poolctl \"$@\"; }";
+        let words = sandbox.shell(&format!("{words}\n{command}")).out;
+        let parsed = poolctl::commands::tree().try_get_matches_from(words.lines());
+        assert!(parsed.is_ok(), "{line}: {:?}", parsed.err().map(|error| error.to_string()));
+    }
+}
+
 #[test]
 fn the_quickstart_does_its_job() {
     let text = std::fs::read_to_string("examples/quickstart/run.sh").unwrap();
