@@ -21,15 +21,16 @@ const BY: &str = "poolctl.dev/bound-by";
 
 #[derive(Args)]
 pub struct Bind {
+    /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// The cluster; all hosts or none are bound to it
+    /// Cluster that they are to be nodes of
     #[arg(long, value_name = "CLUSTER")]
     cluster: String,
     /// Keep the wish of hosts that are not ready yet
     #[arg(long)]
     when_ready: bool,
-    /// master or worker, of all of them
+    /// What all of them are to be there
     #[arg(long, value_enum)]
     role: Option<RoleWord>,
 }
@@ -171,6 +172,7 @@ fn unmet(state: &State, key: &Key, wanted: &Key) -> Option<String> {
 
 #[derive(Args)]
 pub struct Unbind {
+    /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
 }
@@ -230,6 +232,7 @@ impl Verb for Unbind {
 
 #[derive(Args)]
 pub struct Approve {
+    /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
     /// Take the approval back
@@ -251,6 +254,7 @@ impl Verb for Approve {
 
 #[derive(Args)]
 pub struct Set {
+    /// A host, as `get agent` names it
     #[arg(value_name = "AGENT")]
     name: String,
     /// What it is to be in its cluster

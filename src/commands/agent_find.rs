@@ -122,7 +122,7 @@ pub struct Match {
     /// What they are to be
     #[arg(long, value_enum, default_value = "worker")]
     role: As,
-    /// How many are needed
+    /// How many are needed; with fewer the exit code is 6
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: usize,
     /// Those with these labels

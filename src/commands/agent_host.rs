@@ -63,6 +63,7 @@ impl Verb for Register {
 
 #[derive(Args)]
 pub struct Report {
+    /// A host, as `get agent` names it
     #[arg(value_name = "AGENT")]
     name: String,
     /// What is in the host, as its agent says it; - is stdin
@@ -120,6 +121,7 @@ pub fn text_of(path: &PathBuf) -> anyhow::Result<String> {
 
 #[derive(Args)]
 pub struct CheckIn {
+    /// A host, as `get agent` names it
     #[arg(value_name = "AGENT")]
     name: String,
 }

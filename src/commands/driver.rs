@@ -112,7 +112,7 @@ fn infra_envs(store: &Store) -> Result<BTreeMap<Key, InfraEnv>, Refusal> {
 
 #[derive(Args)]
 pub struct Check {
-    /// Only these, like openshift-install or exec:NAME
+    /// Only these, like openshift-install, agent or exec:NAME
     #[arg(value_name = "DRIVER")]
     names: Vec<String>,
 }

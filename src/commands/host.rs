@@ -21,6 +21,7 @@ const ANSWER: Span = Span::minutes(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum To {
+    /// Powered on
     On,
     /// Asked to shut down, and powered off if it does not
     Off,
@@ -33,6 +34,7 @@ enum To {
 /// Which hosts.
 #[derive(Args)]
 pub struct Which {
+    /// Hosts, by name
     #[arg(value_name = "HOST", required_unless_present_any = ["all", "selector"])]
     names: Vec<String>,
     /// Every host of the namespace
@@ -64,6 +66,7 @@ impl Which {
 
 #[derive(Args)]
 pub struct Power {
+    /// What becomes of them
     #[arg(value_enum)]
     to: To,
     #[command(flatten)]
@@ -71,7 +74,7 @@ pub struct Power {
     /// What it boots from once, when it is powered on: cdrom, pxe or disk
     #[arg(long, value_name = "DEVICE")]
     boot: Option<String>,
-    /// Until it is so, at most this long
+    /// Wait until they are so, at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "20m")]
     wait: Option<Span>,
@@ -281,7 +284,7 @@ pub fn change_beside(
 pub struct Boot {
     #[command(flatten)]
     which: Which,
-    /// Image that its management controller fetches
+    /// Image that their management controllers fetch
     #[arg(long, value_name = "URL")]
     iso: String,
 }

@@ -29,12 +29,13 @@ enum Role {
 
 #[derive(Args)]
 pub struct Add {
+    /// Name of the host
     #[arg(value_name = "NAME")]
     name: String,
     /// ipmi://HOST, redfish-virtualmedia://HOST/redfish/v1/Systems/ID, ...
     #[arg(long, value_name = "ADDRESS")]
     bmc: String,
-    /// The address it boots from
+    /// MAC address of the interface that it boots from
     #[arg(long, value_name = "MAC", default_value = "", hide_default_value = true)]
     mac: String,
     /// Secret with username and password

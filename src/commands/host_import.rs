@@ -45,7 +45,7 @@ pub struct Import {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Add the machines of a CSV file";
+    const ABOUT: &'static str = "Add or change the machines of a CSV file, all or none";
     const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://127.0.0.1:9,52:54:00:00:00:08,bmc\\n' | \
          poolctl host import - --no-reconcile";
 

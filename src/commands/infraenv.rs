@@ -28,7 +28,7 @@ use super::{Context, Verb, edit};
 
 #[derive(Args)]
 pub struct Create {
-    /// Name of the `InfraEnv`
+    /// Name of the InfraEnv
     #[arg(value_name = "NEW")]
     name: String,
     /// Secret with .dockerconfigjson, for the images of the discovery
@@ -46,13 +46,13 @@ pub struct Create {
     /// Server of time beside those of the network
     #[arg(long, value_name = "HOST")]
     ntp: Vec<String>,
-    /// For http and https
+    /// Proxy of its hosts, for http and https
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
     /// Hosts are approved by themselves
     #[arg(long)]
     auto_approve: bool,
-    /// `x86_64`, aarch64, ...
+    /// Processors of its hosts: x86_64, aarch64, ...
     #[arg(long, value_name = "ARCH")]
     cpu_architecture: Option<String>,
     /// Who looks after its hosts
@@ -149,8 +149,10 @@ enum Action {
 
 #[derive(Args)]
 pub struct Token {
+    /// What to do
     #[arg(value_enum)]
     action: Action,
+    /// InfraEnv whose tokens they are
     #[arg(value_name = "INFRAENV")]
     name: String,
     /// Which one is revoked; without it, all of them
@@ -163,7 +165,7 @@ pub struct Token {
 
 impl Verb for Token {
     const NAME: &'static str = "token";
-    const ABOUT: &'static str = "Make and revoke what admits hosts of an InfraEnv";
+    const ABOUT: &'static str = "Make, revoke and list what admits hosts of an InfraEnv";
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

@@ -35,6 +35,7 @@ enum With {
 
 #[derive(Args)]
 pub struct Iso {
+    /// InfraEnv that its hosts are to belong to
     #[arg(value_name = "INFRAENV")]
     name: String,
     /// Where hosts reach poolctl by SSH
@@ -46,7 +47,8 @@ pub struct Iso {
     /// The host keys that are believed there, as `ssh-keyscan` prints them
     #[arg(long, value_name = "FILE")]
     known_hosts: PathBuf,
-    /// The live image that it is made of; without it only the Ignition is written
+    /// The live image of RHCOS that coreos-installer makes it of; without it only the Ignition is
+    /// written
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
     /// With openshift-install, its `agent create unconfigured-ignition` is what ours is merged
