@@ -301,7 +301,7 @@ impl Stub {
             json!({"path": path, "mode": 0o600, "user": {"name": "root"}, "contents": contents})
         };
         let key = &infra_env["spec"]["sshAuthorizedKey"];
-        let made = json!({
+        let ignition = json!({
             "ignition": {"version": "3.2.0"},
             "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]},
             "storage": {"files": [
@@ -309,7 +309,7 @@ impl Stub {
             ]},
             "systemd": {"units": [{"name": "agent-check-config-image.service", "enabled": true}]},
         });
-        self.write("unconfigured-agent.ign", &made.to_string());
+        self.write("unconfigured-agent.ign", &ignition.to_string());
         Ok(0)
     }
 
