@@ -77,7 +77,7 @@ fn bad_manifests_are_refused_and_nothing_happens() {
 
 /// What kind, what is in its spec (or its annotation), and what the message says.
 const HOSTS: [(&str, &str, &str); 18] = [
-    ("InfraEnv", "clusterRef: {namespace: n}", "spec.clusterRef.name is missing"),
+    ("InfraEnv", "clusterRef: {namespace: own}", "spec.clusterRef.name is missing"),
     ("InfraEnv", "clusterRef: {name: c}", "spec.clusterRef.namespace is missing"),
     ("InfraEnv", "proxy: {noProxy: a.b}", "spec.proxy needs httpProxy or httpsProxy"),
     ("InfraEnv", "proxy: {httpProxy: 'p:3128'}", "spec.proxy.httpProxy is no address like http"),
@@ -90,7 +90,7 @@ const HOSTS: [(&str, &str, &str); 18] = [
     ("pool", "{matchLabels: {a: 'b c'}}", "agentSelector.matchLabels.a: `b c` is no label"),
     ("pool", "{matchExpressions: [{key: a, operator: Is}]}", "agentSelector.matchExpressions[0]"),
     ("pool", "{matchLabel: {a: b}}", "agentSelector: unknown field `matchLabel`"),
-    ("Agent", "clusterDeploymentName: {namespace: n}", "clusterDeploymentName.name is missing"),
+    ("Agent", "clusterDeploymentName: {namespace: own}", "clusterDeploymentName.name is missing"),
     ("BareMetalHost", "edge", "`edge` is not NAMESPACE/NAME of a cluster, or empty for none"),
     ("BareMetalHost", "lab/edge/1", "is not NAMESPACE/NAME"),
     ("BareMetalHost", "/edge", "is not NAMESPACE/NAME"),

@@ -112,6 +112,7 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     ] {
         assert!(ran.out.contains(part), "{part}: {}{}", ran.out, ran.err);
     }
+
     // Each cluster had its address in DNS before it was there.
     let told = fs::read_to_string(lab.bin("told")).unwrap();
     for name in ["api.metal-a", "*.apps.metal-a", "api.metal-b", "*.apps.metal-b"] {

@@ -212,6 +212,11 @@ impl ClusterPool {
         self.pools_in(VIPS_FROM)
     }
 
+    /// Its clusters are made of Agents.
+    pub fn picks_hosts(&self) -> bool {
+        self.spec.platform.agent_bare_metal.is_some()
+    }
+
     /// IPPools that its clusters' hosts have their addresses from.
     pub fn nodes_from(&self) -> Vec<&str> {
         self.pools_in(NODES_FROM)

@@ -261,7 +261,7 @@ fn insert(
         version: Some(Rc::clone(&batch.version)),
         // An annotation copied from the pool evicts nobody.
         marked: false,
-        by_agents: spec.platform.agent_bare_metal.is_some(),
+        by_agents: batch.pool.picks_hosts(),
         cluster_name: rendered.cluster_name,
         base_domain: rendered.base_domain,
         attempts_limit: spec.install_attempts_limit.or_else(|| spec.inventory.as_ref().map(|_| 1)),

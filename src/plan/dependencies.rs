@@ -58,7 +58,7 @@ pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
             spec.platform.name()
         ));
     }
-    if pool.driver() == Driver::Agent && spec.platform.agent_bare_metal.is_none() {
+    if pool.driver() == Driver::Agent && !pool.picks_hosts() {
         found.push(format!(
             "platform {}: a pool of hosts needs platform agentBareMetal, whose agentSelector says which",
             spec.platform.name()

@@ -60,8 +60,7 @@ fn whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
 
 fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     need(conn, &mut state.pools, key)?;
-    let picks = |one: &ClusterPool| one.spec.platform.agent_bare_metal.is_some();
-    if state.pools.by_key(key).is_some_and(picks) {
+    if state.pools.by_key(key).is_some_and(ClusterPool::picks_hosts) {
         agents::of_namespace(conn, state, &key.namespace)?;
     }
     let who = params![key.namespace, key.name];

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use crate::model::cluster::Cluster;
 use crate::model::documents::Stored;
 use crate::model::meta::{Key, LocalRef};
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
 
@@ -33,6 +34,7 @@ struct Named {
 /// Loads what is not there yet. What an edit removed stays removed.
 pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     newly_named_pools(conn, state)?;
+    newly_picking(conn, state)?;
     hosts::beside(conn, state)?;
     addresses::beside(conn, state)?;
     agents::beside(conn, state)?;
@@ -61,6 +63,17 @@ pub fn references(conn: &Connection, scope: &Scope, state: &mut State) -> Result
     }
     for key in &wanted {
         customization(conn, state, key)?;
+    }
+    Ok(())
+}
+
+/// All Agents that a pool may pick that has just begun to pick any.
+fn newly_picking(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let picks = |one: Option<&ClusterPool>| one.is_some_and(ClusterPool::picks_hosts);
+    let new = state.pools.difference().filter(|one| picks(one.after) && !picks(one.before));
+    let new = new.filter_map(|one| Some(one.after?.metadata.namespace.clone()));
+    for namespace in new.collect::<BTreeSet<_>>() {
+        agents::of_namespace(conn, state, &namespace)?;
     }
     Ok(())
 }

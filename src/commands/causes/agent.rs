@@ -118,5 +118,6 @@ impl Around<'_> {
 
 /// States of a host that has done its part.
 fn waits_for_cluster(state: HostState) -> bool {
-    state == HostState::Known || state == HostState::Error || state.is_installing()
+    let booted = state != HostState::InstallingPendingUserAction;
+    state == HostState::Known || state == HostState::Error || (state.is_installing() && booted)
 }
