@@ -50,6 +50,12 @@ pub fn write(
         let Some(gone) = gone.before else { continue };
         remove_cluster(conn, gone, left_running.contains(gone.name.as_str()), mark.now)?;
     }
+    // So do jobs that are over from their hosts: on those whoever else owns them may work now.
+    let over = state.jobs.difference().filter_map(|change| change.after);
+    for job in over.filter(|job| job.ended.is_some() && !job.hosts.is_empty()) {
+        let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
+        conn.prepare_cached(sql)?.execute([job.id.to_string()])?;
+    }
     for owner in state.owners() {
         let Some(pool) = &owner else {
             group(conn, state, &owner, mark.now)?;
