@@ -77,7 +77,10 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         }
         let booted = machines::together_all(task, Verb::Attach)?;
         if !booted.succeeded() {
-            return Ok(booted);
+            // Nobody begins while another cannot.
+            let ejected = machines::together_all(task, Verb::Eject)?;
+            let hosts = booted.hosts.into_iter().chain(ejected.hosts).collect();
+            return Ok(Ending { hosts, ..booted });
         }
         hosts = booted.hosts;
     }
