@@ -20,6 +20,8 @@ use crate::store::{Filter, Need, Store};
 use super::why::Chain;
 use super::{Context, claim, infraenv_iso};
 
+pub use pool::lacks;
+
 /// What an object is seen with.
 struct Around<'a> {
     store: &'a Store,

@@ -3,13 +3,13 @@
 use anyhow::bail;
 use clap::Args;
 
-use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::pool::{ClusterPool, PAUSED, REFRESH};
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
 use crate::output::{self, Format};
 use crate::plan;
 
-use super::{Context, Quit, Verb};
+use super::{Context, Quit, Verb, causes};
 
 #[derive(Args)]
 pub struct Plan {
@@ -34,6 +34,7 @@ impl Verb for Plan {
         let state = context.door(&store).preview(&scope)?;
         let mut lines = output::lines(&state);
         lines.extend(state.pools.rows().filter_map(|pool| stale(&state, pool)));
+        lines.extend(state.pools.rows().filter_map(short));
         if context.globals.output.whole() {
             let document = serde_json::json!({"changes": lines});
             context.print(&output::document_text(&context.globals.output, &document)?)?;
@@ -46,6 +47,15 @@ impl Verb for Plan {
         }
         bail!(Quit(Exit::Changes as u8))
     }
+}
+
+/// Why a pool has not the clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.
+fn short(pool: &ClusterPool) -> Option<String> {
+    let waits = pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED);
+    let why = causes::lacks(pool).filter(|_| !waits)?;
+    let wanted = pool.spec.size.saturating_add(pool.status.pending);
+    let (name, has) = (&pool.metadata.name, pool.status.size);
+    Some(format!("clusterpool/{name}: {has} of {wanted} clusters: {}", output::clean(&why)))
 }
 
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.

@@ -88,7 +88,11 @@ fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>,
 
 fn trouble(host: &BareMetalHost) -> Option<String> {
     let (name, why) = (&host.metadata.name, &host.status.error_message);
-    (!why.is_empty()).then(|| format!("host `{name}`: {why}"))
+    if !why.is_empty() {
+        return Some(format!("host `{name}`: {why}"));
+    }
+    let held = host.held()?;
+    Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}"))
 }
 
 /// Clusters whose installation fails again and again.

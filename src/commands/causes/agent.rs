@@ -2,7 +2,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::HOLD;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
@@ -38,8 +38,8 @@ impl Around<'_> {
             all.push(format!("it is the same machine as {other}, and never picked"));
         }
         let host = agent.bmh().and_then(|key| self.state.hosts.by_key(&key));
-        if let Some(why) = host.and_then(BareMetalHost::held) {
-            all.push(format!("it is held: {why}"));
+        if let Some((host, why)) = host.and_then(|one| Some((&one.metadata.name, one.held()?))) {
+            all.push(format!("host {host} is held, no cluster takes it: {why}"));
         }
         if !agent.spec.approved {
             all.push("it is not approved: no cluster is installed on it".into());
@@ -98,6 +98,12 @@ impl Around<'_> {
             }
             (HostState::PendingForInput, Some(cluster), _) => {
                 format!("poolctl edit cluster {}{at}", cluster.name)
+            }
+            (HostState::Binding | HostState::Unbinding, _, _) => {
+                format!("poolctl events agent/{name}{at}")
+            }
+            (_, Some(cluster), _) => {
+                format!("poolctl why cluster/{} -n {}", cluster.name, cluster.namespace)
             }
             _ => format!("poolctl describe agent {name}{at}"),
         }

@@ -2,6 +2,7 @@
 
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Job;
+use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 use crate::plan;
 
@@ -14,7 +15,15 @@ impl Around<'_> {
         if host.metadata.annotated_at_all(HOLD) && host.status.error_message.is_empty() {
             chain.next = format!("poolctl host unhold {name}{}", self.at);
         }
+        let known = self.store.names(Kind::ClusterDeployment)?;
+        let lives = |cluster: &str| known.iter().any(|key| key.name == cluster);
         Ok(match (host.held(), host.cluster()) {
+            (_, Some(cluster)) if !lives(cluster) => {
+                let text =
+                    format!("host {name} is kept by cluster {cluster}, which was left running");
+                let free = "-p '{\"spec\": {\"consumerRef\": null}}'";
+                Chain::of(text, format!("poolctl patch host {name} {free}{}", self.at))
+            }
             (Some(why), _) => chain.behind(format!("host {name} is held: {why}")),
             (None, Some(cluster)) => {
                 chain.behind(format!("host {name} is used by cluster {cluster}"))

@@ -139,10 +139,26 @@ fn full(pool: &ClusterPool) -> Option<u32> {
     (lacks && status.installing + status.deleting >= most).then_some(most)
 }
 
-/// What of the inventory cannot be used, if none of it is free.
+/// What a pool lacks to make the clusters that it should have.
+pub fn lacks(pool: &ClusterPool) -> Option<String> {
+    let says = |kind: &str, is: &str| {
+        let found = pool.condition(kind).filter(|found| found.status == is)?;
+        Some(found.message.clone())
+    };
+    says("MissingDependencies", "True")
+        .or_else(|| inventory(pool))
+        .or_else(|| says("CapacityAvailable", "False"))
+        .filter(|_| is_short(pool))
+}
+
+fn is_short(pool: &ClusterPool) -> bool {
+    pool.status.size < pool.spec.size.saturating_add(pool.status.pending)
+}
+
+/// What of the inventory cannot be used, if none of it is free and more is needed.
 fn inventory(pool: &ClusterPool) -> Option<String> {
     let listed = pool.spec.inventory.as_ref()?;
-    if pool.status.free_customizations > 0 {
+    if pool.status.free_customizations > 0 || !is_short(pool) {
         return None;
     }
     let said = listed.iter().filter_map(|entry| {
