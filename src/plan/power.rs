@@ -2,6 +2,7 @@
 //! waiting claims of a pool run; a claimed cluster is its user's, or hibernateAfter's.
 
 use crate::model::cluster::{Cluster, Power};
+use crate::model::driver::Driver;
 use crate::model::job::{Health, Verb};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
@@ -25,14 +26,16 @@ pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
         return;
     }
     let sorted = sort_pool(state, pool, tick.now);
-    // Where nothing can be stopped, everything runs.
-    let running = if pool.powerless() { u32::MAX } else { pool.spec.running_count };
-    let running = as_count(running).saturating_add(sorted.waiting.len());
+    // What cannot be stopped runs.
+    let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
+    let running = as_count(pool.spec.running_count).saturating_add(sorted.waiting.len());
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
     clusters.sort_by_key(|at| (state.clusters.get(*at).map(|cluster| cluster.created), *at));
     for (rank, at) in clusters.into_iter().enumerate() {
-        let wanted = if rank < running { Power::Running } else { Power::Hibernating };
+        let stays = |one: &Cluster| powerless && !(by_hosts && is_driven(state, one));
+        let runs = rank < running || state.clusters.get(at).is_some_and(stays);
+        let wanted = if runs { Power::Running } else { Power::Hibernating };
         if state.clusters.get(at).is_some_and(|cluster| cluster.power_wanted != wanted) {
             state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
         }
@@ -58,7 +61,12 @@ pub fn hibernates_at(state: &State, cluster: &Cluster) -> Option<Time> {
 
 /// Whether its machines cannot be stopped: by its driver, or as the hosts that they are.
 fn powerless(state: &State, cluster: &Cluster) -> bool {
-    cluster.powerless && clusters_hosts::that_drive(state, cluster).is_empty()
+    cluster.powerless && !is_driven(state, cluster)
+}
+
+/// Whether it is started and stopped by its hosts.
+fn is_driven(state: &State, cluster: &Cluster) -> bool {
+    !clusters_hosts::that_drive(state, cluster).is_empty()
 }
 
 /// What an installed cluster needs: to be started, stopped, or left alone.
@@ -121,7 +129,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 
 /// Whether a job has to ask how it does.
 fn is_asked(state: &State, cluster: &Cluster) -> bool {
-    cluster.driver.supervised() || !clusters_hosts::that_drive(state, cluster).is_empty()
+    cluster.driver.supervised() || is_driven(state, cluster)
 }
 
 /// When a cluster that waits for its machines, nodes or operators is asked again.
@@ -201,8 +209,12 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
     }
 }
 
-/// What a pool says when its clusters cannot be stopped.
-pub fn unsupported(pool: &ClusterPool) -> Option<&'static str> {
-    pool.powerless()
+/// What a pool says when its clusters cannot be stopped; of those on hosts, when one cannot.
+pub fn unsupported(state: &State, pool: &ClusterPool) -> Option<&'static str> {
+    let members = state.members(&pool.key()).clusters.into_iter();
+    let mut members = members.filter_map(|at| state.clusters.get(at));
+    let by_hosts = pool.driver() == Driver::Agent;
+    let cannot = pool.powerless() && (!by_hosts || members.any(|one| !is_driven(state, one)));
+    cannot
         .then_some("The driver cannot stop machines: all clusters run, runningCount counts as size")
 }

@@ -103,7 +103,7 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     let mut all = vec![dependencies, capacity(state, pool, sorted), current(state, sorted)];
     all.extend(valid(pool).or_else(|| no_inventory(pool)));
     all.extend(sufficient(pool));
-    let text = unsupported(pool).map(|text| ("False", "Unsupported", text));
+    let text = unsupported(state, pool).map(|text| ("False", "Unsupported", text));
     let known = pool.condition(HIBERNATION).map(|_| ("True", "Supported", "Hibernation capable"));
     let hibernation = text.or(known);
     all.extend(
