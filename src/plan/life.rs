@@ -200,8 +200,9 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
-    if let Some(gone) = state.clusters.get(at).filter(|one| !one.preserve).cloned() {
-        vips::release(state, &gone);
+    if let Some(gone) = state.clusters.get(at).cloned() {
+        let release = if preserved { vips::keep } else { vips::release };
+        release(state, &gone);
     }
     agents::cluster_goes(state, at, tick);
     state.clusters.remove(at);

@@ -145,13 +145,26 @@ fn owned(cluster: &str) -> Meta {
 
 /// What a cluster that is gone had, whatever its pool says by now.
 pub fn release(state: &mut State, cluster: &Cluster) {
-    let Some(pool) = cluster.pool.clone() else { return };
+    for at in leases_of(state, cluster) {
+        state.ip_leases.remove(at);
+    }
+}
+
+/// What a cluster has that is left running stays leased until somebody releases it.
+pub fn keep(state: &mut State, cluster: &Cluster) {
+    for at in leases_of(state, cluster) {
+        state.ip_leases.update(at, |one| {
+            if let Some(notes) = &mut one.notes {
+                notes.claim.finalizers.retain(|one| one != WITH_CLUSTER);
+            }
+        });
+    }
+}
+
+fn leases_of(state: &State, cluster: &Cluster) -> Vec<usize> {
+    let Some(pool) = &cluster.pool else { return Vec::new() };
     let its = |one: &IpLease| {
         one.namespace == pool.namespace && one.cluster() == Some(cluster.name.as_str())
     };
-    let all: Vec<usize> =
-        state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect();
-    for at in all {
-        state.ip_leases.remove(at);
-    }
+    state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }
