@@ -43,7 +43,16 @@ impl Verb for Discover {
         let mut hosts = Vec::new();
         if self.all {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
-            hosts.extend(store.objects(Kind::BareMetalHost, &filter)?.iter().map(Object::key));
+            let bmh = |one: &Object| if let Object::Agent(one) = one { one.bmh() } else { None };
+            let agents = store.objects(Kind::Agent, &filter)?;
+            let agents: Vec<Key> = agents.iter().filter_map(bmh).collect();
+            let found = store.objects(Kind::BareMetalHost, &filter)?;
+            // What goes on in a cluster that is not ours any more is nobody's to take.
+            let is_kept = |one: &&Object| match one {
+                Object::Host(host) => host.cluster().is_some() && !agents.contains(&host.key()),
+                _ => false,
+            };
+            hosts.extend(found.iter().filter(|one| !is_kept(one)).map(Object::key));
         }
         for name in &self.names {
             hosts.push(context.find(&store, Kind::BareMetalHost, name)?.key());
@@ -89,6 +98,11 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
             .next(format!("poolctl label host {} {INFRA_ENV}-", key.name)));
     }
     let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
+    if let Some(cluster) = host.cluster().filter(|_| !known) {
+        let free = "-p '{\"spec\": {\"consumerRef\": null}}'";
+        return Err(refuse(format!("is kept by cluster {cluster}, and would be installed anew"))
+            .next(format!("poolctl patch host {} {free}", key.name)));
+    }
     let new = (!known).then(|| agents::new(state, environment, &key.name));
     let new = new.transpose().map_err(refuse)?;
     state.hosts.update(at, |one| {

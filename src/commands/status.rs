@@ -63,7 +63,7 @@ impl Verb for Status {
             }
         }
         let hosts = hosts(&store, namespace)?;
-        let bad = hosts.iter().filter_map(trouble).chain(hosts.iter().filter_map(held));
+        let bad = hosts.iter().filter_map(trouble);
         let waiting = agents::waiting(context, &store, &agents)?;
         let all = orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad).chain(waiting);
         for problem in all {
@@ -91,7 +91,7 @@ fn trouble(host: &BareMetalHost) -> Option<String> {
     if !why.is_empty() {
         return Some(format!("host `{name}`: {why}"));
     }
-    let held = host.held()?;
+    let held = host.metadata.annotation(HOLD)?;
     Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}"))
 }
 
@@ -156,9 +156,4 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
         all.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
     }
     all
-}
-
-fn held(host: &BareMetalHost) -> Option<String> {
-    let (name, why) = (&host.metadata.name, host.metadata.annotation(HOLD)?);
-    Some(format!("host `{name}` is held: {why}; poolctl host unhold {name}"))
 }
