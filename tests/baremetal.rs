@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::lab::Lab;
-use crate::rack::{Rack, bound_once, state_of};
+use crate::once::whole;
+use crate::rack::{Rack, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::{Answer, Server};
 
@@ -13,8 +14,8 @@ const EXAMPLE: &str = concat!(
     include_str!("../examples/baremetal/pool.yaml")
 );
 
-/// The example's objects, for a lab with the stand-in installer.
-fn objects(lab: &Lab, web: &Server) -> String {
+/// The example's objects but its Settings, which are applied for a lab with the stand-in installer.
+pub fn objects(lab: &Lab, web: &Server) -> String {
     let images = lab.bin("images");
     fs::create_dir_all(&images).unwrap();
     let rest = EXAMPLE.replace(
@@ -34,14 +35,14 @@ fn objects(lab: &Lab, web: &Server) -> String {
 }
 
 /// Whoever is found by a controller that we drive is approved.
-fn discovered(lab: &Sandbox, rack: &Rack) {
+pub fn discovered(lab: &Sandbox, rack: &Rack) {
     rack.add_to(lab);
     lab.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
 }
 
-fn until(lab: &Lab, what: &str, met: impl Fn(&Sandbox) -> bool) {
+pub fn until(lab: &Lab, what: &str, met: impl Fn(&Sandbox) -> bool) {
     crate::machines::until(&lab.sandbox, what, |one| {
-        bound_once(one);
+        whole(one, 3, 5);
         met(one)
     });
 }

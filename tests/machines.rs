@@ -312,7 +312,7 @@ stringData: {kubeconfig: "users: [{name: admin, user: {token: x}}]"}
 "#;
 
 /// A cluster whose nodes and operators are well.
-const OC: &str = r#"#!/bin/sh
+pub const OC: &str = r#"#!/bin/sh
 case $* in
 *nodes*) echo '{"items": [{"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}]}' ;;
 *) echo '{"items": []}' ;;

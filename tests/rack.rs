@@ -1,9 +1,13 @@
 //! A rack: eight machines with controllers on loopback that become Agents, beside hosts that
 //! report themselves, and the clusters they are bound to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::machines::{import, lab, until};
+use crate::once::bound_once;
 use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::{Answer, Server, forward};
@@ -44,6 +48,8 @@ pub fn mac(number: usize) -> String {
 pub struct Rack {
     pub emulator: Emulator,
     front: Server,
+    /// The machine whose controller takes no images now.
+    pub refuses: Arc<AtomicUsize>,
 }
 
 impl Rack {
@@ -51,7 +57,13 @@ impl Rack {
         let emulator = Emulator::start(MACHINES, false)?;
         let behind = ([127, 0, 0, 1], emulator.port).into();
         let chain = certificate(&["127.0.0.1"], |_| {});
+        let refuses = Arc::new(AtomicUsize::new(0));
+        let refused = Arc::clone(&refuses);
         let front = Server::tls(&chain, move |asked| {
+            let no = uuid(refused.load(Ordering::Relaxed));
+            if asked.path.contains(&no) && asked.path.contains("InsertMedia") {
+                return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
+            }
             let parts = asked.path.trim_start_matches('/').split_once('/');
             let own = parts.and_then(|(number, rest)| inventory(number.parse().ok()?, rest));
             if let Some(own) = own {
@@ -69,7 +81,12 @@ impl Rack {
             }
             answer
         });
-        Some(Self { emulator, front })
+        Some(Self { emulator, front, refuses })
+    }
+
+    /// Where the controller of a machine is.
+    pub fn address(&self, number: usize) -> String {
+        self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)))
     }
 
     /// Where the controller of a machine is.
@@ -142,18 +159,6 @@ pub fn report(hostname: &str, mac: &str) -> String {
         "interfaces": [{"name": "eth0", "mac_address": mac, "ipv4_addresses": ["192.0.2.9/24"]}],
         "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "192.0.2.1"}]})
     .to_string()
-}
-
-/// No machine is in two clusters, whatever its Agents are called.
-pub fn bound_once(lab: &Sandbox) {
-    let path =
-        "{range .items[?(@.status.boundTo)]}{.status.inventory.interfaces[*].macAddress} {end}";
-    let macs = jsonpath(lab, "agent", path);
-    let mut macs: Vec<&str> = macs.split_whitespace().collect();
-    let many = macs.len();
-    macs.sort_unstable();
-    macs.dedup();
-    assert_eq!(macs.len(), many, "{macs:?}");
 }
 
 #[test]

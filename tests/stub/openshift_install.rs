@@ -1,7 +1,7 @@
 //! Behaves like openshift-install for create, wait-for and destroy: reads and consumes files,
 //! refuses unknown keys, writes metadata.json, kubeconfig and logs, and ends with its exit codes.
-//! Beside it lie `behave` (what is to go wrong, one `step: action` a line) and `ledger`, where it
-//! writes down what it began, made and destroyed.
+//! Beside it lie `behave` (what is to go wrong, one `step: action` or `step of CLUSTER: action` a
+//! line) and `ledger`, where it writes down what it began, made and destroyed.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it is a program of the tests")]
 
@@ -119,11 +119,21 @@ impl Stub {
     /// What was asked to go wrong.
     fn act(&self, step: &str) -> Option<i32> {
         let text = fs::read_to_string(self.home.join("behave")).unwrap_or_default();
-        let action =
-            text.lines().find_map(|line| line.strip_prefix(&format!("{step}: ")))?.to_owned();
+        let name = self.state().map(|state| state["name"].to_string()).unwrap_or_default();
+        let own = format!("{step} of {}: ", name.trim_matches('"'));
+        let asked = |line: &str| {
+            let action = line.strip_prefix(&format!("{step}: ")).or(line.strip_prefix(&own))?;
+            Some(action.to_owned())
+        };
+        let action = text.lines().find_map(asked)?;
         match action.split(' ').collect::<Vec<_>>()[..] {
             ["exit", code] => {
                 log("error", &format!("asked to fail at {step}"));
+                return code.parse().ok();
+            }
+            ["exit", code, ..] => {
+                let why = action.splitn(3, ' ').last().unwrap_or_default();
+                log("error", why);
                 return code.parse().ok();
             }
             ["sleep", millis] => std::thread::sleep(Duration::from_millis(millis.parse().unwrap())),

@@ -1,0 +1,186 @@
+//! Hosts on their way back: held, left running in their cluster, without a controller, overdue; each
+//! with its next step named wherever people look.
+
+use serde_json::json;
+
+use crate::metal::{boot, pass, rack};
+use crate::once::{bound_once, only_cluster, whole};
+use crate::rack::state_of;
+use crate::sandbox::{Sandbox, apply, jsonpath};
+
+/// A host that has no controller, but a BareMetalHost.
+fn bare_metal_host(sandbox: &Sandbox, number: usize) {
+    let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": format!("n{number}"),
+            "labels": {"infraenvs.agent-install.openshift.io": "rack"}},
+        "spec": {"online": true, "bootMACAddress": format!("02:00:00:00:00:{number:02}")}});
+    apply(sandbox, &host.to_string());
+}
+
+/// A cluster that is installed on h1 to h3, of which the third has a BareMetalHost.
+fn installed() -> (Sandbox, String) {
+    let sandbox = rack();
+    bare_metal_host(&sandbox, 3);
+    boot(&sandbox, &[1, 2, 3]);
+    pass(&sandbox);
+    // They come back for their cluster.
+    boot(&sandbox, &[1, 2, 3]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    whole(&sandbox, 3, 5);
+    let name = only_cluster(&sandbox);
+    assert_eq!(state_of(&sandbox, "h1"), "installed");
+    (sandbox, name)
+}
+
+/// The cluster is claimed and released, and gone.
+fn released(sandbox: &Sandbox) {
+    sandbox.ok(&["claim", "metal", "ci", "-q"]);
+    sandbox.ok(&["release", "ci", "-y", "-q"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(only_cluster(sandbox), "");
+}
+
+fn next_of(sandbox: &Sandbox, what: &str) -> String {
+    let (kind, name) = what.split_once('/').unwrap();
+    let described = sandbox.ok(&["describe", kind, name]);
+    let why = sandbox.ok(&["why", what]);
+    let line =
+        |text: &str| text.lines().rfind(|line| line.starts_with("Next: ")).unwrap().to_owned();
+    assert_eq!(line(&described), line(&why), "{what}");
+    line(&why).trim_start_matches("Next: ").to_owned()
+}
+
+#[test]
+fn a_held_host_is_in_no_pick_and_says_how_it_is_let_go() {
+    let sandbox = rack();
+    bare_metal_host(&sandbox, 3);
+    boot(&sandbox, &[1, 2, 3]);
+    sandbox.ok(&["host", "hold", "n3", "--reason", "broken fan", "-q"]);
+    pass(&sandbox);
+    assert_eq!(only_cluster(&sandbox), "");
+    assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl host unhold n3");
+    let why = sandbox.ok(&["why", "agent/h3"]);
+    assert!(why.contains("host n3 is held, no cluster takes it: broken fan"), "{why}");
+    assert!(sandbox.ok(&["why", "host/n3"]).starts_with("host n3 is held: broken fan"));
+    let status = sandbox.ok(&["status"]);
+    assert!(status.contains("host `n3` is held: broken fan; poolctl host unhold n3"), "{status}");
+    // A host more, and it is not needed; held in its cluster it stays there.
+    boot(&sandbox, &[4]);
+    pass(&sandbox);
+    assert_eq!(state_of(&sandbox, "h3"), "known-unbound");
+    assert!(!only_cluster(&sandbox).is_empty());
+    sandbox.ok(&["host", "unhold", "n3", "-q"]);
+    sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
+    boot(&sandbox, &[1, 2, 4]);
+    sandbox.ok(&["agent", "approve", "h4", "--revoke", "-y", "-q"]);
+    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    pass(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
+    sandbox.ok(&["host", "hold", "n3", "--reason", "later", "-q"]);
+    pass(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), only_cluster(&sandbox));
+}
+
+#[test]
+fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_again() {
+    let (mut sandbox, _) = installed();
+    assert!(next_of(&sandbox, "agent/h1").starts_with("poolctl why cluster/metal-"));
+    released(&sandbox);
+    // Names and addresses are free at once, hosts when they are booted.
+    whole(&sandbox, 3, 5);
+    let boots = "boot it from its discovery image: poolctl infraenv iso rack";
+    for host in ["h1", "h2", "h3"] {
+        assert_eq!(state_of(&sandbox, host), "unbinding-pending-user-action");
+        assert_eq!(next_of(&sandbox, &format!("agent/{host}")), boots);
+        let status = sandbox.ok(&["status"]);
+        let said = format!("agent `{host}` is unbinding-pending-user-action: boot it");
+        assert!(status.contains(&said), "{status}");
+    }
+    let why = sandbox.ok(&["why", "pool/metal"]);
+    assert!(why.contains("0 free, 3") && why.contains("unbinding-pending-user-action"), "{why}");
+    // Said again after an hour, once.
+    for hour in ["14", "15"] {
+        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        sandbox.ok(&["reconcile", "-q"]);
+    }
+    let why = sandbox.ok(&["why", "agent/h1"]);
+    assert!(why.contains("boot it from the discovery image of InfraEnv rack"), "{why}");
+    let events = sandbox.ok(&["events", "agent/h1"]);
+    assert_eq!(events.matches("host_unbind_overdue").count(), 1, "{events}");
+    boot(&sandbox, &[1, 2, 3]);
+    pass(&sandbox);
+    assert!(!only_cluster(&sandbox).is_empty());
+}
+
+#[test]
+fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_otherwise() {
+    let (sandbox, name) = installed();
+    let preserve = json!({"spec": {"preserveOnDelete": true}}).to_string();
+    sandbox.ok(&["patch", "cluster", &name, "--type", "merge", "-p", &preserve, "-q"]);
+    released(&sandbox);
+    // Its hosts are retired, and all that it uses is nobody else's.
+    bound_once(&sandbox);
+    assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "");
+    let leased = || jsonpath(&sandbox, "ipclaim", "{.items[*].metadata.name}");
+    assert_eq!(leased().split_whitespace().count(), 5, "{}", leased());
+    assert_eq!(next_of(&sandbox, "customization/metal-a"), "poolctl customization reset metal-a");
+    assert!(sandbox.ok(&["why", "host/n3"]).contains("which was left running"));
+    let free = "{\"spec\": {\"consumerRef\": null}}";
+    assert_eq!(next_of(&sandbox, "host/n3"), format!("poolctl patch host n3 -p '{free}'"));
+    // Each of them is given back by what was named.
+    sandbox.ok(&["customization", "reset", "metal-a", "-q"]);
+    sandbox.ok(&["patch", "host", "n3", "-p", free, "-q"]);
+    assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), "");
+    let names = leased();
+    let mut release = vec!["ip", "release", "-y", "-q"];
+    release.extend(names.split_whitespace());
+    sandbox.ok(&release);
+    assert_eq!(leased(), "");
+    boot(&sandbox, &[1, 2, 3]);
+    pass(&sandbox);
+    assert!(!only_cluster(&sandbox).is_empty());
+}
+
+#[test]
+fn a_host_that_goes_on_in_a_cluster_is_not_discovered_by_mistake() {
+    let sandbox = rack();
+    let host = json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": "n9"}, "spec": {"online": true,
+            "bmc": {"address": "redfish://192.0.2.9/redfish/v1/Systems/1", "credentialsName": "bmc"},
+            "consumerRef": {"apiVersion": "hive.openshift.io/v1", "kind": "ClusterDeployment",
+                "name": "left", "namespace": "left"}}});
+    apply(&sandbox, &host.to_string());
+    let ran = sandbox.run(&["agent", "discover", "n9", "--infraenv", "rack"]);
+    assert!(ran.code == 4 && ran.err.contains("is kept by cluster left"), "{ran:?}");
+    let free = "{\"spec\": {\"consumerRef\": null}}";
+    assert!(ran.err.contains(&format!("poolctl patch host n9 -p '{free}'")), "{ran:?}");
+    sandbox.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "");
+    sandbox.ok(&["patch", "host", "n9", "-p", free, "-q"]);
+    sandbox.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "n9");
+}
+
+#[test]
+fn a_host_that_does_not_come_for_its_cluster_is_named() {
+    let mut sandbox = rack();
+    boot(&sandbox, &[1, 2, 3]);
+    pass(&sandbox);
+    let cluster = format!("cluster/{}", only_cluster(&sandbox));
+    let why = sandbox.ok(&["why", &cluster]);
+    assert!(why.contains("waits for its hosts"), "{why}");
+    assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl events agent/h3");
+    boot(&sandbox, &[1, 2]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:11:00Z");
+    sandbox.ok(&["reconcile", "-q"]);
+    assert_eq!(state_of(&sandbox, "h3"), "disconnected-unbound");
+    assert!(next_of(&sandbox, "agent/h3").ends_with("poolctl infraenv iso rack"));
+    let events = sandbox.ok(&["events", "agent/h3"]);
+    assert!(events.contains("it did not register again within 10m"), "{events}");
+    // It comes late, and is taken.
+    boot(&sandbox, &[1, 2, 3]);
+    pass(&sandbox);
+    boot(&sandbox, &[3]);
+    pass(&sandbox);
+    assert_eq!(state_of(&sandbox, "h3"), "installing");
+}
