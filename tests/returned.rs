@@ -169,6 +169,7 @@ fn a_host_that_does_not_come_for_its_cluster_is_named() {
     let cluster = format!("cluster/{}", only_cluster(&sandbox));
     let why = sandbox.ok(&["why", &cluster]);
     assert!(why.contains("waits for its hosts"), "{why}");
+    assert!(why.contains("host node-3 is binding: "), "{why}");
     assert_eq!(next_of(&sandbox, "agent/h3"), "poolctl events agent/h3");
     boot(&sandbox, &[1, 2]);
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:11:00Z");

@@ -1,6 +1,7 @@
 //! Why a cluster is not ready, or not gone.
 
 use crate::commands::why::Chain;
+use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::job::Verb as JobVerb;
@@ -27,7 +28,8 @@ impl Around<'_> {
         }
         if let Some(lacks) = &one.lacks {
             let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
-            return Chain::of(text, format!("poolctl get agent{at}"));
+            let chain = Chain::of(text, format!("poolctl get agent{at}"));
+            return self.late(name).into_iter().fold(chain, Chain::after);
         }
         if let Some(key) = one.required().filter(|_| one.unmet.is_some()) {
             let text =
@@ -71,6 +73,18 @@ impl Around<'_> {
             }
             Phase::Installed => self.installed(one, &job),
         }
+    }
+
+    /// Hosts of a cluster that are not ready to be installed.
+    fn late(&self, cluster: &str) -> Vec<String> {
+        let its = |one: &&Agent| one.bound_to().is_some_and(|key| key.name == cluster);
+        let late = self.state.agents.rows().filter(its);
+        let late = late.filter(|one| one.state() != HostState::Known);
+        let text = |one: &Agent| {
+            let info = &one.status.debug_info.state_info;
+            format!("host {} is {}: {info}", one.hostname(), one.state())
+        };
+        late.map(text).collect()
     }
 
     fn going(&self, one: &Cluster, job: &str) -> Chain {
