@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::lab::Lab;
-use crate::rack::{Rack, bound_once, mac};
+use crate::once::bound_once;
+use crate::rack::{Rack, mac};
 use crate::rigs::{PASSWORD, pause};
 use crate::sandbox::{POOLCTL, Sandbox, jsonpath};
 use crate::served::{Answer, Server};

@@ -37,7 +37,9 @@ pub fn boots(sandbox: &Sandbox, environment: &str, number: usize, patch: &Value)
 
 /// Hosts are booted; those that come for the first time are approved.
 pub fn boot(sandbox: &Sandbox, numbers: &[usize]) {
-    numbers.iter().for_each(|number| boots(sandbox, "rack", *number, &json!({})));
+    for number in numbers {
+        boots(sandbox, "rack", *number, &json!({}));
+    }
     let names: Vec<String> = numbers.iter().map(|number| format!("h{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     sandbox.ok(&[&["agent", "approve", "-q"][..], &names[..]].concat());

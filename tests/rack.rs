@@ -58,9 +58,9 @@ impl Rack {
         let behind = ([127, 0, 0, 1], emulator.port).into();
         let chain = certificate(&["127.0.0.1"], |_| {});
         let refuses = Arc::new(AtomicUsize::new(0));
-        let refused = Arc::clone(&refuses);
+        let busy = Arc::clone(&refuses);
         let front = Server::tls(&chain, move |asked| {
-            let no = uuid(refused.load(Ordering::Relaxed));
+            let no = uuid(busy.load(Ordering::Relaxed));
             if asked.path.contains(&no) && asked.path.contains("InsertMedia") {
                 return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
             }
@@ -82,11 +82,6 @@ impl Rack {
             answer
         });
         Some(Self { emulator, front, refuses })
-    }
-
-    /// Where the controller of a machine is.
-    pub fn address(&self, number: usize) -> String {
-        self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)))
     }
 
     /// Where the controller of a machine is.

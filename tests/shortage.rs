@@ -65,7 +65,9 @@ fn play(block: &str) -> Vec<String> {
     let expected =
         |line: &&str| ["says ", "pool ", "next "].iter().any(|word| line.starts_with(word));
     let (expected, steps): (Vec<&str>, Vec<&str>) = lines.lines().partition(expected);
-    steps.into_iter().for_each(|line| step(&mut sandbox, line));
+    for line in steps {
+        step(&mut sandbox, line);
+    }
     let plan = |sandbox: &Sandbox| sandbox.run(&["plan", "--pool", "metal"]).out;
     let before = plan(&sandbox);
     sandbox.ok(&["reconcile", "-q"]);
