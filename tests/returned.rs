@@ -92,10 +92,10 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
     for host in ["h1", "h2", "h3"] {
         assert_eq!(state_of(&sandbox, host), "unbinding-pending-user-action");
         assert_eq!(next_of(&sandbox, &format!("agent/{host}")), boots);
-        let status = sandbox.ok(&["status"]);
-        let said = format!("agent `{host}` is unbinding-pending-user-action: boot it");
-        assert!(status.contains(&said), "{status}");
     }
+    let status = sandbox.ok(&["status"]);
+    let said = "3 agents (h1, h2, h3) to be booted from the discovery image: poolctl infraenv iso";
+    assert!(status.contains(said), "{status}");
     let why = sandbox.ok(&["why", "pool/metal"]);
     assert!(why.contains("0 free, 3") && why.contains("unbinding-pending-user-action"), "{why}");
     // Said again after an hour, once.
@@ -120,16 +120,21 @@ fn what_is_left_running_keeps_its_name_addresses_and_hosts_until_somebody_says_o
     released(&sandbox);
     // Its hosts are retired, and all that it uses is nobody else's.
     bound_once(&sandbox);
-    assert_eq!(jsonpath(&sandbox, "agent", "{.items[*].metadata.name}"), "");
+    for host in ["h1", "h2", "h3"] {
+        assert_eq!(state_of(&sandbox, host), "disabled-unbound");
+        assert_eq!(
+            next_of(&sandbox, &format!("agent/{host}")),
+            format!("poolctl delete agent {host}")
+        );
+    }
     let leased = || jsonpath(&sandbox, "ipclaim", "{.items[*].metadata.name}");
     assert_eq!(leased().split_whitespace().count(), 5, "{}", leased());
     assert_eq!(next_of(&sandbox, "customization/metal-a"), "poolctl customization reset metal-a");
     assert!(sandbox.ok(&["why", "host/n3"]).contains("which was left running"));
-    let free = "{\"spec\": {\"consumerRef\": null}}";
-    assert_eq!(next_of(&sandbox, "host/n3"), format!("poolctl patch host n3 -p '{free}'"));
+    assert_eq!(next_of(&sandbox, "host/n3"), "poolctl delete agent h3");
     // Each of them is given back by what was named.
     sandbox.ok(&["customization", "reset", "metal-a", "-q"]);
-    sandbox.ok(&["patch", "host", "n3", "-p", free, "-q"]);
+    sandbox.ok(&["delete", "agent", "h1", "h2", "h3", "-y", "-q"]);
     assert_eq!(jsonpath(&sandbox, "host/n3", "{.spec.consumerRef.name}"), "");
     let names = leased();
     let mut release = vec!["ip", "release", "-y", "-q"];

@@ -13,11 +13,12 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::output::{self, Format};
 use crate::plan::agents;
+use crate::rules::validations::lacks;
 use crate::store::{Filter, Need};
 
 use super::put::born;
 use super::selector::Selector;
-use super::{Context, Verb, fit};
+use super::{Context, Verb};
 
 #[derive(Args)]
 pub struct Discover {
@@ -240,7 +241,7 @@ impl Match {
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        why.extend(fit::lacks(found, role, sno));
+        why.extend(lacks(found, role, sno));
         if let Some(least) = self.min_cpus.filter(|least| found.cpu.count < *least) {
             why.push(format!("{} processors, {least} are asked for", found.cpu.count));
         }

@@ -1,8 +1,8 @@
 //! What hosts are good for: which roles, and what they lack for the others.
 
-use crate::model::agent::inventory::{Disk, Inventory};
+use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, Role};
-use crate::rules::validations::{self, disk_problems, eligible_disks};
+use crate::rules::validations::lacks;
 
 /// As people call them, and whether it is the only node of its cluster.
 const ROLES: [(&str, Role, bool); 3] =
@@ -28,21 +28,6 @@ pub fn lines(agent: &Agent) -> Vec<String> {
     };
     let found = known(agent).into_iter();
     found.flat_map(|found| ROLES.map(|role| line(found, role))).collect()
-}
-
-/// What a machine lacks for a role; of the disks what is wrong with the largest.
-pub fn lacks(found: &Inventory, role: Role, sno: bool) -> Vec<String> {
-    let (mut why, bound) = (validations::fit(found, role, sno), Some((role, sno)));
-    let fixed = |disk: &&Disk| !disk.removable && !disk.is_installation_media;
-    let largest = found.disks.iter().filter(fixed).max_by_key(|disk| disk.size_bytes);
-    if let Some(disk) = largest
-        && eligible_disks(found, bound).is_empty()
-        && let Some(last) = why.last_mut()
-    {
-        let (name, wrong) = (&disk.name, disk_problems(disk, found, bound).join(", "));
-        *last = format!("{name}: {wrong}");
-    }
-    why
 }
 
 fn known(agent: &Agent) -> Option<&Inventory> {

@@ -149,7 +149,7 @@ fn hosted(
     (rendered, mut leases): (Rendered, Vec<IpLease>),
     tick: &Tick,
 ) -> Option<Parts> {
-    let found = agents::pick::hosts(state, &batch.pool, &rendered.document);
+    let found = agents::pick::hosts(state, &batch.pool, &rendered.document, tick);
     let hosts = found.map_err(|why| batch.short = Some(Shortage::new(HOSTS, why))).ok()?;
     let called = |at: &usize| Some(state.agents.get(*at)?.metadata.name.clone());
     let names: Vec<String> = hosts.iter().filter_map(called).collect();

@@ -11,7 +11,7 @@ use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, EVERYBODYS, Role, Validation, can_be_a_host};
 use crate::model::time::Time;
 
-pub use hardware::{disk_problems, eligible_disks, fit};
+pub use hardware::{disk_problems, eligible_disks, lacks};
 
 /// Nobody can say that these do not count.
 pub const NEVER_IGNORED: [&str; 6] = [

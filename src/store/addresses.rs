@@ -295,8 +295,11 @@ pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
     }
     let joined = state.agents.rows().filter(|one| one.is_day2()).filter_map(Agent::bound_to);
     let joined: HashSet<String> = joined.map(|key| key.name).collect();
-    let moves =
-        |one: &&Cluster| one.deleting.is_some() || !one.installed() || joined.contains(&one.name);
+    // One that is left running may go in the pass in which that is asked for.
+    let moves = |one: &&Cluster| {
+        let goes = one.deleting.is_some() || one.preserve;
+        goes || !one.installed() || joined.contains(&one.name)
+    };
     for one in state.clusters.rows().filter(moves) {
         let of = one.pool.as_ref().map(|pool| Key::new(&*pool.namespace, &*one.name));
         clusters.extend(of);

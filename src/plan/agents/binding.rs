@@ -150,8 +150,14 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
     if agent.is_duplicate() {
         return Some(format!("is the same machine as Agent {}", agent.status.duplicate_of));
     }
-    let held = agent.bmh().and_then(|key| state.hosts.by_key(&key)?.held().map(str::to_owned));
-    held.map(|why| format!("is held: {why}"))
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    if let Some(why) = host.held() {
+        return Some(format!("is held: {why}"));
+    }
+    // One that was left running, though its Agent is another by now.
+    let of = agent.bound_to().map(|key| key.name);
+    let other = host.cluster().filter(|cluster| of.as_deref() != Some(*cluster))?;
+    Some(format!("is kept by cluster {other}"))
 }
 
 /// A host that was picked has the cluster from now on.

@@ -1,6 +1,8 @@
 //! What a cluster is to its hosts: whether it takes any, how many of which role, and what becomes
 //! of them when it goes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
@@ -75,11 +77,14 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
         needs.platform = body.map(|one| one.spec.platform.name().to_owned()).unwrap_or_default();
     }
     needs.user_managed |= needs.platform == "none";
-    let ignored = body.and_then(|one| one.metadata.annotation(IGNORED));
-    needs.ignored = ignored.map(|text| {
-        text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
-    });
+    needs.ignored = body.and_then(|one| ignored(&one.metadata.annotations));
     needs
+}
+
+/// Checks that a cluster with these annotations does without.
+pub fn ignored(annotations: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
+    let all = annotations.get(IGNORED)?.split(',').map(str::trim);
+    Some(all.filter(|id| !id.is_empty()).map(str::to_owned).collect())
 }
 
 /// What an install-config asks of hosts.

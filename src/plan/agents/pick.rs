@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Role};
-use crate::model::infra_env::{InfraEnv, LabelSelector};
+use crate::model::infra_env::LabelSelector;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::rules::validations::fit;
+use crate::rules::validations::{Around, holds_up, lacks, validate};
 
 use super::{binding, clusters, roles};
 
@@ -17,14 +17,19 @@ use super::{binding, clusters, roles};
 const SAID: usize = 3;
 
 /// Places of the hosts that a new cluster gets; none for a pool that asks for none.
-pub fn hosts(state: &State, pool: &ClusterPool, base: &Value) -> Result<Vec<usize>, String> {
+pub fn hosts(
+    state: &State,
+    pool: &ClusterPool,
+    base: &Value,
+    tick: &Tick,
+) -> Result<Vec<usize>, String> {
     let Some(platform) = &pool.spec.platform.agent_bare_metal else { return Ok(Vec::new()) };
     let selector = platform.agent_selector.clone().unwrap_or_default();
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
         .map_err(|error| format!("agentSelector: {error}"))?;
-    let needs = clusters::of_document(base);
-    let architecture = clusters::architecture_of(base);
-    let unfit = |one: &Agent, role: Role| misfit(state, one, role, &needs, architecture.as_deref());
+    let mut needs = clusters::of_document(base);
+    needs.ignored = clusters::ignored(&pool.spec.annotations);
+    let desk = Desk { state, needs: &needs, architecture: clusters::architecture_of(base), tick };
     let (masters, workers) = (needs.masters.unwrap_or(3), needs.workers.unwrap_or(0));
     let namespace = &pool.metadata.namespace;
     let listed = state.agents.iter().filter(|(_, one)| {
@@ -33,35 +38,43 @@ pub fn hosts(state: &State, pool: &ClusterPool, base: &Value) -> Result<Vec<usiz
     let (mut left, busy): (Vec<_>, Vec<_>) =
         listed.partition(|(_, one)| not_free(state, one).is_none());
     left.sort_by_cached_key(|(_, one)| roles::rank(one));
-    let mut picked = Vec::new();
+    let mut picked: Vec<(usize, &Agent)> = Vec::new();
     for (role, many, word) in [(Role::Master, masters, "master"), (Role::Worker, workers, "worker")]
     {
         let many = usize::try_from(many).unwrap_or(usize::MAX);
-        let (good, bad): (Vec<_>, Vec<_>) =
-            left.iter().copied().partition(|(_, one)| unfit(one, role).is_none());
-        if good.len() < many {
-            let labels = described(&selector);
-            let text = format!("needs {many} {word}-capable agents{labels}; {} free", good.len());
-            let wrong = bad
-                .iter()
-                .filter_map(|(_, one)| Some(format!("{}: {}", one.hostname(), unfit(one, role)?)));
-            let taken = busy.iter().filter_map(|(_, one)| {
-                Some(format!("{}: {}", one.hostname(), not_free(state, one)?))
-            });
-            let why: Vec<String> = wrong.chain(taken).collect();
-            if !why.is_empty() {
-                let more = why.len().saturating_sub(SAID);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let said = why[..why.len().min(SAID)].join("; ");
-                return Err(format!("{text}, {} not ({said}{more})", why.len()));
+        let (mut rest, mut why, mut found) = (Vec::new(), Vec::new(), 0);
+        for (at, one) in left {
+            if found == many {
+                rest.push((at, one));
+                continue;
             }
-            return Err(text);
+            let others: Vec<&Agent> = picked.iter().map(|(_, one)| *one).collect();
+            if let Some(wrong) = desk.misfit(one, role, &others) {
+                why.push(format!("{}: {wrong}", one.hostname()));
+                rest.push((at, one));
+            } else {
+                found += 1;
+                picked.push((at, one));
+            }
         }
-        let chosen: Vec<usize> = good.iter().take(many).map(|(at, _)| *at).collect();
-        left.retain(|(at, _)| !chosen.contains(at));
-        picked.extend(chosen);
+        if found < many {
+            let labels = described(&selector);
+            let text = format!("needs {many} {word}-capable agents{labels}; {found} free");
+            why.extend(busy.iter().filter_map(|(_, one)| {
+                Some(format!("{}: {}", one.hostname(), not_free(state, one)?))
+            }));
+            return Err(if why.is_empty() { text } else { format!("{text}, {}", others(&why)) });
+        }
+        left = rest;
     }
-    Ok(picked)
+    Ok(picked.into_iter().map(|(at, _)| at).collect())
+}
+
+/// `4 not (a: ...; b: ...; c: ... and 1 more)`
+fn others(why: &[String]) -> String {
+    let more = why.len().saturating_sub(SAID);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} not ({}{more})", why.len(), why[..why.len().min(SAID)].join("; "))
 }
 
 fn described(selector: &LabelSelector) -> String {
@@ -87,30 +100,44 @@ pub fn not_free(state: &State, one: &Agent) -> Option<String> {
     if !one.spec.approved {
         return Some("is not approved".into());
     }
-    let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-    if environment.and_then(InfraEnv::cluster).is_some() {
+    let Some(environment) = one.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+        return Some("has no InfraEnv: the one that its label names is not there".into());
+    };
+    if environment.cluster().is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }
     binding::kept(state, one)
 }
 
-/// Why a free host is not good enough.
-fn misfit(
-    state: &State,
-    one: &Agent,
-    role: Role,
-    needs: &Needs,
-    architecture: Option<&str>,
-) -> Option<String> {
-    let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-    if let Some(why) = environment.and_then(|its| binding::other_architecture(its, architecture)) {
-        return Some(why);
+/// What the hosts of a cluster are picked by.
+struct Desk<'a> {
+    state: &'a State,
+    needs: &'a Needs,
+    architecture: Option<String>,
+    tick: &'a Tick,
+}
+
+impl Desk<'_> {
+    /// Why a free host is not good enough beside those that are picked already: all that it would be
+    /// held up by, once it is bound.
+    fn misfit(&self, one: &Agent, role: Role, others: &[&Agent]) -> Option<String> {
+        let environment = one.infra_env().and_then(|key| self.state.infra_envs.by_key(&key))?;
+        if let Some(why) = binding::other_architecture(environment, self.architecture.as_deref()) {
+            return Some(why);
+        }
+        if one.spec.role != Role::AutoAssign && one.spec.role != role {
+            return Some(format!("is to be a {}", one.spec.role.name()));
+        }
+        let found = one.status.inventory.as_ref()?;
+        let lacks = lacks(found, role, self.needs.is_sno());
+        if !lacks.is_empty() {
+            return Some(lacks.join(", "));
+        }
+        let around = Around { needs: self.needs, others };
+        let all = validate(one, role, Some(&around), self.tick.now);
+        let wrong = all.values().flatten().find(|one| one.status == "failure" && holds_up(one));
+        wrong.map(|one| one.message.clone())
     }
-    if !matches!(one.spec.role, Role::AutoAssign) && one.spec.role != role {
-        return Some(format!("is to be a {}", one.spec.role.name()));
-    }
-    let found = one.status.inventory.as_ref()?;
-    fit(found, role, needs.is_sno()).into_iter().next()
 }
 
 /// Binds what was picked, with the cluster that it was picked for.

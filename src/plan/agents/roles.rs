@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::agent::inventory::{Disk, Inventory};
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, Role};
-use crate::rules::validations::{eligible_disks, fit};
+use crate::rules::validations::{eligible_disks, lacks};
 
 /// Of a cluster that does not say.
 const MASTERS: u64 = 3;
@@ -46,7 +46,7 @@ pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
     for (at, host) in hosts.iter().enumerate().filter(|(_, host)| open(host)) {
         // Of a single node it is better said what it lacks.
         let fits =
-            |found: &&Inventory| needs.is_sno() || fit(found, Role::Master, false).is_empty();
+            |found: &&Inventory| needs.is_sno() || lacks(found, Role::Master, false).is_empty();
         if known(host).is_some_and(|found| fits(&found)) {
             adequate.push((rank(host), at));
         }

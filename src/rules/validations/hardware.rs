@@ -144,11 +144,33 @@ fn called(role: Role, sno: bool) -> &'static str {
     }
 }
 
-/// Why a machine is not enough for a role; none: it is.
-pub fn fit(inventory: &Inventory, role: Role, sno: bool) -> Vec<String> {
-    let disks = disks(inventory, Some((role, sno))).map(String::from);
-    let all = [cores(inventory, role, sno), memory(inventory, role, sno), disks];
-    all.into_iter().flatten().collect()
+/// What a machine lacks for a role, in few words; nothing: it is good enough.
+pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<String> {
+    let (cores, mebibytes, _) = least(role, sno);
+    let (found, memory) = (inventory.cpu.count, &inventory.memory);
+    let mut all = Vec::new();
+    if found < cores {
+        all.push(format!("{found} CPU cores < {cores}"));
+    }
+    if !enough(memory, mebibytes) {
+        all.push(format!("memory {} < {}", gib(memory.physical_bytes), gib(mebibytes * MIB)));
+    }
+    let bound = Some((role, sno));
+    if eligible_disks(inventory, bound).is_empty() {
+        let fixed = |disk: &&Disk| !disk.removable && !disk.is_installation_media;
+        let largest = inventory.disks.iter().filter(fixed).max_by_key(|disk| disk.size_bytes);
+        let needed = disk_needed(inventory, bound);
+        all.push(match largest {
+            None => "no disk".into(),
+            Some(disk) if disk.size_bytes < needed * GB => {
+                format!("disk {} < {needed} GB", gigabytes(disk.size_bytes))
+            }
+            Some(disk) => {
+                format!("disk {}: {}", disk.name, disk_problems(disk, inventory, bound).join(", "))
+            }
+        });
+    }
+    all
 }
 
 fn any_cores(inventory: &Inventory) -> Option<String> {
@@ -243,18 +265,23 @@ pub fn disk_problems(
     all
 }
 
-fn too_small(disk: &Disk, inventory: &Inventory, bound: Option<(Role, bool)>) -> Option<String> {
+/// GB that a disk has to have.
+fn disk_needed(inventory: &Inventory, bound: Option<(Role, bool)>) -> u64 {
     let edge = inventory.system_vendor.product_name == "BlueField SoC"
         && matches!(inventory.cpu.architecture.as_str(), "aarch64" | "arm64");
     let (_, _, any) = ANY;
-    let needed = match bound {
+    match bound {
         None | Some((Role::Worker | Role::AutoAssign, false)) if edge => EDGE,
         None => any,
         Some((role, sno)) => {
             let (_, _, needed) = least(role, sno);
             needed
         }
-    };
+    }
+}
+
+fn too_small(disk: &Disk, inventory: &Inventory, bound: Option<(Role, bool)>) -> Option<String> {
+    let needed = disk_needed(inventory, bound);
     (disk.size_bytes < needed * GB).then(|| {
         let found = gigabytes(disk.size_bytes);
         format!("Disk is too small (disk only has {found}, but {needed} GB are required)")
@@ -338,8 +365,8 @@ mod tests {
         assert_eq!(found(Some((Role::Worker, false))), [small]);
         assert_eq!(found(Some((Role::Master, true))), [small]);
         assert_eq!(gigabytes(99_990_000_000), "99.9 GB");
-        let why = "Require at least 4 CPU cores for master role, found only 0";
-        assert_eq!(fit(&inventory, Role::Master, false)[0], why);
+        let why = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
+        assert_eq!(lacks(&inventory, Role::Master, false), why);
     }
 
     #[test]
