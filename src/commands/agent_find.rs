@@ -104,7 +104,9 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
         return Err(refuse(format!("is kept by cluster {cluster}, and would be installed anew"))
             .next(format!("poolctl patch host {} {free}", key.name)));
     }
-    let new = (!known).then(|| agents::new(state, environment, &key.name));
+    let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(infra_env));
+    let unapproved = its.filter(|one| !one.spec.approved).count();
+    let new = (!known).then(|| agents::new(state, environment, &key.name, unapproved));
     let new = new.transpose().map_err(refuse)?;
     state.hosts.update(at, |one| {
         one.metadata.labels.insert(INFRA_ENV.into(), infra_env.name.clone());

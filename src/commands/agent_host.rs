@@ -185,10 +185,11 @@ pub fn registered(
     })?;
     let secret = context.world.secret()?;
     let scope = Scope::Pools(Vec::new());
-    let mut needs = vec![Need { kind: Kind::InfraEnv, key: infra_env.clone() }];
-    needs.push(Need { kind: Kind::Agent, key: Key::new(&*infra_env.namespace, &*id) });
+    // Who has its name already, of whatever InfraEnv.
+    let needs = [Need { kind: Kind::Agent, key: Key::new(&*infra_env.namespace, &*id) }];
     let door = Door { store, world: &context.world, pass: false };
     let done = door.change(&scope, &needs, |state, tick| {
+        store.load_host(state, infra_env, &id)?;
         store.load_references(&scope, state)?;
         let known = store.agent_of(infra_env, &id)?.and_then(|key| state.agents.find(&key));
         let found = |at: &usize| state.agents.get(*at).is_some_and(|one| one.status.found);
@@ -202,7 +203,7 @@ pub fn registered(
         }
         let at = match known {
             Some(at) => at,
-            None => add(state, infra_env, &id, tick)?,
+            None => add(state, infra_env, (&id, store.unapproved(infra_env)?), tick)?,
         };
         let refused = |why: String| Refusal::conflict(why);
         agents::register(state, at, tick).map_err(refused)?;
@@ -228,8 +229,8 @@ fn note_refused(
         return Ok(());
     }
     let text = format!("Host {id}: not registered: {}", refusal.what);
-    let of = [Need { kind: Kind::InfraEnv, key: infra_env.clone() }];
-    door.change(&Scope::Pools(Vec::new()), &of, |state, tick| {
+    door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
+        door.store.load_host(state, infra_env, id)?;
         let known = door.store.events(Some((Kind::InfraEnv, infra_env)), LOOKED_AT)?;
         let lately = |within: Span| {
             let failures = known.iter().filter(|one| one.reason == REFUSED);
@@ -260,10 +261,16 @@ fn note_refused(
     Ok(())
 }
 
-fn add(state: &mut State, infra_env: &Key, id: &str, tick: &Tick) -> Result<usize, Refusal> {
+fn add(
+    state: &mut State,
+    infra_env: &Key,
+    (id, unapproved): (&str, usize),
+    tick: &Tick,
+) -> Result<usize, Refusal> {
     let missing = || Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env.name));
     let environment = state.infra_envs.by_key(infra_env).ok_or_else(missing)?;
-    let mut agent = agents::new(state, environment, id).map_err(Refusal::conflict)?;
+    let agent = agents::new(state, environment, id, unapproved);
+    let mut agent = agent.map_err(Refusal::conflict)?;
     born(&mut agent.metadata, Kind::Agent, tick);
     id.clone_into(&mut agent.status.host_id);
     Ok(state.agents.insert(agent))

@@ -7,6 +7,7 @@ use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
 use super::put::{Verdict, document};
@@ -16,25 +17,6 @@ const STATE: &str = "agent.agent-install.openshift.io/state";
 const ROLE: &str = "agent.agent-install.openshift.io/role";
 const FOUND: &str = "agent.agent-install.openshift.io/inventory";
 const STAGE: &str = "agent.agent-install.openshift.io/current-stage";
-/// How far installations say that they are.
-const STAGES: [&str; 15] = [
-    "Preparing installation",
-    "Starting installation",
-    "Installing",
-    "Writing image to disk",
-    "Copying registry data to disk",
-    "Waiting for control plane",
-    "Waiting for bootkube",
-    "Waiting for controller",
-    "Rebooting",
-    "Waiting for ignition",
-    "Configuring",
-    "Joined",
-    "Done",
-    "Failed",
-    "Verifying installation",
-];
-
 pub fn put_infra_env(
     state: &mut State,
     new: InfraEnv,

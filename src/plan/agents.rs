@@ -15,6 +15,7 @@ mod refresh;
 mod register;
 mod returning;
 pub mod roles;
+pub mod stages;
 
 pub use binding::{not_ready, refused};
 pub use booting::boots;

@@ -13,7 +13,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::{HOST, clusters_hosts, say, warn, wiping};
+use super::{HOST, clusters_hosts, probes, say, warn, wiping};
 
 /// The longest wait after a failure.
 const LONGEST: Span = Span::hours(1);
@@ -31,7 +31,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
             (job.ended, job.outcome) = (Some(tick.now), Some(CANCELLED.into()));
         });
     }
-    let mut busy = state.busy_hosts();
+    let (mut busy, probes) = (state.busy_hosts(), probes::of(state));
     let all: Vec<usize> = state.hosts.iter().map(|(at, _)| at).collect();
     for at in all {
         show(state, at, tick);
@@ -44,16 +44,24 @@ pub fn advance(state: &mut State, tick: &Tick) {
         if waits || busy.contains(&name) || is_its_clusters(state, host) {
             continue;
         }
-        if let Some(verb) = next(state, host) {
+        let due = |at: &Time| *at <= tick.now && is_reachable(state, host);
+        let probe = || probes::at(host, &probes).filter(due).map(|_| Verb::Inspect);
+        if let Some(verb) = next(state, host).or_else(probe) {
             start(state, at, verb, tick);
             busy.insert(name);
         }
     }
 }
 
-/// When a host that failed is tried again, if there is anything to try.
-pub fn due(state: &State, host: &BareMetalHost) -> Option<Time> {
-    tried_again_at(host).filter(|_| next(state, host).is_some() && !is_its_clusters(state, host))
+/// When hosts are tried again that failed, if there is anything to try, or are asked how they are.
+pub fn due(state: &State) -> Option<Time> {
+    let probes = probes::of(state);
+    let each = |host: &BareMetalHost| {
+        let tried = tried_again_at(host).filter(|_| next(state, host).is_some());
+        let asked = probes::at(host, &probes).filter(|_| is_reachable(state, host));
+        tried.into_iter().chain(asked).min().filter(|_| !is_its_clusters(state, host))
+    };
+    state.hosts.rows().filter_map(each).min()
 }
 
 /// After a failure it is tried again, later and later.
@@ -80,9 +88,15 @@ fn is_its_clusters(state: &State, host: &BareMetalHost) -> bool {
     cluster.installed() && (power.waking() || power.stopping() || power.failed()) && drives()
 }
 
+/// Whether anything may be done to a host, or asked.
+fn is_reachable(state: &State, host: &BareMetalHost) -> bool {
+    let leaves = host.is_left_alone() || host.metadata.deletion_timestamp.is_some();
+    !leaves && missing(state, host).is_none()
+}
+
 fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
     let meta = &host.metadata;
-    if host.is_left_alone() || meta.deletion_timestamp.is_some() || missing(state, host).is_some() {
+    if !is_reachable(state, host) {
         return None;
     }
     let again = [INSPECT, AS_FOUND].iter().any(|note| meta.annotated_at_all(note));
@@ -167,7 +181,7 @@ fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
 }
 
 /// What was found of hosts, by jobs of theirs or of their clusters.
-pub fn found(state: &mut State, all: Vec<HostReport>, tick: &Tick) {
+pub fn found(state: &mut State, job: &Job, all: Vec<HostReport>, tick: &Tick) {
     for report in all {
         let Some((namespace, name)) = report.host.split_once('/') else { continue };
         let Some(at) = state.hosts.find(&Key::new(namespace, name)) else { continue };
@@ -179,7 +193,12 @@ pub fn found(state: &mut State, all: Vec<HostReport>, tick: &Tick) {
         if let Some(on) = report.powered_on {
             power(state, at, Some(on), "", tick);
         }
+        let wrong = report.error.clone();
         state.hosts.update(at, |host| take(host, report, tick));
+        // What goes wrong in a host's own job is said at its end.
+        if job.host().is_none() && !wrong.is_empty() {
+            failed(state, at, Verb::Attach, &wrong, tick);
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use crate::model::meta::Key;
 
 /// The longest wait between installations.
 const LONGEST_WAIT: Span = Span::hours(24);
+/// Until hosts that were picked are ready for their cluster.
+const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.
 pub const WORRYING: u32 = 3;
 
@@ -54,6 +56,12 @@ pub fn retry_at(cluster: &Cluster) -> Option<Time> {
     Some(failed.plus(Span::minutes(1 << doublings).min(LONGEST_WAIT)))
 }
 
+/// Until when a pool's cluster waits for hosts that were good when they were picked.
+pub fn waits_until(cluster: &Cluster) -> Option<Time> {
+    let picked = cluster.pool.is_some() && cluster.lacks.is_some() && !cluster.stopped;
+    cluster.unmet.filter(|_| picked).map(|since| since.plus(HOSTS_COME))
+}
+
 fn install(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
@@ -77,9 +85,14 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
             cluster.lacks = lacks;
         });
     }
-    let Some(cluster) = state.clusters.get(at).filter(|_| !unmet) else {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    if waits_until(cluster).is_some_and(|end| end <= tick.now) && !tick.jumped {
+        let limit = HOSTS_COME.short();
+        return stop(state, at, format!("Its hosts were not ready within {limit}"), tick);
+    }
+    if unmet {
         return;
-    };
+    }
     let waits = retry_at(cluster).is_some_and(|next| tick.now < next);
     if waits || (cluster.marked && cluster.failed_at.is_some()) || crowded(state, cluster) {
         return;
@@ -118,16 +131,22 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.
 pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
+    let tried = state.clusters.get(at).map_or(0, |one| one.restarts);
+    let text = format!("Install attempts limit reached after {tried} failed installations");
+    stop(state, at, text, tick);
+}
+
+/// A cluster is tried no more; its customization has one attempt less.
+fn stop(state: &mut State, at: usize, text: String, tick: &Tick) {
     state.clusters.update(at, |cluster| {
         cluster.stopped = true;
         cluster.failed_at.get_or_insert(tick.now);
+        cluster.failure.get_or_insert_with(|| text.clone());
     });
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
     let (key, entry, pool) = (cluster.key(), cluster.customization.clone(), cluster.pool.clone());
-    let tried = cluster.restarts;
-    let text = format!("Install attempts limit reached after {tried} failed installations");
     warn(state, tick, "ProvisionStopped", (CLUSTER, key), text);
     let Some((pool, entry)) = pool.and_then(|key| state.pools.find(&key)).zip(entry) else {
         return;

@@ -18,6 +18,7 @@ mod lease_names;
 mod life;
 mod links;
 mod power;
+mod probes;
 mod recipe;
 mod reports;
 mod schedule;
@@ -155,7 +156,9 @@ pub fn due(state: &State) -> Option<Time> {
         looked_after && !one.paused
     };
     let clusters = || state.clusters.rows().filter(lives);
-    let retries = clusters().flat_map(|one| [life::retry_at(one), life::undo_at(one)]).flatten();
+    let retries = clusters().flat_map(|one| {
+        [life::retry_at(one), life::undo_at(one), life::waits_until(one)].into_iter().flatten()
+    });
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);
         [
@@ -169,7 +172,7 @@ pub fn due(state: &State) -> Option<Time> {
     });
     let active = state.pools.rows().filter(|pool| acts(pool));
     let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
-    let hosts = state.hosts.rows().filter_map(|one| hosts::due(state, one));
+    let hosts = hosts::due(state);
     let joins = agents::joining::due(state);
     let all = expiries
         .chain(hosts)

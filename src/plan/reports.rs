@@ -37,7 +37,7 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
         let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
         state.act_for(pool);
         if let Outcome::Hosts(all) = report.outcome {
-            hosts::found(state, all, tick);
+            hosts::found(state, &job, all, tick);
             continue;
         }
         if let Outcome::Boots(image) = report.outcome {

@@ -295,6 +295,24 @@ impl Store {
         Ok(found.into_iter().map(|one| Object::Agent(Box::new(one))).collect())
     }
 
+    /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
+    pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
+        with_tokens(&self.conn, state, infra_env)?;
+        match self.agent_of(infra_env, id)? {
+            Some(key) => one(&self.conn, state, &key),
+            None => Ok(()),
+        }
+    }
+
+    /// How many Agents of an InfraEnv nobody has approved.
+    pub fn unapproved(&self, infra_env: &Key) -> Result<usize, Refusal> {
+        let sql = "SELECT count(*) FROM agent WHERE namespace = ?1 AND infra_env = ?2 \
+                   AND NOT (body ->> '$.spec.approved')";
+        let who = params![infra_env.namespace, infra_env.name];
+        let many: i64 = self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
+        Ok(usize::try_from(many).unwrap_or_default())
+    }
+
     /// The Agent that a host is in an InfraEnv.
     pub fn agent_of(&self, infra_env: &Key, host_id: &str) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT name FROM agent \

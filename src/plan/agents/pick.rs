@@ -103,6 +103,10 @@ pub fn not_free(state: &State, one: &Agent) -> Option<String> {
     let Some(environment) = one.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
         return Some("has no InfraEnv: the one that its label names is not there".into());
     };
+    let host = one.bmh().and_then(|key| state.hosts.by_key(&key));
+    if let Some(host) = host.filter(|host| host.status.error_count > 0) {
+        return Some(format!("does not answer: {}", host.status.error_message));
+    }
     if environment.cluster().is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }

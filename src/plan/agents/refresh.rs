@@ -14,7 +14,7 @@ use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, 
 
 use super::binding::{WAITS, leave};
 use super::clusters::{self, Stage, hosts_of, needs, stage};
-use super::{booting, conditions, enter, labels, note, returning, roles};
+use super::{booting, conditions, enter, labels, note, returning, roles, stages};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
 const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
@@ -166,6 +166,8 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
         Stage::Installed if now == HostState::AddedToExistingCluster || day2 => {}
         Stage::Installed => enter(state, at, HostState::Installed, "Done", tick),
         Stage::Installing if now.is_installing() => {
+            stages::late(state, at, needs(state, cluster).is_sno(), tick);
+            let Some(agent) = state.agents.get(at) else { return };
             let told = !agent.status.progress.current_stage.is_empty();
             let begun = told || state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
             if (now == HostState::Installing && begun) || booting::goes_on(agent) {

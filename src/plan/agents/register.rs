@@ -13,10 +13,10 @@ use crate::model::tick::Tick;
 
 use super::binding::{OPEN, WAITS, joins};
 use super::clusters::{Stage, stage};
-use super::{about, enter, owned_by};
+use super::{about, enter, owned_by, stages};
 
 /// The most hosts of an environment that nobody has approved.
-pub const UNAPPROVED: usize = 1000;
+const UNAPPROVED: usize = 1000;
 /// The stage in which a host leaves its image for its disk.
 pub const REBOOTING: &str = "Rebooting";
 /// How often a host is to check in, in seconds.
@@ -113,8 +113,20 @@ fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
     }
 }
 
-/// A host that its environment did not know, or why that takes none. Who makes it gives it its id.
-pub fn new(state: &State, environment: &InfraEnv, id: &str) -> Result<Agent, String> {
+/// A host that its environment did not know, or why that takes none: it may have so many already that
+/// nobody has approved. Who makes it gives it its id.
+pub fn new(
+    state: &State,
+    environment: &InfraEnv,
+    id: &str,
+    unapproved: usize,
+) -> Result<Agent, String> {
+    if unapproved >= UNAPPROVED {
+        let name = &environment.metadata.name;
+        return Err(format!(
+            "InfraEnv {name} has {UNAPPROVED} hosts that nobody has approved, and takes no more"
+        ));
+    }
     takes_new(state, environment)?;
     let meta = &environment.metadata;
     let mut labels = environment.spec.agent_labels.clone();
@@ -140,14 +152,6 @@ pub fn new(state: &State, environment: &InfraEnv, id: &str) -> Result<Agent, Str
 fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
     if environment.spec.image_type == "disconnected-iso" {
         return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
-    }
-    let key = environment.key();
-    let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(&key));
-    if its.filter(|one| !one.spec.approved).count() >= UNAPPROVED {
-        return Err(format!(
-            "InfraEnv {} has {UNAPPROVED} hosts that nobody has approved, and takes no more",
-            key.name
-        ));
     }
     let Some(cluster) = environment.cluster() else { return Ok(()) };
     let found = super::clusters::at(state, &cluster);
@@ -210,15 +214,10 @@ pub fn report(state: &mut State, at: usize, report: Report, tick: &Tick) -> Resu
         if let Some(theirs) = report.timestamp {
             status.clock_offset_seconds = Some(theirs.saturating_sub(tick.now.0 / 1_000_000));
         }
-        if let Some(stage) = report.stage {
-            let progress = &mut status.progress;
-            if progress.current_stage != stage {
-                progress.stage_start_time = Some(tick.now);
-            }
-            progress.current_stage = stage;
-            progress.stage_update_time = Some(tick.now);
-        }
     });
+    if let Some(stage) = &report.stage {
+        stages::said(state, at, stage, tick);
+    }
     if let Some(agent) = state.agents.get(at).filter(|_| lost) {
         let text = format!("Host {name}: Unable to read from the discovery media");
         let event = about(agent, "host_media_disconnected", true, text, &tick.actor, tick);
