@@ -157,7 +157,7 @@ impl Door<'_> {
         self.store.load_references(scope, &mut state)?;
         rules::invariants(&state)?;
         if self.pass {
-            self.plan(&mut state, &tick)?;
+            self.plan(scope, &mut state, &tick)?;
         }
         let value = look(&state, value)?;
         if state.is_unchanged() {
@@ -187,7 +187,8 @@ impl Door<'_> {
     }
 
     /// Collects finished jobs and plans to the fixed point.
-    fn plan(&self, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
+    fn plan(&self, scope: &Scope, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
+        self.store.complete(scope, state)?;
         let reports = self.collect(state, tick)?;
         plan::absorb(state, reports, tick);
         let healths = self.healths(state)?;
@@ -270,7 +271,7 @@ impl Door<'_> {
             let (tick, mark, revision) = self.tick(judged)?;
             let mut state = self.store.load(scope, &[])?;
             state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
-            self.plan(&mut state, &tick)?;
+            self.plan(scope, &mut state, &tick)?;
             Ok((state, revision, mark))
         });
         self.store.rollback();

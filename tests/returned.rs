@@ -86,8 +86,9 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
     let (mut sandbox, _) = installed();
     assert!(next_of(&sandbox, "agent/h1").starts_with("poolctl why cluster/metal-"));
     released(&sandbox);
-    // Names and addresses are free at once, hosts when they are booted.
-    whole(&sandbox, 3, 5);
+    // The name is free at once; addresses and hosts when these are booted: they may run until then.
+    assert_eq!(jsonpath(&sandbox, "customization/metal-a", "{.status.clusterDeploymentRef}"), "");
+    assert_eq!(jsonpath(&sandbox, "ipclaim", "{.items[*].metadata.name}").split(' ').count(), 5);
     let boots = "boot it from its discovery image: poolctl infraenv iso rack";
     for host in ["h1", "h2", "h3"] {
         assert_eq!(state_of(&sandbox, host), "unbinding-pending-user-action");
@@ -110,6 +111,7 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
     boot(&sandbox, &[1, 2, 3]);
     pass(&sandbox);
     assert!(!only_cluster(&sandbox).is_empty());
+    whole(&sandbox, 3, 5);
 }
 
 #[test]

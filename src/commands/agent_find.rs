@@ -243,7 +243,7 @@ impl Match {
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        why.extend(lacks(found, role, sno));
+        why.extend(lacks(found, role, sno).into_iter().map(|(_, why)| why));
         if let Some(least) = self.min_cpus.filter(|least| found.cpu.count < *least) {
             why.push(format!("{} processors, {least} are asked for", found.cpu.count));
         }

@@ -23,6 +23,7 @@ pub fn lines(agent: &Agent) -> Vec<String> {
         if why.is_empty() {
             format!("{name}: yes")
         } else {
+            let why: Vec<String> = why.into_iter().map(|(_, why)| why).collect();
             format!("{name}: no ({})", why.join("; "))
         }
     };

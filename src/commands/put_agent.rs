@@ -110,6 +110,8 @@ pub fn restored(new: &mut Agent, tick: &Tick) {
         let fits = |state: &HostState| is_bound(*state) == status.bound_to.is_some();
         status.debug_info.state = noted.filter(fits).unwrap_or(default);
         status.state_since = Some(tick.now);
+        // It is believed for as long as it takes to hear of it.
+        status.last_contact_time.get_or_insert(tick.now);
     }
 }
 

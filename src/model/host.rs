@@ -325,6 +325,11 @@ impl BareMetalHost {
         self.status.wipe.as_ref().is_some_and(|one| one.state == WipeState::Pending)
     }
 
+    /// Whether its controller boots it from an image.
+    pub fn boots_images(&self) -> bool {
+        matches!(self.address(), Some(Address::Redfish { .. }))
+    }
+
     /// Nothing is done to it.
     pub fn is_left_alone(&self) -> bool {
         self.spec.bmc.is_none() || PAUSED.iter().any(|one| self.metadata.annotation(one).is_some())

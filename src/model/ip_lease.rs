@@ -10,6 +10,8 @@ use super::meta::{Key, Meta, OwnerReference};
 use super::time::Time;
 
 /// Finalizer of claims that clusters have: they go with the cluster.
+/// What of a cluster has an address beside its hosts.
+pub const VIPS: [&str; 2] = ["api", "ingress"];
 pub const WITH_CLUSTER: &str = "poolctl.dev/cluster";
 
 /// A claim, and the address it has, if it has one.
@@ -124,6 +126,17 @@ impl IpLease {
             },
             status: None,
         })
+    }
+}
+
+impl IpLease {
+    /// Whether it is the address of a host, by the name of its Agent, in a cluster.
+    pub fn is_of_host(&self, cluster: &str, host: &str) -> bool {
+        let rest = self.claim.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
+        let rest = rest.and_then(|rest| rest.strip_prefix(host));
+        let its =
+            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(&self.pool));
+        its && self.cluster() == Some(cluster) && !VIPS.contains(&host)
     }
 }
 

@@ -22,6 +22,7 @@ pub use booting::boots;
 pub use clusters::{cluster_goes, lacks};
 pub use document::{document, nodes_document};
 pub use machines::approved_by;
+pub use refresh::are_returning;
 pub use register::{after_check_in, new, register, report};
 
 use crate::model::agent::{Agent, HostState};

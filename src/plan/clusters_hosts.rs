@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
+use crate::model::host::BareMetalHost;
 use crate::model::state::State;
 
 /// The hosts by which a cluster is started and stopped: those that it uses, unless its driver
@@ -30,6 +31,13 @@ pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
 pub fn with_controller(state: &State, cluster: &str) -> Vec<String> {
     let all = state.hosts_of(cluster).into_iter().filter_map(|at| state.hosts.get(at));
     all.filter(|host| !host.is_left_alone()).map(|host| host.key().to_string()).collect()
+}
+
+/// Those of them that are booted from the image of their cluster.
+pub fn that_boot(state: &State, cluster: &str) -> Vec<String> {
+    let all = state.hosts_of(cluster).into_iter().filter_map(|at| state.hosts.get(at));
+    let boots = |host: &&BareMetalHost| !host.is_left_alone() && host.boots_images();
+    all.filter(boots).map(|host| host.key().to_string()).collect()
 }
 
 /// Whether something works on one of them.

@@ -1,6 +1,7 @@
 //! The life of one cluster: which job it needs now.
 
 use crate::model::cluster::{Cluster, Phase};
+use crate::model::condition::Shortage;
 use crate::model::customization::Holder;
 use crate::model::driver::Driver;
 use crate::model::job::{CANCELLED, Job, Verb};
@@ -77,7 +78,9 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
         return give_up(state, at, tick);
     }
     let missing = cluster.required().is_some_and(|key| state.customizations.find(&key).is_none());
-    let lacks = if cluster.takes_hosts() { agents::lacks(state, cluster) } else { None };
+    let takes = cluster.takes_hosts();
+    let lacks = if takes { lacks(state, at, tick) } else { None };
+    let Some(cluster) = state.clusters.get(at) else { return };
     let unmet = missing || lacks.is_some();
     if unmet != cluster.unmet.is_some() || lacks != cluster.lacks {
         state.clusters.update(at, |cluster| {
@@ -112,6 +115,21 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     state.clusters.update(at, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
     });
+}
+
+/// What its hosts lack: to be good and many enough, and then addresses.
+fn lacks(state: &mut State, at: usize, tick: &Tick) -> Option<Shortage> {
+    let cluster = state.clusters.get(at)?.clone();
+    let lacks = agents::lacks(state, &cluster);
+    if lacks.is_some() {
+        return lacks;
+    }
+    let hosts = agents::clusters::hosts_of(state, &cluster);
+    let waiting = agents::joining::without_addresses(state, &cluster, &hosts, tick);
+    let name = |at: &usize| state.agents.get(*at).map(|one| one.hostname().to_owned());
+    let names: Vec<String> = waiting.iter().filter_map(name).collect();
+    let text = format!("No address yet for {}", names.join(", "));
+    (!names.is_empty()).then(|| Shortage::new("InsufficientAgents", text))
 }
 
 /// Whether as much is in flight as its pool allows. Those that wait to be tried again count there
@@ -219,11 +237,11 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
+    agents::cluster_goes(state, at, tick);
     if let Some(gone) = state.clusters.get(at).cloned() {
         let release = if preserved { vips::keep } else { vips::release };
         release(state, &gone);
     }
-    agents::cluster_goes(state, at, tick);
     state.clusters.remove(at);
     let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
     say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());
@@ -275,6 +293,7 @@ pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let makes =
         cluster.driver == Driver::Agent && matches!(verb, Verb::Provision | Verb::Deprovision);
     let hosts = match verb {
+        Verb::Provision if makes => clusters_hosts::that_boot(state, &cluster.name),
         _ if makes => clusters_hosts::with_controller(state, &cluster.name),
         Verb::AddNodes => agents::joining::machines(state, cluster),
         _ if powers => clusters_hosts::that_drive(state, cluster),

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
-use crate::model::ip_lease::{IpLease, Notes, WITH_CLUSTER};
+use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::pool::ClusterPool;
@@ -11,10 +12,11 @@ use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
 use super::addresses;
+use super::agents;
 use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
-const ROLES: [(&str, &str); 2] = [("api", "apiVIPs"), ("ingress", "ingressVIPs")];
+const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
 /// Platforms whose install-config takes them.
 const TAKE: [&str; 5] = ["baremetal", "nutanix", "openstack", "ovirt", "vsphere"];
 
@@ -67,6 +69,9 @@ pub fn for_hosts(
     for host in hosts {
         for name in &names {
             let claim = claim_of_host(cluster, host, &names, name);
+            if leases.iter().any(|one| one.claim == claim) {
+                return Err(format!("host {host}: the claim {claim} is another's already"));
+            }
             let one = desk(state, pool, name, leases, book, tick)
                 .and_then(|desk| leased(desk, pool, name, (cluster, claim), tick))
                 .map_err(|why| format!("IPPool {name}, host {host}: {why}"))?;
@@ -143,10 +148,12 @@ fn owned(cluster: &str) -> Meta {
     Meta { owner_references: vec![owner], finalizers: vec![WITH_CLUSTER.into()], ..Meta::default() }
 }
 
-/// What a cluster that is gone had, whatever its pool says by now.
+/// What a cluster that is gone had, whatever its pool says by now; not while a host that somebody
+/// has to boot may run with it.
 pub fn release(state: &mut State, cluster: &Cluster) {
-    for at in leases_of(state, cluster) {
-        state.ip_leases.remove(at);
+    let Some(pool) = cluster.pool.clone() else { return };
+    if !agents::are_returning(state, &pool.namespace, &cluster.name) {
+        release_of(state, &pool.namespace, &cluster.name);
     }
 }
 
@@ -158,6 +165,26 @@ pub fn keep(state: &mut State, cluster: &Cluster) {
                 notes.claim.finalizers.retain(|one| one != WITH_CLUSTER);
             }
         });
+    }
+}
+
+/// A host is not a part of a cluster any more, nor does it run as one.
+pub fn release_host(state: &mut State, agent: &Agent, cluster: &str) {
+    let meta = &agent.metadata;
+    let its =
+        |one: &IpLease| one.namespace == meta.namespace && one.is_of_host(cluster, &meta.name);
+    let all = state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at);
+    for at in all.collect::<Vec<_>>() {
+        state.ip_leases.remove(at);
+    }
+}
+
+/// What a cluster had that is gone, once none of its hosts may run with it.
+pub fn release_of(state: &mut State, namespace: &str, cluster: &str) {
+    let its = |one: &IpLease| one.namespace == namespace && one.cluster() == Some(cluster);
+    let all = state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at);
+    for at in all.collect::<Vec<_>>() {
+        state.ip_leases.remove(at);
     }
 }
 

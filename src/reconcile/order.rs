@@ -213,19 +213,10 @@ impl Door<'_> {
 
     /// The addresses that were leased for a host with its cluster.
     fn leases_of(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
-        let mut leases = Vec::new();
-        let Some(Key { namespace, name }) = cluster.pool.as_deref().cloned() else {
-            return Ok(leases);
-        };
-        let filter = Filter { namespace: Some(namespace.clone()), name: Some(name), whole: true };
-        let found = self.store.objects(Kind::ClusterPool, &filter)?.into_iter().next();
-        let Some(Object::Pool(pool)) = found else { return Ok(leases) };
-        let names = pool.nodes_from();
-        for one in &names {
-            let claim = plan::claim_of_host(&cluster.name, &agent.metadata.name, &names, one);
-            leases.extend(self.store.lease_of(&Key::new(&*namespace, claim))?);
-        }
-        Ok(leases)
+        let Some(pool) = cluster.pool.as_deref() else { return Ok(Vec::new()) };
+        let mut all = self.store.leases_of_cluster(&pool.namespace, &cluster.name)?;
+        all.retain(|one| one.is_of_host(&cluster.name, &agent.metadata.name));
+        Ok(all)
     }
 
     fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {

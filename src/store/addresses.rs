@@ -304,23 +304,34 @@ pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
         let of = one.pool.as_ref().map(|pool| Key::new(&*pool.namespace, &*one.name));
         clusters.extend(of);
     }
+    // Hosts that have left a cluster may have kept it its addresses.
+    for one in state.agents.rows() {
+        let left = one.status.deprovision_info.as_ref();
+        clusters.extend(left.map(|info| Key::new(&*one.metadata.namespace, &*info.cluster_name)));
+    }
     for key in pools {
         pool(conn, state, &key)?;
     }
-    // Claims are called after their cluster and something more; `.` comes after `-`.
-    let sql = format!(
-        "SELECT {LEASE} WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
-         AND l.claim > ?2 || '-' AND l.claim < ?2 || '.'"
-    );
-    let mut statement = conn.prepare_cached(&sql)?;
     for key in clusters {
-        let mut rows = statement.query(params![key.namespace, key.name])?;
-        while let Some(row) = rows.next()? {
-            let one = lease_row(row)?;
-            if one.cluster() == Some(key.name.as_str()) {
-                put(state, one);
-            }
+        for one in of_cluster(conn, &key.namespace, &key.name)? {
+            put(state, one);
         }
     }
     Ok(())
+}
+
+/// The leases that go with a cluster.
+pub fn of_cluster(conn: &Connection, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
+    // Claims are called after their cluster and something more; `.` comes after `-`.
+    let sql = format!(
+        "SELECT {LEASE} WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
+         AND l.claim > ?2 || '-' AND l.claim < ?2 || '.' ORDER BY l.claim"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let (mut rows, mut found) = (statement.query(params![namespace, name])?, Vec::new());
+    while let Some(row) = rows.next()? {
+        found.push(lease_row(row)?);
+    }
+    found.retain(|one| one.cluster() == Some(name));
+    Ok(found)
 }

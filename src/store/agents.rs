@@ -178,10 +178,12 @@ fn around(conn: &Connection, state: &mut State, one: &Agent) -> Result<(), Refus
     if let Some(key) = one.infra_env() {
         with_tokens(conn, state, &key)?;
     }
-    for cluster in [one.wanted(), one.bound_to()].into_iter().flatten() {
-        cluster_facts(conn, state, &cluster.name)?;
-        if state.cluster(&cluster.name).is_some() {
-            of_cluster(conn, state, &cluster.name)?;
+    let left = one.status.deprovision_info.as_ref().map(|info| info.cluster_name.clone());
+    let clusters = [one.wanted(), one.bound_to()].into_iter().flatten().map(|key| key.name);
+    for name in clusters.chain(left) {
+        cluster_facts(conn, state, &name)?;
+        if state.cluster(&name).is_some() {
+            of_cluster(conn, state, &name)?;
         }
     }
     if let Some(key) = one.bmh() {

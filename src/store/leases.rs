@@ -226,6 +226,11 @@ impl Store {
         Ok(found.into_iter().map(named).collect())
     }
 
+    /// The leases that go with a cluster.
+    pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
+        addresses::of_cluster(&self.conn, namespace, name)
+    }
+
     pub(super) fn ip_claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         let all = self.all_leases(filter, true)?.into_iter().filter(|(one, _)| one.claimed);
         Ok(all.map(|(one, name)| Object::IpClaim(Box::new(one.to_claim(&name)))).collect())

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::model::claim::Claim;
 use crate::model::customization::{Customization, Holder};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::kind::Kind;
@@ -78,9 +79,23 @@ fn pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> 
     hosts::of_pool(conn, state, key)
 }
 
-/// Pools that an edit sent a claim to: without them it would look as if there were none.
+/// Pools that an edit sent a claim or a cluster to: without them it would look as if there were
+/// none.
 pub fn newly_named_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let named: Vec<Key> = state.pools_with_members().cloned().collect();
+    let claims = state.claims.rows().map(Claim::pool_key);
+    let clusters =
+        state.clusters.difference().filter_map(|one| one.after?.pool.as_deref().cloned());
+    let named: Vec<Key> = claims.chain(clusters).collect();
+    pools(conn, state, named)
+}
+
+/// Pools of all that is here: nothing is decided for a cluster without its pool.
+pub fn pools_of_members(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let named = state.pools_with_members().cloned().collect();
+    pools(conn, state, named)
+}
+
+fn pools(conn: &Connection, state: &mut State, named: Vec<Key>) -> Result<(), Refusal> {
     for key in named {
         if !state.pools.knows(&key) && one::<ClusterPool>(conn, &key)?.is_some() {
             pool(conn, state, &key)?;

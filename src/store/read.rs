@@ -17,7 +17,7 @@ use crate::model::time::Time;
 use super::documents::{Document, all, one};
 use super::load::{self, Need};
 use super::open::Store;
-use super::references::references;
+use super::references::{complete, references};
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 use super::write::Mark;
 
@@ -57,6 +57,11 @@ impl Store {
     /// Loads what the pools in the state refer to by now.
     pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         references(&self.conn, scope, state)
+    }
+
+    /// Loads what anything in the state belongs to: a pass decides for all of it.
+    pub fn complete(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+        if *scope == Scope::Whole { Ok(()) } else { complete(&self.conn, scope, state) }
     }
 
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {

@@ -16,7 +16,9 @@ use super::addresses;
 use super::agents;
 use super::documents::need;
 use super::hosts;
-use super::load::{customization, customizations, newly_named_pools, secret, secret_value};
+use super::load::{
+    customization, customizations, newly_named_pools, pools_of_members, secret, secret_value,
+};
 
 /// More names than this are not looked up one by one.
 const MANY: usize = 20;
@@ -76,6 +78,18 @@ fn newly_picking(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
         agents::of_namespace(conn, state, &namespace)?;
     }
     Ok(())
+}
+
+/// Before anything is decided: all that belongs to what came along with the scope.
+pub fn complete(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
+    loop {
+        let known = state.pools.places();
+        pools_of_members(conn, state)?;
+        if known == state.pools.places() {
+            return Ok(());
+        }
+        references(conn, scope, state)?;
+    }
 }
 
 fn named(state: &State) -> Named {

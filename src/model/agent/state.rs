@@ -186,6 +186,12 @@ impl HostState {
         self.is_free() || self.is_checked() || self == Self::Binding
     }
 
+    /// Something of a cluster may be on its disks.
+    pub fn is_used(self) -> bool {
+        let untouched = self == Self::PreparingForInstallation;
+        self.is_over() || (self.is_installing() && !untouched)
+    }
+
     /// What a host that its cluster has no use for any more was in it.
     pub fn is_over(self) -> bool {
         matches!(

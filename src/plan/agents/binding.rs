@@ -1,15 +1,16 @@
 //! Which cluster a host belongs to: what its spec wishes for is followed when the host is ready
 //! for it, and otherwise said why not.
 
-use crate::model::agent::{Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, HostState, Role};
+use crate::model::agent::{
+    Agent, ClusterReference, DAY1, DAY2, DeprovisionInfo, HostState, Role, SKIP_CLEANUP,
+};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
-use crate::model::host::ConsumerRef;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::plan::wiping;
+use crate::plan::vips;
 use crate::rules;
 use crate::rules::validations::eligible_disks;
 
@@ -18,6 +19,8 @@ use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
 use super::{enter, joining, note, returning};
 
+/// The machine config pool of those that join.
+const DAY2_POOL: &str = "worker";
 const BINDING: &str = "Host is waiting to be bound to the cluster";
 /// Which clusters take hosts.
 pub const OPEN: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
@@ -178,7 +181,7 @@ fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), B
         return Err(waits(not_ready(agent)));
     }
     let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
-    let (found, bmh) = (agent.status.found, agent.bmh());
+    let found = agent.status.found;
     state.agents.update(at, |one| {
         one.status.bound_to = Some(ClusterReference::to(wanted));
         one.status.deprovision_info = None;
@@ -190,16 +193,6 @@ fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), B
             status.inventory = None;
         }
     });
-    if let Some(host) = bmh.and_then(|key| state.hosts.find(&key)) {
-        let user = ConsumerRef {
-            api_version: "hive.openshift.io/v1".into(),
-            kind: "ClusterDeployment".into(),
-            name: wanted.name.clone(),
-            namespace: wanted.namespace.clone(),
-            ..ConsumerRef::default()
-        };
-        state.hosts.update(host, |one| one.spec.consumer_ref = Some(user));
-    }
     let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
     enter(state, at, HostState::Binding, BINDING, tick);
     let text = format!("Host {name}: Successfully bound to cluster {}", wanted.name);
@@ -217,7 +210,7 @@ pub fn joins(one: &mut Agent, day2: bool) {
     if day2 {
         one.status.role = Role::Worker;
         if one.spec.machine_config_pool.is_empty() {
-            one.spec.machine_config_pool = "worker".into();
+            one.spec.machine_config_pool = DAY2_POOL.into();
         }
     }
 }
@@ -249,6 +242,9 @@ pub fn refused(state: &State, agent: &Agent) -> Option<String> {
     let Some(bound) = agent.bound_to() else {
         return Some(format!("Host {name} is already unbound"));
     };
+    if matches!(agent.state(), HostState::Resetting | HostState::ResettingPendingUserAction) {
+        return Some(format!("Cannot unbind Host {name} while it is {}", agent.state()));
+    }
     if agent.state().is_installing() && !agent.is_day2() {
         return Some(format!("Cannot unbind Host {name} while it is in the middle of installing."));
     }
@@ -289,7 +285,7 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let text = format!("Host {name}: Successfully unbound from cluster");
     note(state, at, "host_unbind_succeeded", false, text, tick);
     joining::cancel(state, &agent, tick);
-    let used = agent.state().is_over() || agent.state().is_installing();
+    let used = agent.state().is_used();
     let info = DeprovisionInfo {
         cluster_name: cluster.name.clone(),
         cluster_namespace: cluster.namespace.clone(),
@@ -299,10 +295,16 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let wanted = agent.wanted().filter(|wanted| *wanted != cluster);
     state.agents.update(at, |one| {
         one.spec.cluster_deployment_name = wanted.as_ref().map(ClusterReference::to);
-        one.spec.machine_config_pool.clear();
+        if agent.is_day2() && one.spec.machine_config_pool == DAY2_POOL {
+            one.spec.machine_config_pool.clear();
+        }
         reset(one);
         one.status.deprovision_info = Some(info).filter(|_| used);
     });
+    // Who is still wanted there keeps its address until it comes.
+    if !used && agent.wanted().as_ref() != Some(&cluster) {
+        vips::release_host(state, &agent, &cluster.name);
+    }
     returning::back(state, at, &agent, used, tick);
 }
 
@@ -329,18 +331,34 @@ fn goes(state: &mut State, at: usize, tick: &Tick) {
     if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {
         return;
     }
-    let name = agent.hostname().to_owned();
-    let bmh = agent.bmh().and_then(|key| state.hosts.find(&key));
-    let (retired, environment) = (agent.state() == HostState::DisabledUnbound, agent.infra_env());
-    if let Some(host) = bmh.filter(|_| retired || agent.bound_to().is_some()) {
-        if retired {
-            wiping::due(state, host, environment.as_ref(), tick);
-        }
-        state.hosts.update(host, |one| {
-            one.spec.consumer_ref = None;
-            one.spec.online &= !one.is_to_be_wiped();
-        });
+    if let Some(why) = left_behind(state, agent) {
+        let new = Condition::new("Cleanup", "False", "CleanupFailed", why);
+        state.agents.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
+        return;
     }
-    note(state, at, "host_deregistered", false, format!("Host {name}: deregistered"), tick);
+    let agent = agent.clone();
+    if agent.state() == HostState::DisabledUnbound || agent.bound_to().is_some() {
+        returning::let_go(state, &agent, None, tick);
+    }
+    if let Some(cluster) = agent.bound_to() {
+        vips::release_host(state, &agent, &cluster.name);
+    }
+    let text = format!("Host {}: deregistered", agent.hostname());
+    note(state, at, "host_deregistered", false, text, tick);
     state.agents.remove(at);
+}
+
+/// What a node that is to be deleted would leave behind in its cluster.
+fn left_behind(state: &State, agent: &Agent) -> Option<String> {
+    let node = matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster);
+    let cluster = agent.bound_to().filter(|_| node)?;
+    let lives = clusters::at(state, &cluster).is_some_and(|one| one.deleting.is_none());
+    if !lives || agent.metadata.annotated_at_all(SKIP_CLEANUP) {
+        return None;
+    }
+    let (name, node, of) = (&agent.metadata.name, agent.hostname(), &cluster.name);
+    Some(format!(
+        "Host {node} is a node of cluster {of} still: oc delete node {node}, then poolctl annotate \
+         agent {name} {SKIP_CLEANUP}=done"
+    ))
 }

@@ -25,8 +25,12 @@ pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
         .collect();
     for (at, now, driven) in all {
         match (now, image) {
+            (HostState::PreparingForInstallation, Some(_)) if driven => {
+                enter(state, at, HostState::Installing, GOES_ON, tick);
+            }
             (
-                HostState::Installing
+                HostState::PreparingForInstallation
+                | HostState::Installing
                 | HostState::InstallingInProgress
                 | HostState::InstallingPendingUserAction,
                 Some(image),
@@ -34,7 +38,10 @@ pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
                 let info = format!("Host is to be booted from the image of its cluster: {image}");
                 enter(state, at, HostState::InstallingPendingUserAction, &info, tick);
             }
-            (HostState::InstallingPendingUserAction, None) => {
+            (
+                HostState::PreparingForInstallation | HostState::InstallingPendingUserAction,
+                None,
+            ) => {
                 enter(state, at, HostState::InstallingInProgress, GOES_ON, tick);
             }
             _ => {}

@@ -254,7 +254,7 @@ fn is_ready(one: &Agent) -> bool {
 pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at).cloned() else { return };
     for host in hosts_of(state, &cluster) {
-        let Some(one) = state.agents.get(host) else { continue };
+        let Some(one) = state.agents.get(host).cloned() else { continue };
         let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
         let its = environment
             .is_some_and(|one| one.cluster().is_some_and(|key| key.name == cluster.name));
@@ -262,6 +262,7 @@ pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
             let (name, of) = (one.hostname(), &cluster.name);
             let text = format!("Host {name}: deregistered, its InfraEnv was of cluster {of}");
             note(state, host, "host_deregistered", false, text, tick);
+            returning::let_go(state, &one, None, tick);
             state.agents.remove(host);
         } else if cluster.preserve && cluster.started_at.is_some() {
             returning::retire(state, host, &cluster.name, tick);

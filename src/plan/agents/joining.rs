@@ -4,7 +4,8 @@
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
-use crate::model::host::Image;
+use crate::model::host::{BareMetalHost, Image};
+use crate::model::ip_lease::IpLease;
 use crate::model::job::{CANCELLED, Outcome, Verb};
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -67,12 +68,11 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 
 fn begin(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)).cloned() else { return };
-    let hosts = ready(state, &cluster, tick);
+    let mut hosts = ready(state, &cluster, tick);
+    let waiting = without_addresses(state, &cluster, &hosts, tick);
+    hosts.retain(|at| !waiting.contains(at));
     let machines = controllers(state, &cluster, &hosts);
-    if hosts.is_empty()
-        || clusters_hosts::are_busy(state, &machines)
-        || !have_addresses(state, &cluster, &hosts, tick)
-    {
+    if hosts.is_empty() || clusters_hosts::are_busy(state, &machines) {
         return;
     }
     for host in hosts {
@@ -137,31 +137,40 @@ pub fn due(state: &State) -> Option<Time> {
     all.filter(waits).filter_map(again_at).min()
 }
 
-/// Where the pool gives its clusters' hosts addresses, one that joins has them before it begins.
-fn have_addresses(state: &mut State, cluster: &Cluster, hosts: &[usize], tick: &Tick) -> bool {
-    let Some(key) = cluster.pool.as_deref() else { return true };
-    let Some(pool) = state.pools.by_key(key).cloned() else {
-        // Beyond the scope it may give some.
-        return state.whole;
-    };
+/// Where the pool gives its clusters' hosts addresses: those of some hosts that have not all of
+/// theirs yet. They wait for them from now on.
+pub fn without_addresses(
+    state: &mut State,
+    cluster: &Cluster,
+    hosts: &[usize],
+    tick: &Tick,
+) -> Vec<usize> {
+    let Some(key) = cluster.pool.as_deref() else { return Vec::new() };
+    let Some(pool) = state.pools.by_key(key).cloned() else { return Vec::new() };
     let names = pool.nodes_from();
-    let mut all = true;
+    let mut waiting = Vec::new();
     for at in hosts {
         let Some(host) = state.agents.get(*at).map(|one| one.metadata.name.clone()) else {
             continue;
         };
         for name in &names {
-            let claim = claim_of_host(&cluster.name, &host, &names, name);
-            if let Some(known) = state.ip_leases.by_key(&Key::new(&*key.namespace, &*claim)) {
-                all &= known.address.is_some();
-                continue;
+            let its = |one: &&IpLease| {
+                one.namespace == key.namespace
+                    && one.pool == *name
+                    && one.is_of_host(&cluster.name, &host)
+            };
+            let known = state.ip_leases.rows().find(its).map(|one| one.address.is_some());
+            if known.is_none() {
+                let claim = claim_of_host(&cluster.name, &host, &names, name);
+                let lease = vips::waiting(&pool, name, (cluster.name.as_str(), claim), tick);
+                state.ip_leases.insert(lease);
             }
-            let lease = vips::waiting(&pool, name, (cluster.name.as_str(), claim), tick);
-            state.ip_leases.insert(lease);
-            all = false;
+            if known != Some(true) && !waiting.contains(at) {
+                waiting.push(*at);
+            }
         }
     }
-    all
+    waiting
 }
 
 /// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
@@ -171,7 +180,8 @@ fn controllers(state: &State, cluster: &Cluster, hosts: &[usize]) -> Vec<String>
         return Vec::new();
     }
     let hosts = hosts.iter().filter_map(|at| state.agents.get(*at)?.bmh());
-    let driven = |key: &Key| state.hosts.by_key(key).is_some_and(|host| !host.is_left_alone());
+    let boots = |host: &BareMetalHost| !host.is_left_alone() && host.boots_images();
+    let driven = |key: &Key| state.hosts.by_key(key).is_some_and(boots);
     hosts.filter(driven).map(|key| key.to_string()).collect()
 }
 

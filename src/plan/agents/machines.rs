@@ -9,7 +9,7 @@ use crate::model::agent::inventory::{
 use crate::model::agent::{Agent, BMH, ClusterReference, HostState, INFRA_ENV, Role};
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::hardware::Hardware;
-use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
+use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
 use crate::model::kind::Kind;
 use crate::model::state::State;
@@ -95,6 +95,7 @@ pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
     }
     if let Some(host) = &linked {
         follow(host, environment.as_ref(), &mut after);
+        use_it(state, host, &before);
     }
     let news = after.spec.approved != before.spec.approved;
     after.metadata.generation += i64::from(after.spec != before.spec);
@@ -116,6 +117,22 @@ pub fn approved_by(state: &State, agent: &Agent) -> Option<String> {
     let linked = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
     let name = &linked.metadata.name;
     Some(format!("BareMetalHost {name} is driven by poolctl, and approved with that"))
+}
+
+/// The machine of a host that is bound is its cluster's.
+fn use_it(state: &mut State, host: &BareMetalHost, agent: &Agent) {
+    let Some(cluster) = agent.bound_to().filter(|_| host.spec.consumer_ref.is_none()) else {
+        return;
+    };
+    let Some(at) = state.hosts.find(&host.key()) else { return };
+    let user = ConsumerRef {
+        api_version: Kind::ClusterDeployment.api_version().into(),
+        kind: Kind::ClusterDeployment.name().into(),
+        name: cluster.name,
+        namespace: cluster.namespace,
+        ..ConsumerRef::default()
+    };
+    state.hosts.update(at, |one| one.spec.consumer_ref = Some(user));
 }
 
 /// A host is the machine whose controller is known by its address, if that takes part.

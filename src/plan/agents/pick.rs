@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, HostState, Role};
+use crate::model::agent::{Agent, HostState, Role, Validation};
+use crate::model::host::CLUSTER_REFERENCE;
 use crate::model::infra_env::LabelSelector;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -37,7 +38,8 @@ pub fn hosts(
     });
     let (mut left, busy): (Vec<_>, Vec<_>) =
         listed.partition(|(_, one)| not_free(state, one).is_none());
-    left.sort_by_cached_key(|(_, one)| roles::rank(one));
+    // Those that can be one thing only come first.
+    left.sort_by_cached_key(|(_, one)| (one.spec.role == Role::AutoAssign, roles::rank(one)));
     let mut picked: Vec<(usize, &Agent)> = Vec::new();
     for (role, many, word) in [(Role::Master, masters, "master"), (Role::Worker, workers, "worker")]
     {
@@ -107,6 +109,9 @@ pub fn not_free(state: &State, one: &Agent) -> Option<String> {
     if let Some(host) = host.filter(|host| host.status.error_count > 0) {
         return Some(format!("does not answer: {}", host.status.error_message));
     }
+    if host.is_some_and(|host| host.metadata.annotated_at_all(CLUSTER_REFERENCE)) {
+        return Some("has its cluster by what its BareMetalHost is annotated with".into());
+    }
     if environment.cluster().is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }
@@ -133,14 +138,16 @@ impl Desk<'_> {
             return Some(format!("is to be a {}", one.spec.role.name()));
         }
         let found = one.status.inventory.as_ref()?;
-        let lacks = lacks(found, role, self.needs.is_sno());
-        if !lacks.is_empty() {
-            return Some(lacks.join(", "));
-        }
         let around = Around { needs: self.needs, others };
         let all = validate(one, role, Some(&around), self.tick.now);
-        let wrong = all.values().flatten().find(|one| one.status == "failure" && holds_up(one));
-        wrong.map(|one| one.message.clone())
+        let wrong = all.values().flatten().filter(|one| one.status == "failure" && holds_up(one));
+        let wrong: Vec<&Validation> = wrong.collect();
+        // What it lacks is said in fewer words than the checks have.
+        let lacks = lacks(found, role, self.needs.is_sno());
+        let lacks = lacks.iter().filter(|(id, _)| wrong.iter().any(|one| one.id == *id));
+        let lacks: Vec<&str> = lacks.map(|(_, why)| why.as_str()).collect();
+        let first = wrong.first().map(|one| one.message.clone());
+        if lacks.is_empty() { first } else { Some(lacks.join(", ")) }
     }
 }
 

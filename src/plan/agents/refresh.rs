@@ -7,10 +7,13 @@ use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Progress, Role, SKIP_CLEANUP, Validation};
 use crate::model::condition::set_unprobed;
+use crate::model::driver::Driver;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, is_met, validate};
+
+use crate::plan::vips;
 
 use super::binding::{WAITS, leave};
 use super::clusters::{self, Stage, hosts_of, needs, stage};
@@ -63,10 +66,25 @@ fn cleaned(state: &mut State, at: usize) {
     let over = skipped || state.cluster(&info.cluster_name).is_none();
     let (cluster, node) = (&info.cluster_name, &info.node_name);
     let text = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
+    let (gone, agent) = (cluster.clone(), agent.clone());
     state.agents.update(at, |one| match &mut one.status.deprovision_info {
         Some(info) if !over => info.message = text,
         left => *left = None,
     });
+    vips::release_host(state, &agent, &gone);
+    if state.cluster(&gone).is_none() && !are_returning(state, &agent.metadata.namespace, &gone) {
+        vips::release_of(state, &agent.metadata.namespace, &gone);
+    }
+}
+
+/// Whether hosts may run as nodes of a cluster that they have left.
+pub fn are_returning(state: &State, namespace: &str, cluster: &str) -> bool {
+    let of = |one: &Agent| {
+        let info = one.status.deprovision_info.as_ref();
+        info.is_some_and(|info| info.cluster_name == cluster)
+    };
+    let mut all = state.agents.rows().filter(|one| one.metadata.namespace == namespace);
+    all.any(|one| of(one) && one.state().is_returning())
 }
 
 /// One that does not register again for its cluster is not taken.
@@ -155,10 +173,15 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let Some(key) = agent.bound_to() else { return };
     let Some(cluster) = clusters::at(state, &key) else {
-        // It is gone: whoever took it away was not seen doing it.
-        return leave(state, at, tick);
+        // It is gone, and nobody was seen taking it away: it may come back.
+        let wanted = agent.spec.cluster_deployment_name.clone();
+        leave(state, at, tick);
+        state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
+        return;
     };
     let (now, day2) = (agent.state(), agent.is_day2());
+    // Before there is an image, nothing is done to any host.
+    let by_image = cluster.driver == Driver::Agent;
     match stage(state, cluster) {
         Stage::Installed if day2 && !now.is_installing() && !now.is_over() => {
             checked(state, at, tick);
@@ -170,7 +193,12 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
             let Some(agent) = state.agents.get(at) else { return };
             let told = !agent.status.progress.current_stage.is_empty();
             let begun = told || state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
-            if (now == HostState::Installing && begun) || booting::goes_on(agent) {
+            let goes_on = match now {
+                HostState::Installing => begun,
+                HostState::PreparingForInstallation => told,
+                _ => booting::goes_on(agent),
+            };
+            if goes_on {
                 let info = "Installation is in progress";
                 enter(state, at, HostState::InstallingInProgress, info, tick);
             }
@@ -183,8 +211,16 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
                     one.status.progress = Progress::default();
                 }
             });
-            enter(state, at, HostState::Installing, "Installation is in progress", tick);
+            if by_image && now == HostState::Known {
+                let info = "Host is preparing for installation";
+                enter(state, at, HostState::PreparingForInstallation, info, tick);
+            } else {
+                enter(state, at, HostState::Installing, "Installation is in progress", tick);
+            }
         }
+        // Nothing has been done to it yet.
+        Stage::Failed if now == HostState::PreparingForInstallation => checked(state, at, tick),
+        Stage::Ending if now == HostState::PreparingForInstallation => {}
         Stage::Failed if now.is_installing() || now == HostState::Error => {
             let info = "Host is part of a cluster that failed to install";
             enter(state, at, HostState::Error, info, tick);

@@ -64,7 +64,10 @@ fn forget(one: &mut Agent) {
 fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
     use HostState as S;
     let now = agent.state();
-    let rebooting = agent.status.progress.current_stage == REBOOTING;
+    let reached = agent.status.progress.current_stage.as_str();
+    // Whoever joined has rebooted when it is done.
+    let joined = now == S::AddedToExistingCluster && reached == "Done";
+    let rebooting = reached == REBOOTING || joined;
     let disk = || {
         let found = agent.status.inventory.as_ref();
         let id = &agent.status.installation_disk_id;

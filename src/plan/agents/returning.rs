@@ -2,7 +2,6 @@
 //! somebody who boots them. Each says what comes next.
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::bmc::Address;
 use crate::model::cluster::EXEC;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
@@ -23,23 +22,13 @@ const RECLAIMED: Span = Span::minutes(60);
 
 /// On its way back: at once, when it registers again, or when it is booted.
 pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick) {
-    let environment = agent.infra_env();
-    let image = environment.as_ref().and_then(|key| state.infra_envs.by_key(key)).map(url_of);
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let image = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).map(url_of);
     let image = image.filter(|url| !url.is_empty() && !agent.status.found);
-    let host = agent.bmh().and_then(|key| state.hosts.find(&key));
-    if let Some(host) = host {
-        if used {
-            wiping::due(state, host, environment.as_ref(), tick);
-        }
-        state.hosts.update(host, |one| {
-            one.spec.consumer_ref = None;
-            if used {
-                leaves(one, image.as_deref());
-            }
-        });
-    }
-    let host = host.and_then(|at| state.hosts.get(at));
-    let brings = used && image.is_some() && host.is_some_and(can_boot);
+    let image = image.filter(|_| used && host.is_some_and(can_boot));
+    let_go(state, agent, image.as_deref(), tick);
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let brings = image.is_some();
     if agent.status.found {
         enter(state, at, HostState::DiscoveringUnbound, WAITS, tick);
     } else if brings {
@@ -51,6 +40,21 @@ pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick
     } else {
         enter(state, at, HostState::Unbinding, UNBINDING, tick);
     }
+}
+
+/// The machine of a host is nobody's any more; what was on it is wiped and is not met again.
+pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick) {
+    let Some(host) = agent.bmh().and_then(|key| state.hosts.find(&key)) else { return };
+    let used = agent.state().is_used() || agent.state() == HostState::DisabledUnbound;
+    if used {
+        wiping::due(state, host, agent.infra_env().as_ref(), tick);
+    }
+    state.hosts.update(host, |one| {
+        one.spec.consumer_ref = None;
+        if used {
+            leaves(one, image);
+        }
+    });
 }
 
 /// What its controller is to do with a host that was a node.
@@ -78,8 +82,7 @@ fn url_of(environment: &InfraEnv) -> String {
 
 /// Whether its controller boots it from an image.
 fn can_boot(host: &BareMetalHost) -> bool {
-    let attaches = matches!(host.address(), Some(Address::Redfish { .. }));
-    attaches && !host.is_left_alone() && !host.spec.disable_power_off
+    host.boots_images() && !host.is_left_alone() && !host.spec.disable_power_off
 }
 
 fn on_its_way(host: &BareMetalHost) -> String {

@@ -36,7 +36,7 @@ pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
     let mut roles: Vec<Role> = hosts.iter().map(|host| host.spec.role).collect();
     let open = |host: &Agent| host.spec.role == Role::AutoAssign;
     let unknown = hosts.iter().any(|host| open(host) && known(host).is_none());
-    if unknown && !needs.day2 {
+    if unknown && !needs.day2 && !needs.is_sno() {
         return roles;
     }
     let masters = roles.iter().filter(|role| matches!(role, Role::Master | Role::Bootstrap));
@@ -45,9 +45,12 @@ pub fn assign(hosts: &[&Agent], needs: &Needs) -> Vec<Role> {
     let mut adequate = Vec::new();
     for (at, host) in hosts.iter().enumerate().filter(|(_, host)| open(host)) {
         // Of a single node it is better said what it lacks.
-        let fits =
-            |found: &&Inventory| needs.is_sno() || lacks(found, Role::Master, false).is_empty();
-        if known(host).is_some_and(|found| fits(&found)) {
+        let counts = |id: &str| needs.ignored.as_ref().is_none_or(|ids| !ids.contains(id));
+        let lacks = |found: &Inventory| lacks(found, Role::Master, false);
+        let fits = |found: &&Inventory| {
+            needs.is_sno() || !lacks(found).into_iter().any(|(id, _)| counts(id))
+        };
+        if known(host).as_ref().map_or(needs.is_sno(), fits) {
             adequate.push((rank(host), at));
         }
     }

@@ -144,23 +144,25 @@ fn called(role: Role, sno: bool) -> &'static str {
     }
 }
 
-/// What a machine lacks for a role, in few words; nothing: it is good enough.
-pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<String> {
+/// What a machine lacks for a role, by the check that says so, in few words; nothing: it is good
+/// enough.
+pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<(&'static str, String)> {
     let (cores, mebibytes, _) = least(role, sno);
     let (found, memory) = (inventory.cpu.count, &inventory.memory);
     let mut all = Vec::new();
     if found < cores {
-        all.push(format!("{found} CPU cores < {cores}"));
+        all.push(("has-cpu-cores-for-role", format!("{found} CPU cores < {cores}")));
     }
     if !enough(memory, mebibytes) {
-        all.push(format!("memory {} < {}", gib(memory.physical_bytes), gib(mebibytes * MIB)));
+        let (found, needed) = (gib(memory.physical_bytes), gib(mebibytes * MIB));
+        all.push(("has-memory-for-role", format!("memory {found} < {needed}")));
     }
     let bound = Some((role, sno));
     if eligible_disks(inventory, bound).is_empty() {
         let fixed = |disk: &&Disk| !disk.removable && !disk.is_installation_media;
         let largest = inventory.disks.iter().filter(fixed).max_by_key(|disk| disk.size_bytes);
         let needed = disk_needed(inventory, bound);
-        all.push(match largest {
+        let why = match largest {
             None => "no disk".into(),
             Some(disk) if disk.size_bytes < needed * GB => {
                 format!("disk {} < {needed} GB", gigabytes(disk.size_bytes))
@@ -168,7 +170,8 @@ pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<String> {
             Some(disk) => {
                 format!("disk {}: {}", disk.name, disk_problems(disk, inventory, bound).join(", "))
             }
-        });
+        };
+        all.push(("has-min-valid-disks", why));
     }
     all
 }
@@ -366,7 +369,8 @@ mod tests {
         assert_eq!(found(Some((Role::Master, true))), [small]);
         assert_eq!(gigabytes(99_990_000_000), "99.9 GB");
         let why = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
-        assert_eq!(lacks(&inventory, Role::Master, false), why);
+        let found = lacks(&inventory, Role::Master, false);
+        assert_eq!(found.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), why);
     }
 
     #[test]
