@@ -1,5 +1,7 @@
 //! `delete`: asks for the deletion of objects.
 
+use std::cell::RefCell;
+
 use anyhow::bail;
 use clap::Args;
 
@@ -17,7 +19,7 @@ use crate::store::{Filter, Need, Store};
 
 use super::edit;
 use super::selector::Selector;
-use super::{Context, Verb, target};
+use super::{Context, Verb, images, target};
 
 #[derive(Args)]
 pub struct Delete {
@@ -69,13 +71,22 @@ impl Verb for Delete {
         }
         for object in &objects {
             ask(context, &store, object)?;
+            if self.force {
+                ask_for_agents(context, &store, object)?;
+            }
         }
-        let edit = if self.force { forced } else { refused };
+        let stays = RefCell::new(None);
+        let edit = |state: &mut State, key: &Key, tick: &Tick| {
+            let asked =
+                if self.force { forced(state, key, tick) } else { refused(state, key, tick) };
+            asked.inspect_err(|_| drop(stays.replace(Some(key.clone()))))
+        };
         let found = request(context, &store, &objects, edit);
-        if let Err(refusal) = &found {
-            note(context, &store, &objects, refusal)?;
+        if let (Err(refusal), Some(key)) = (&found, stays.take()) {
+            note(context, &store, key, refusal)?;
         }
-        said(context, &objects, found?, |_, _| "deleted")
+        said(context, &objects, found?, |_, _| "deleted")?;
+        images::hint_left(context, &store, &objects)
     }
 }
 
@@ -102,9 +113,7 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
         Object::IpAddress(one) => {
             Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
         }
-        Object::Agent(one) => {
-            one.bound_to().map(|key| format!("is bound to cluster `{}`, which loses it", key.name))
-        }
+        Object::Agent(one) => agent_lost(one),
         Object::Host(host) => {
             host.cluster().map(|cluster| format!("is used by cluster `{cluster}`, which loses it"))
         }
@@ -114,6 +123,26 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
     let verb = if word == "claim" { "release".into() } else { format!("delete {word}") };
     let command = format!("poolctl {verb} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
+}
+
+fn agent_lost(one: &Agent) -> Option<String> {
+    one.bound_to().map(|key| format!("is bound to cluster `{}`, which loses it", key.name))
+}
+
+/// The hosts that an `InfraEnv` takes along are asked for one by one; one that is installed now is
+/// refused anyway.
+fn ask_for_agents(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+    let Object::InfraEnv(one) = object else { return Ok(()) };
+    let key = one.key();
+    let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };
+    for object in store.objects(Kind::Agent, &filter)? {
+        let Object::Agent(agent) = object else { continue };
+        let its = agent.infra_env().as_ref() == Some(&key) && !agent.state().is_installing();
+        let Some(loss) = agent_lost(&agent).filter(|_| its) else { continue };
+        let command = format!("poolctl delete infraenv {} --force", key.name);
+        context.confirm(&format!("agent `{}` {loss}", agent.metadata.name), &command)?;
+    }
+    Ok(())
 }
 
 fn cluster_lost(cluster: &Cluster) -> Option<String> {
@@ -187,14 +216,7 @@ pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refus
 }
 
 /// An InfraEnv that stays says why.
-fn note(
-    context: &Context,
-    store: &Store,
-    objects: &[Object],
-    refusal: &Refusal,
-) -> Result<(), Refusal> {
-    let kept = objects.iter().find(|one| one.kind() == Kind::InfraEnv).map(Object::key);
-    let Some(key) = kept else { return Ok(()) };
+fn note(context: &Context, store: &Store, key: Key, refusal: &Refusal) -> Result<(), Refusal> {
     let text = refusal.what.clone();
     let door = Door { store, world: &context.world, pass: false };
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
@@ -211,7 +233,13 @@ fn forced(state: &mut State, infra_env: &Key, tick: &Tick) -> Result<(), Refusal
         if let Some(one) = busy {
             let what = format!("agent `{}` is in the middle of an installation", one.metadata.name);
             let cluster = one.bound_to().map(|key| key.name).unwrap_or_default();
-            return Err(Refusal::conflict(what).next(format!("poolctl delete cluster {cluster}")));
+            // One that joins a cluster may leave in the middle; the cluster goes on.
+            let next = if one.is_day2() {
+                format!("poolctl agent unbind {}", one.metadata.name)
+            } else {
+                format!("poolctl delete cluster {cluster}")
+            };
+            return Err(Refusal::conflict(what).next(next));
         }
         state.agents.update(at, |one| {
             one.metadata.deletion_timestamp.get_or_insert(tick.now);

@@ -18,7 +18,7 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 
-use super::{Context, Quit, Verb};
+use super::{Context, Quit, Verb, images};
 
 /// Work that is due for longer is due because nobody does it.
 const OVERDUE: Span = Span::minutes(10);
@@ -84,6 +84,7 @@ impl Verb for Doctor {
             |path: &std::path::PathBuf| format!("`{}` belongs to nothing", path.display());
         let orphans = || Ok(store.orphans()?.iter().map(nothing).collect());
         check("orphans", &orphans, Some(&|| store.remove_orphans()));
+        check("images", &|| images_of_nobody(&door), None);
         check("jobs", &|| strays(&store), None);
         check("drivers", &|| drivers(&store), None);
         check("passes", &|| overdue(context, &door), None);
@@ -136,6 +137,16 @@ fn strays(store: &Store) -> Looked {
         format!("`{}` belongs to no job: look at what it made, then remove it", path.display())
     };
     Ok(store.strays()?.iter().map(text).collect())
+}
+
+/// Images that nobody names; a host may run from one, so that nobody but the operator removes it.
+fn images_of_nobody(door: &Door<'_>) -> Looked {
+    let found = images::nobodys(door.store, &door.settings()?)?;
+    let text = |path: &std::path::PathBuf| {
+        let path = path.display();
+        format!("`{path}` belongs to no InfraEnv and no job: remove it once no host runs from it")
+    };
+    Ok(found.iter().map(text).collect())
 }
 
 fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {

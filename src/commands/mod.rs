@@ -35,6 +35,7 @@ mod host;
 mod host_add;
 mod host_hold;
 mod host_import;
+mod images;
 mod import;
 mod infraenv;
 mod infraenv_iso;
