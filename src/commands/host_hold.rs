@@ -63,9 +63,10 @@ fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Resul
         let name = &host.metadata.name;
         context.changed(Kind::BareMetalHost, name, done)?;
         if reason.is_none() && host.is_to_be_wiped() {
+            let at = context.in_namespace(&host.metadata.namespace);
             context.hint(&format!(
                 "host `{name}`: its disks are wiped first; to leave that: poolctl annotate host \
-                 {name} {WIPE}={NOBODY}"
+                 {name} {WIPE}={NOBODY} --overwrite{at}"
             ));
         }
     }

@@ -63,7 +63,7 @@ impl Verb for Status {
             }
         }
         let hosts = hosts(&store, namespace)?;
-        let bad = hosts.iter().filter_map(trouble);
+        let bad = hosts.iter().filter_map(|one| trouble(context, one));
         let waiting = agents::waiting(context, &store, &agents)?;
         let all = orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad).chain(waiting);
         for problem in all {
@@ -86,13 +86,14 @@ fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>,
     Ok(store.objects(Kind::BareMetalHost, &filter)?.into_iter().filter_map(host).collect())
 }
 
-fn trouble(host: &BareMetalHost) -> Option<String> {
+fn trouble(context: &Context, host: &BareMetalHost) -> Option<String> {
     let (name, why) = (&host.metadata.name, &host.status.error_message);
     if !why.is_empty() {
         return Some(format!("host `{name}`: {why}"));
     }
     let held = host.metadata.annotation(HOLD)?;
-    Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}"))
+    let at = context.in_namespace(&host.metadata.namespace);
+    Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}{at}"))
 }
 
 /// Clusters whose installation fails again and again.

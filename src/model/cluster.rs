@@ -28,7 +28,7 @@ pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
 /// What simulated machines can be told to do.
 pub const FAKE_HEALTHS: [&str; 8] =
     ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
-/// Who makes a cluster: `fake`, `openshift-install` or `exec:NAME`.
+/// Who makes a cluster: `fake`, `openshift-install`, `agent` or `exec:NAME`.
 pub const DRIVER: &str = "poolctl.dev/driver";
 /// Who starts and stops it, if its driver cannot: `exec:NAME`.
 pub const POWER: &str = "poolctl.dev/power";

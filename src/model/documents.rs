@@ -166,10 +166,10 @@ pub struct SettingsSpec {
     /// Where programs named poolctl-driver-NAME are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_directory: Option<PathBuf>,
-    /// Where images that management controllers fetch are put.
+    /// Where images that management controllers fetch are put: an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_directory: Option<PathBuf>,
-    /// How they fetch what is there: the address of that folder.
+    /// How they fetch what is there: the address of that folder, by http or https.
     #[serde(rename = "isoURL", skip_serializing_if = "Option::is_none")]
     pub iso_url: Option<String>,
     /// Most jobs that run at a time, fair over pools; 20 without it.

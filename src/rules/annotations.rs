@@ -11,6 +11,7 @@ use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
+use crate::model::wipe::WIPE;
 
 use super::addresses;
 use super::hosts::NOTES;
@@ -46,7 +47,7 @@ pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
         if name == DRIVER || name == POWER {
             let own = value.strip_prefix(EXEC).is_some_and(is_driver_name);
             let known: &[&str] =
-                if name == DRIVER { &["fake", "openshift-install"] } else { &["none"] };
+                if name == DRIVER { &["fake", "openshift-install", "agent"] } else { &["none"] };
             if !own && !known.contains(&&**value) {
                 let known = known.join(", ");
                 return Err(format!("annotation {name} is `{value}`, not {known} or exec:NAME"));
@@ -95,7 +96,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
         }
         Object::Host(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
         Object::IpPool(one) => idle(&own(&one.metadata), &addresses::NOTES, &[], ""),
-        Object::InfraEnv(one) => idle(&own(&one.metadata), &[OWNER], &[], ""),
+        Object::InfraEnv(one) => idle(&own(&one.metadata), &[OWNER, WIPE], &[], ""),
         _ => Vec::new(),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::model::documents::Settings;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kind::Kind;
 use crate::model::meta::is_bool;
@@ -88,20 +89,32 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         Object::Customization(one) => {
             patches::check(one).map_err(|why| refuse(kind, &key.name, &why))
         }
-        Object::Settings(one) if one.metadata.name != "default" => {
-            Err(refuse(kind, &key.name, "the one Settings object is named `default`"))
-        }
-        Object::Settings(one) if one.spec.keep_events_days.is_some_and(|days| days > 36_500) => {
-            Err(refuse(kind, &key.name, "spec.keepEventsDays is more than a hundred years"))
-        }
-        Object::Settings(one) if one.spec.max_jobs == Some(0) => {
-            Err(refuse(kind, &key.name, "spec.maxJobs 0 would let no job begin"))
-        }
+        Object::Settings(one) => all_of(kind, &key.name, settings(one)),
         Object::ImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
         }
         _ => Ok(()),
     }
+}
+
+fn settings(one: &Settings) -> Vec<String> {
+    let spec = &one.spec;
+    let relative = spec.iso_directory.as_ref().is_some_and(|path| !path.is_absolute());
+    let elsewhere = spec.iso_url.as_ref().is_some_and(|text| {
+        let url = url::Url::parse(text);
+        !url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    });
+    let all = [
+        (one.metadata.name != "default", "the one Settings object is named `default`"),
+        (
+            spec.keep_events_days.is_some_and(|days| days > 36_500),
+            "spec.keepEventsDays is more than a hundred years",
+        ),
+        (spec.max_jobs == Some(0), "spec.maxJobs 0 would let no job begin"),
+        (relative, "spec.isoDirectory is no absolute path"),
+        (elsewhere, "spec.isoURL is no address by http or https"),
+    ];
+    all.into_iter().filter(|(wrong, _)| *wrong).map(|(_, why)| why.to_owned()).collect()
 }
 
 fn refuse(kind: Kind, name: &str, why: &str) -> Refusal {
