@@ -6,7 +6,7 @@ use crate::lab::Lab;
 use crate::once::whole;
 use crate::rack::{Rack, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
-use crate::served::{Answer, Server};
+use crate::served::Server;
 
 const EXAMPLE: &str = concat!(
     include_str!("../examples/baremetal/rack.yaml"),
@@ -17,7 +17,6 @@ const EXAMPLE: &str = concat!(
 /// The example's objects but its Settings, which are applied for a lab with the stand-in installer.
 pub fn objects(lab: &Lab, web: &Server) -> String {
     let images = lab.bin("images");
-    fs::create_dir_all(&images).unwrap();
     let rest = EXAMPLE.replace(
         "quay.io/openshift-release-dev/ocp-release:4.18.3-x86_64",
         "example.com/ocp:4.18.3-x86_64",
@@ -52,7 +51,7 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
     let one = &lab.sandbox;
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    let web = Server::of(&lab.bin("images"));
     apply(one, &objects(&lab, &web));
     // Nobody is there yet: the pool says exactly what is short.
     let why = one.ok(&["describe", "pool", "metal"]);

@@ -9,11 +9,13 @@ use crate::once::bound_once;
 use crate::rack::{Rack, mac};
 use crate::rigs::{PASSWORD, pause};
 use crate::sandbox::{POOLCTL, Sandbox, jsonpath};
-use crate::served::{Answer, Server};
+use crate::served::Server;
 
 const EXAMPLE: &str = "examples/baremetal";
 /// Where its folder and the state are, with what cron is to find.
 const HOME: &str = "/var/lib/poolctl";
+/// Where the folder of images is.
+const SHELF: &str = "/srv/poolctl";
 
 /// A copy in the lab's home, with the lab's machines, programs, places and passwords.
 fn copied(lab: &Lab, rack: &Rack, web: &Server) {
@@ -22,6 +24,7 @@ fn copied(lab: &Lab, rack: &Rack, web: &Server) {
     let spec = format!("spec:\n  programs: {{{programs}}}\n  isoDirectory:");
     let swaps = [
         (HOME, &*home),
+        (SHELF, &*home),
         ("http://web.lab.example.com", &*web.origin()),
         ("spec:\n  isoDirectory:", &*spec),
         ("change-me", PASSWORD),
@@ -99,7 +102,7 @@ fn its_table_of_machines_is_taken_as_it_is() {
 fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    let web = Server::of(&lab.sandbox.path().join("images"));
     copied(&lab, &rack, &web);
     name_server(&lab);
     let ran = lab.sandbox.shell("PATH=$HOME/bin:$PATH sh $HOME/rack/day.sh");

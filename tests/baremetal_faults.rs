@@ -11,13 +11,13 @@ use crate::lab::Lab;
 use crate::machines::OC;
 use crate::rack::{Rack, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
-use crate::served::{Answer, Server, black_hole};
+use crate::served::{Server, black_hole};
 
 /// The example's pool, which has no cluster yet, and machines that are known.
 fn known_rack() -> Option<(Rack, Lab, Server)> {
     let rack = Rack::start()?;
     let lab = Lab::new();
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    let web = Server::of(&lab.bin("images"));
     apply(&lab.sandbox, &objects(&lab, &web).replace("  size: 2\n", "  size: 0\n"));
     fs::write(lab.bin("oc"), OC).unwrap();
     lab.sandbox.shell("chmod 755 $HOME/bin/oc");

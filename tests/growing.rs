@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::machines::{lab, until};
 use crate::rack::{Rack, condition, report, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
-use crate::served::{Answer, Server};
+use crate::served::Server;
 
 /// A cluster that somebody else installed, and where hosts are booted from.
 const OBJECTS: &str = r#"
@@ -63,7 +63,7 @@ const BOOTSTRAPPER: &str =
 /// The objects, and a stand-in for oc beside them.
 fn ready(lab: &Sandbox, origin: &str) {
     let oc = lab.file("oc", include_str!("stub/oc.sh"));
-    lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr $HOME/images");
+    lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr");
     let images = lab.path().join("images");
     let settings = format!(
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec:\n  \
@@ -102,7 +102,7 @@ fn beside(lab: &Sandbox, name: &str) -> String {
 fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     let Some(rack) = Rack::start() else { return };
     let lab = lab();
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    let web = Server::of(&lab.path().join("images"));
     ready(&lab, &web.origin());
     apply(&lab, NETWORK);
     rack.add_to(&lab);
@@ -170,7 +170,9 @@ fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle()
     lab.ok(&["agent", "approve", "h1", "-q"]);
     until(&lab, "to be booted", |lab| state_of(lab, "h1") == "installing-pending-user-action");
     let info = jsonpath(&lab, "agent/h1", "{.status.debugInfo.stateInfo}");
-    let image = info.strip_prefix("Boot the host from ").unwrap_or_default();
+    let image = info
+        .strip_prefix("Host is to be booted from the image of its cluster: ")
+        .unwrap_or_default();
     assert_eq!(fs::read_to_string(image).unwrap(), "image\n", "{info}");
     lab.ok(&["agent", "unbind", "h1", "-y", "-q"]);
     assert_eq!(state_of(&lab, "h1"), "unbinding-pending-user-action");

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject;
@@ -89,6 +91,29 @@ pub struct Server {
 impl Server {
     pub fn plain(answers: impl FnMut(&Asked) -> Answer + Send + 'static) -> Self {
         Self::start(None, answers)
+    }
+
+    /// As a web server does that is in our group and shows a folder at `/images`.
+    pub fn of(folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        let shows = |path: &Path, needs: u32| {
+            let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
+            // Our group may, and nobody else.
+            mode & needs == needs && mode & 0o007 == 0
+        };
+        Self::plain(move |asked| {
+            let rest = asked.path.strip_prefix("/images/").filter(|rest| !rest.contains(".."));
+            let path = rest.map(|rest| folder.join(rest));
+            let shown = path.filter(|path| {
+                let mut folders =
+                    path.ancestors().skip(1).take_while(|one| one.starts_with(&folder));
+                shows(path, 0o040) && folders.all(|one| shows(one, 0o050))
+            });
+            match shown.and_then(|path| std::fs::read(path).ok()) {
+                Some(body) => Answer { body, ..Answer::status(200) },
+                None => Answer::status(404),
+            }
+        })
     }
 
     /// With a certificate and its key, as PEM.

@@ -1,9 +1,8 @@
 //! openshift-install agent: one image for all hosts of a cluster, attached to those that have a
 //! controller; the hosts install themselves from it.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -16,11 +15,7 @@ use crate::yaml;
 use super::installer::{configure, failed, save};
 use super::place::BOOTS;
 use super::supervise::{Stopped, Task};
-use super::{credentials, installer, joining, kube, machines, release};
-
-/// Who fetches images may be of a group, and nobody else.
-const FOLDER: u32 = 0o750;
-const IMAGE: u32 = 0o640;
+use super::{credentials, installer, joining, kube, machines, release, shelf};
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
@@ -105,10 +100,8 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     save(task, &work)?;
     let ejected = machines::together_all(task, Verb::Eject)?;
     hosts.extend(ejected.hosts);
-    if let Some(nodes) = kube::nodes(task)? {
-        let text = serde_json::to_vec(&nodes).map_err(io::Error::from)?;
-        task.place.write("saved/nodes.json", &text)?;
-    }
+    let kubeconfig = task.place.saved("kubeconfig");
+    kube::keep_nodes(task, &kubeconfig)?;
     Ok(Ending { infra_id, hosts, ..Ending::done() })
 }
 
@@ -153,15 +146,14 @@ pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>
     let wrong = |error: io::Error| format!("{}: {error}", folder.display());
     let image = image_in(work, kind).map_err(wrong)?.ok_or("there is no image")?;
     let own = folder.join(&task.order.job);
-    fs::create_dir_all(&own).map_err(wrong)?;
+    shelf::folder(&own).map_err(wrong)?;
     let name = format!("{kind}.iso");
     let published = Published {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
         folder: own.clone(),
     };
-    fs::set_permissions(&own, Permissions::from_mode(FOLDER)).map_err(wrong)?;
     fs::copy(image, own.join(&name)).map_err(wrong)?;
-    fs::set_permissions(own.join(name), Permissions::from_mode(IMAGE)).map_err(wrong)?;
+    shelf::open(&own.join(name)).map_err(wrong)?;
     Ok(Some(published))
 }
 

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::process::{self, Background, Stopwatch};
 use super::scrub::Scrubber;
+use super::shelf;
 use super::supervise::PATH;
 
 /// The programs, as the settings may name them.
@@ -24,9 +25,6 @@ const LONGEST: Duration = Duration::from_secs(900);
 /// As much of what a program says as is read, and as is repeated.
 const READ: u64 = 64 << 10;
 const SAID: usize = 600;
-/// The image has secrets in it; a group may serve it, from a folder that others do not enter.
-const MODE: u32 = 0o640;
-const SHELF: u32 = 0o750;
 
 /// An image to be made.
 pub struct Build<'a> {
@@ -60,7 +58,7 @@ impl Build<'_> {
     }
 
     fn keep(&self, image: &Path) -> io::Result<()> {
-        fs::set_permissions(image, Permissions::from_mode(MODE))?;
+        shelf::open(image)?;
         File::open(image)?.sync_all()?;
         fs::rename(image, self.out)
     }
@@ -92,12 +90,6 @@ impl Unconfigured<'_> {
         fs::read_to_string(made.path().join(UNCONFIGURED))
             .map_err(|error| format!("{OPENSHIFT_INSTALL} left no {UNCONFIGURED}: {error}"))
     }
-}
-
-/// Makes the folder where an image is served from, for a group alone.
-pub fn shelf(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
-    fs::set_permissions(folder, Permissions::from_mode(SHELF))
 }
 
 /// Folders that nobody else may enter, whatever the umask says.

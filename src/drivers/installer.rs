@@ -88,10 +88,8 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         }
     }
     save(task, &work)?;
-    if let Some(nodes) = kube::nodes(task)? {
-        let text = serde_json::to_vec(&nodes).map_err(std::io::Error::from)?;
-        task.place.write("saved/nodes.json", &text)?;
-    }
+    let kubeconfig = task.place.saved("kubeconfig");
+    kube::keep_nodes(task, &kubeconfig)?;
     let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
     Ok(Ending { infra_id: text("infraID"), cluster_id: text("clusterID"), ..Ending::done() })
 }

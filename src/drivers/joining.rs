@@ -13,24 +13,17 @@ use crate::model::job::Verb;
 use crate::model::order::{Ending, Verdict};
 
 use super::kube::{self, Client};
-use super::place::{Place, plain};
+use super::place::{BOOTS, plain};
 use super::process::Stopwatch;
 use super::requests::{self, Host};
 use super::supervise::{Stopped, Task};
 use super::{agent, machines};
 
-/// Says where the image is, for hosts that people boot.
-const IMAGE: &str = "image";
 const NODES: &str = "nodes-config.yaml";
 /// How long after the last look the cluster is looked at again.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a node that is ready may take to ask for the certificate that it serves with.
 const SERVES: Duration = Duration::from_secs(120);
-
-/// Where the image of a job is, once there is one.
-pub fn image(place: &Place) -> Option<String> {
-    String::from_utf8(plain(&place.file(IMAGE)).ok()?).ok()
-}
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let later = |why: String| Ok(Ending::new(Verdict::Later, why));
@@ -50,7 +43,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     };
     if hosts.iter().all(|host| is_itself(&nodes, host)) {
         // An earlier try was not seen to its end.
-        return over(task, &client);
+        return over(task);
     }
     if let Some(one) = hosts.iter().find(|host| kube::is_ready(&nodes, &host.name)) {
         return Ok(taken(task, one, hosts.len()));
@@ -68,7 +61,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     for one in &mut task.order.machines {
         one.image = Some(from.clone());
     }
-    task.place.write(IMAGE, from.as_bytes())?;
+    task.place.write(BOOTS, from.as_bytes())?;
     let booted = machines::together_all(task, Verb::Attach)?;
     let ending = if booted.succeeded() { joined(task, &client, &hosts)? } else { booted.clone() };
     let ejected = machines::together_all(task, Verb::Eject)?;
@@ -147,7 +140,7 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
     let waited = wait(task, client, hosts);
     drop(monitor);
     match waited {
-        Ok(()) => over(task, client),
+        Ok(()) => over(task),
         Err(Stopped::Late) => {
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
             let (names, cluster) = (names.join(", "), &task.order.cluster);
@@ -193,10 +186,8 @@ fn with_addresses(hosts: &[Host], nodes: &Value) -> Vec<Host> {
 }
 
 /// The nodes that the cluster has now may have new certificates later.
-fn over(task: &mut Task, client: &Client) -> Result<Ending, Stopped> {
-    if let Some(nodes) = client.get(task, "nodes")? {
-        let text = serde_json::to_vec(&requests::hosts(&nodes)).map_err(io::Error::from)?;
-        task.place.write("saved/nodes.json", &text)?;
-    }
+fn over(task: &mut Task) -> Result<Ending, Stopped> {
+    let kubeconfig = task.place.input("kubeconfig");
+    kube::keep_nodes(task, &kubeconfig)?;
     Ok(Ending::done())
 }

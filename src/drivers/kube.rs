@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -107,13 +108,15 @@ pub fn is_ready(nodes: &Value, host: &str) -> bool {
     items(nodes).any(|one| name(one) == host && ready(one))
 }
 
-/// The nodes of a cluster that was just installed, if somebody is there to ask: hosts that may
-/// get new certificates later.
-pub fn nodes(task: &mut Task) -> Result<Option<Vec<Host>>, Stopped> {
-    match Client::new(task, &task.place.saved("kubeconfig")) {
-        Ok(client) => Ok(client.get(task, "nodes")?.map(|nodes| hosts(&nodes))),
-        Err(_) => Ok(None),
+/// Keeps which nodes a cluster has now, if somebody is there to ask: hosts that may get new
+/// certificates later.
+pub fn keep_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
+    let Ok(client) = Client::new(task, kubeconfig) else { return Ok(()) };
+    if let Some(nodes) = client.get(task, "nodes")? {
+        let text = serde_json::to_vec(&hosts(&nodes)).map_err(io::Error::from)?;
+        task.place.write("saved/nodes.json", &text)?;
     }
+    Ok(())
 }
 
 pub fn refused(kubeconfig: &str) -> Option<String> {

@@ -26,6 +26,7 @@ mod redfish;
 mod release;
 mod requests;
 mod scrub;
+pub mod shelf;
 pub mod supervise;
 mod trust;
 
@@ -102,15 +103,12 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
         Verb::AddNodes => Some(nodes(&place)).filter(|one| one.nodes.is_some()),
         _ => None,
     };
-    let said = match work.job.verb {
-        Verb::Provision => place.said(),
-        Verb::AddNodes => joining::image(&place),
-        _ => None,
-    };
     let saved = saved.map(Outcome::Saved);
-    let said = said.filter(|_| over.is_none()).map(Outcome::Progress);
-    let hears = over.is_none() && work.job.verb == Verb::Provision;
-    let hears = hears && work.job.driver == Driver::Agent;
+    let goes_on = over.is_none();
+    let said = Some(&place).filter(|_| goes_on && work.job.verb == Verb::Provision);
+    let said = said.and_then(Place::said).map(Outcome::Progress);
+    let installs = matches!(work.job.verb, Verb::Provision | Verb::AddNodes);
+    let hears = goes_on && installs && work.job.driver == Driver::Agent;
     let image = |text: String| Some(text).filter(|text| !text.is_empty());
     let boots = place.boots().filter(|_| hears).map(|text| Outcome::Boots(image(text)));
     let (job, object) = (work.job.id, &work.job.object);

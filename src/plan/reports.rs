@@ -51,9 +51,7 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
             continue;
         }
         if let Outcome::Progress(said) = report.outcome {
-            if let Some(cluster) = cluster.filter(|_| verb == Verb::AddNodes) {
-                joining::boot_from(state, cluster, &said, tick);
-            } else if let Some(cluster) = cluster {
+            if let Some(cluster) = cluster {
                 state.clusters.update(cluster, |one| one.progress = Some(said));
             }
             continue;

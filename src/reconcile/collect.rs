@@ -87,8 +87,6 @@ impl Door<'_> {
     fn is_news(&self, state: &mut State, job: &Job, report: &Report) -> Result<bool, Refusal> {
         let made = match &report.outcome {
             Outcome::Saved(made) | Outcome::Installed(made) => made,
-            // Whoever boots a host is told until he has done it.
-            Outcome::Progress(_) if job.verb == Verb::AddNodes => return Ok(true),
             Outcome::Progress(said) => {
                 let cluster = state.cluster(&job.object).and_then(|at| state.clusters.get(at));
                 return Ok(cluster.is_some_and(|one| one.progress.as_ref() != Some(said)));

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::drivers::discovery::{Build, COREOS_INSTALLER, OPENSHIFT_INSTALL, Unconfigured, shelf};
-use crate::drivers::programs;
+use crate::drivers::discovery::{Build, COREOS_INSTALLER, OPENSHIFT_INSTALL, Unconfigured};
+use crate::drivers::{programs, shelf};
 use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
@@ -64,7 +64,7 @@ impl Iso {
         };
         let own = self.out.is_none().then(|| copies::parent(out));
         if let Some(own) = own {
-            shelf(own).map_err(|error| Refusal::unwritable(own, &error))?;
+            shelf::folder(own).map_err(|error| Refusal::unwritable(own, &error))?;
         }
         let made = build.run(|| parts.interrupted());
         if let (Some(own), Err(_)) = (own, &made) {

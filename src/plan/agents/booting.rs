@@ -1,4 +1,5 @@
-//! Hosts without a controller whose cluster is installed: somebody boots them from its image.
+//! Hosts without a controller that are installed with their cluster, or join it: somebody boots them
+//! from its image.
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::job::Job;

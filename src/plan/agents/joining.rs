@@ -18,20 +18,18 @@ use super::{conditions, enter};
 
 /// The longest wait after a failure.
 const LONGEST: Span = Span::hours(1);
-/// How it begins what is said of a host that people boot.
-const BOOT: &str = "Boot the host from";
 /// What is in the drive of a host whose job was not seen to its end.
 const UNKNOWN: &str = "unknown";
 
 /// One that a job works on.
 fn joins(one: &Agent) -> bool {
-    let by_hand = || one.status.debug_info.state_info.starts_with(BOOT);
-    one.is_day2()
-        && match one.state() {
-            HostState::Installing | HostState::InstallingInProgress => true,
-            HostState::InstallingPendingUserAction => by_hand(),
-            _ => false,
-        }
+    let installs = matches!(
+        one.state(),
+        HostState::Installing
+            | HostState::InstallingInProgress
+            | HostState::InstallingPendingUserAction
+    );
+    one.is_day2() && installs
 }
 
 /// The hosts of a cluster that a job works on, as places.
@@ -202,21 +200,6 @@ pub fn driver(cluster: &Cluster) -> Driver {
 pub fn attempt(state: &State, cluster: &Cluster) -> u32 {
     let hosts = joining(state, cluster).into_iter().filter_map(|at| state.agents.get(at));
     hosts.map(|one| one.status.join_failures).max().unwrap_or(0) + 1
-}
-
-/// The image of a job is there: hosts that no controller boots from it wait for people.
-pub fn boot_from(state: &mut State, at: usize, image: &str, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let Some((_, job)) = state.live_job(&cluster.name) else { return };
-    let by_hand = |at: &usize| {
-        let bmh = state.agents.get(*at).and_then(Agent::bmh);
-        bmh.is_none_or(|key| !job.hosts.contains(&key.to_string()))
-    };
-    let hosts: Vec<usize> = joining(state, cluster).into_iter().filter(by_hand).collect();
-    for host in hosts {
-        let info = format!("{BOOT} {image}");
-        enter(state, host, HostState::InstallingPendingUserAction, &info, tick);
-    }
 }
 
 /// The job is over, and so it is for its hosts.
