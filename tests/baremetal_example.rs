@@ -25,6 +25,7 @@ fn copied(lab: &Lab, rack: &Rack, web: &Server) {
     let swaps = [
         (HOME, &*home),
         (SHELF, &*home),
+        ("/etc/poolctl", &*home),
         ("http://web.lab.example.com", &*web.origin()),
         ("spec:\n  isoDirectory:", &*spec),
         ("change-me", PASSWORD),
@@ -66,6 +67,7 @@ fn machines(table: &str, rack: &Rack) -> String {
 fn name_server(lab: &Lab) {
     let told = lab.bin("told").display().to_string();
     let program = lab.bin("nsupdate");
+    lab.sandbox.file("dns.key", "");
     fs::write(&program, format!("#!/bin/sh\n[ \"$1\" = -k ] && cat \"$3\" >>{told}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }

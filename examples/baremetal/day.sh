@@ -1,7 +1,9 @@
 #!/bin/sh
 # From an empty rack to a cluster in use, and back. Copy this folder to /var/lib/poolctl/rack; put your
 # machines into hosts.csv and your names, addresses and secrets into the manifests; run it as the account
-# that owns the state. openshift-install is in /usr/local/bin, or wherever settings.yaml says.
+# that owns the state. openshift-install is in /usr/local/bin, or wherever settings.yaml says; a web server
+# shows the folder that settings.yaml names. Names get into DNS by nsupdate (bind-utils, dnsutils) and its key
+# /etc/poolctl/dns.key; without them everything else works, and dns.sh says which records to make by hand.
 set -eu
 cd "$(dirname "$0")"
 

@@ -18,7 +18,7 @@ use crate::store::{Filter, Need};
 
 use super::put::born;
 use super::selector::Selector;
-use super::{Context, Verb};
+use super::{Context, Verb, host_hold, images};
 
 #[derive(Args)]
 pub struct Discover {
@@ -44,13 +44,15 @@ impl Verb for Discover {
         let mut hosts = Vec::new();
         if self.all {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
-            let bmh = |one: &Object| if let Object::Agent(one) = one { one.bmh() } else { None };
-            let agents = store.objects(Kind::Agent, &filter)?;
-            let agents: Vec<Key> = agents.iter().filter_map(bmh).collect();
             let found = store.objects(Kind::BareMetalHost, &filter)?;
+            let all: Vec<Key> = found.iter().map(Object::key).collect();
+            let agents = host_hold::agents_of(&store, filter.namespace, &all)?;
             // What goes on in a cluster that is not ours any more is nobody's to take.
             let is_kept = |one: &&Object| match one {
-                Object::Host(host) => host.cluster().is_some() && !agents.contains(&host.key()),
+                Object::Host(host) => {
+                    let its = |one: &Agent| one.bmh() == Some(host.key());
+                    host.cluster().is_some() && !agents.iter().any(its)
+                }
                 _ => false,
             };
             hosts.extend(found.iter().filter(|one| !is_kept(one)).map(Object::key));
@@ -91,7 +93,7 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     let host = state.hosts.get(at).cloned().unwrap_or_default();
     if host.spec.bmc.is_none() {
         return Err(refuse("has no management controller to ask".into())
-            .next(format!("poolctl infraenv iso {}", infra_env.name)));
+            .next(images::command(&infra_env.name, "")));
     }
     if host.metadata.labels.get(INFRA_ENV).is_some_and(|other| *other != infra_env.name) {
         let other = &host.metadata.labels[INFRA_ENV];
@@ -100,9 +102,8 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     }
     let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
     if let Some(cluster) = host.cluster().filter(|_| !known) {
-        let free = "-p '{\"spec\": {\"consumerRef\": null}}'";
         return Err(refuse(format!("is kept by cluster {cluster}, and would be installed anew"))
-            .next(format!("poolctl patch host {} {free}", key.name)));
+            .next(host_hold::freeing(&key.name, "")));
     }
     let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(infra_env));
     let unapproved = its.filter(|one| !one.spec.approved).count();

@@ -18,7 +18,7 @@ use crate::model::time::Time;
 use crate::store::{Filter, Need, Store};
 
 use super::why::Chain;
-use super::{Context, claim, infraenv_iso};
+use super::{Context, claim, host_hold, images, infraenv_iso};
 
 pub use pool::lacks;
 

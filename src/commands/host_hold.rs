@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::model::agent::Agent;
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -52,7 +53,9 @@ fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Resul
     let store = context.look()?;
     let hosts = which.hosts(context, &store)?;
     let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-    let agents = agents(context, &store, &keys)?;
+    let agents = agents_of(&store, context.namespaces()?, &keys)?;
+    // They say who is held.
+    let agents = agents.iter().map(|one| Need { kind: Kind::Agent, key: one.key() }).collect();
     let said = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
     change_beside(context, &store, &keys, agents, &said, |host| match reason {
         Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
@@ -73,13 +76,21 @@ fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Resul
     Ok(())
 }
 
-/// The Agents that these hosts are: they say who is held.
-fn agents(context: &Context, store: &Store, hosts: &[Key]) -> Result<Vec<Need>, Refusal> {
-    let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
-    let all = store.objects(Kind::Agent, &filter)?.into_iter();
-    let its = all.filter_map(|one| match one {
-        Object::Agent(one) if one.bmh().is_some_and(|key| hosts.contains(&key)) => Some(one.key()),
+/// The Agents that these hosts are; of one namespace, or of all.
+pub fn agents_of(
+    store: &Store,
+    namespace: Option<String>,
+    hosts: &[Key],
+) -> Result<Vec<Agent>, Refusal> {
+    let filter = Filter { namespace, name: None, whole: true };
+    let its = |one| match one {
+        Object::Agent(one) if one.bmh().is_some_and(|key| hosts.contains(&key)) => Some(*one),
         _ => None,
-    });
-    Ok(its.map(|key| Need { kind: Kind::Agent, key }).collect())
+    };
+    Ok(store.objects(Kind::Agent, &filter)?.into_iter().filter_map(its).collect())
+}
+
+/// What makes a host free that a cluster keeps which was left running, as it is to be typed.
+pub fn freeing(host: &str, at: &str) -> String {
+    format!("poolctl patch host {host} -p '{{\"spec\": {{\"consumerRef\": null}}}}'{at}")
 }

@@ -24,7 +24,7 @@ use crate::rules;
 use crate::store::Need;
 
 use super::put::put;
-use super::{Context, Verb, edit};
+use super::{Context, Verb, edit, images};
 
 #[derive(Args)]
 pub struct Create {
@@ -85,7 +85,8 @@ impl Verb for Create {
                 put(state, object, true, tick)
             })?;
         context.changed(Kind::InfraEnv, &key.name, "created")?;
-        context.hint(&format!("poolctl infraenv iso {} makes its image", key.name));
+        let at = context.in_namespace(&key.namespace);
+        context.hint(&format!("{} makes its image", images::command(&key.name, &at)));
         Ok(context.finish(&passed)?)
     }
 }

@@ -24,7 +24,7 @@ use crate::render::discovery::made_of;
 use crate::rules::infra_envs::is_key;
 use crate::store::{Filter, Need, Store, copies};
 
-use super::{Context, Verb, infraenv};
+use super::{Context, Verb, images, infraenv};
 use make::Parts;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -165,12 +165,7 @@ impl Iso {
             return;
         }
         context.hint(&format!("it is fetched from {url}"));
-        let former = settings.iso_url.as_ref().zip(settings.iso_directory.as_ref());
-        let former = former.and_then(|(url, folder)| {
-            let rest = old.status.iso_download_url.strip_prefix(url.trim_end_matches('/'))?;
-            Some(folder.join(rest.trim_start_matches('/')))
-        });
-        if let Some(path) = former.filter(|path| path.is_file()) {
+        if let Some(path) = images::file_of(settings, old) {
             // A host that runs from a medium dies with it.
             context.hint(&format!("the former one is still in {}", path.display()));
         }
@@ -256,7 +251,8 @@ pub fn hint_stale(context: &Context, store: &Store, found: &[Object]) -> Result<
             let (name, at) = (&one.metadata.name, context.in_namespace(&one.metadata.namespace));
             context.hint(&format!(
                 "the image of infraenv/{name} is older than its spec or its NMStateConfigs: \
-                 poolctl infraenv iso {name}{at}"
+                 {}",
+                images::command(name, &at)
             ));
         }
     }

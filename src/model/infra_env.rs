@@ -219,6 +219,11 @@ impl Token {
 }
 
 impl InfraEnv {
+    /// Where its image is fetched, once that is known.
+    pub fn image(&self) -> Option<&str> {
+        Some(self.status.iso_download_url.as_str()).filter(|url| !url.is_empty())
+    }
+
     pub fn key(&self) -> Key {
         self.metadata.key()
     }

@@ -3,11 +3,12 @@
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
 use crate::model::host::HOLD;
+use crate::model::infra_env::InfraEnv;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
 
-use super::{Around, Chain};
+use super::{Around, Chain, images};
 
 impl Around<'_> {
     pub(super) fn agent(&self, agent: &Agent) -> Chain {
@@ -113,12 +114,11 @@ impl Around<'_> {
     fn boots(&self, agent: &Agent) -> String {
         let key = agent.infra_env();
         let image = key.as_ref().and_then(|key| self.state.infra_envs.by_key(key));
-        let url = image.map(|one| one.status.iso_download_url.as_str()).unwrap_or_default();
-        if !url.is_empty() {
+        if let Some(url) = image.and_then(InfraEnv::image) {
             return format!("boot it from its discovery image, {url}");
         }
         let name = key.map(|key| key.name).unwrap_or_default();
-        format!("boot it from its discovery image: poolctl infraenv iso {name}{}", self.at)
+        format!("boot it from its discovery image: {}", images::command(&name, &self.at))
     }
 }
 

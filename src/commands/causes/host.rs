@@ -3,12 +3,10 @@
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Job;
 use crate::model::kind::Kind;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::plan;
-use crate::store::Filter;
 
-use super::{Around, Chain};
+use super::{Around, Chain, host_hold};
 
 impl Around<'_> {
     pub(super) fn host(&self, host: &BareMetalHost) -> Result<Chain, Refusal> {
@@ -23,10 +21,11 @@ impl Around<'_> {
             (_, Some(cluster)) if !lives(cluster) => {
                 let text =
                     format!("host {name} is kept by cluster {cluster}, which was left running");
-                let free = "-p '{\"spec\": {\"consumerRef\": null}}'";
-                let next = match self.agent_of(host)? {
-                    Some(agent) => format!("poolctl delete agent {agent}{}", self.at),
-                    None => format!("poolctl patch host {name} {free}{}", self.at),
+                let namespace = Some(host.metadata.namespace.clone());
+                let agents = host_hold::agents_of(self.store, namespace, &[host.key()])?;
+                let next = match agents.first() {
+                    Some(one) => format!("poolctl delete agent {}{}", one.metadata.name, self.at),
+                    None => host_hold::freeing(name, &self.at),
                 };
                 Chain::of(text, next)
             }
@@ -58,16 +57,6 @@ impl Around<'_> {
             _ if !status.error_message.is_empty() => self.fails(host, &bmc.credentials_name),
             _ => self.rests(host),
         })
-    }
-
-    fn agent_of(&self, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
-        let namespace = Some(host.metadata.namespace.clone());
-        let all = self.store.objects(Kind::Agent, &Filter { namespace, ..Filter::default() })?;
-        let its = |one: Object| match one {
-            Object::Agent(one) => Some(one).filter(|one| one.bmh() == Some(host.key())),
-            _ => None,
-        };
-        Ok(all.into_iter().find_map(its).map(|one| one.metadata.name))
     }
 
     fn works(&self, host: &BareMetalHost, job: &Job) -> Chain {

@@ -5,12 +5,12 @@ use crate::model::condition;
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 use crate::model::refusal::Refusal;
 
-use super::{Around, Chain, infraenv_iso};
+use super::{Around, Chain, images, infraenv_iso};
 
 impl Around<'_> {
     pub(super) fn infra_env(&self, one: &InfraEnv) -> Result<Chain, Refusal> {
         let (name, at) = (&one.metadata.name, &self.at);
-        let make = format!("poolctl infraenv iso {name}{at}");
+        let make = images::command(name, at);
         let said = condition::find(&one.status.conditions, IMAGE_CREATED);
         let wrong = said.filter(|said| {
             ["ImageCreationError", "MissingClusterDeployment"].contains(&said.reason.as_str())
@@ -22,8 +22,7 @@ impl Around<'_> {
         let first = match one.status.created_time {
             None => format!("infraenv {name} has no image yet"),
             Some(time) => {
-                let url = &one.status.iso_download_url;
-                let place = if url.is_empty() { String::new() } else { format!(", {url}") };
+                let place = one.image().map(|url| format!(", {url}")).unwrap_or_default();
                 format!("infraenv {name} has an {what} of {time}{place}")
             }
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::commands::Context;
+use crate::commands::{Context, images};
 use crate::model::agent::{Agent, HostState};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -60,7 +60,7 @@ pub fn waiting(context: &Context, store: &Store, agents: &[Agent]) -> Result<Vec
                 format!("poolctl agent approve {}{at}", names[..names.len().min(NAMED)].join(" "))
             }
             (Wait::Image, Some(url), _) => format!("boot from {url}"),
-            (Wait::Image, None, Some(key)) => format!("poolctl infraenv iso {}{at}", key.name),
+            (Wait::Image, None, Some(key)) => images::command(&key.name, &at),
             _ => format!("poolctl why agent/{}{at}", names.first().copied().unwrap_or_default()),
         };
         Ok::<_, Refusal>(format!("{} {}: {next}", named(&names), said(wait)))
@@ -106,9 +106,8 @@ fn named(names: &[&str]) -> String {
 fn image_of(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
     let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
     let found = store.objects(Kind::InfraEnv, &Filter { namespace, name, whole: false })?;
-    let url = found.into_iter().find_map(|one| match one {
-        Object::InfraEnv(one) => Some(one.status.iso_download_url),
+    Ok(found.into_iter().find_map(|one| match one {
+        Object::InfraEnv(one) => one.image().map(str::to_owned),
         _ => None,
-    });
-    Ok(url.filter(|url| !url.is_empty()))
+    }))
 }
