@@ -119,8 +119,11 @@ fn an_image_is_served_from_where_nobody_guesses() {
     coreos_installer(&lab, "echo 'Error: no ISO' >&2; exit 1");
     let ran = iso(&lab, &["--base", &base]);
     let says = "cause: coreos-installer failed (exit code 1): Error: no ISO\n  \
-                next: poolctl explain settings.spec.programs";
+                next: coreos-installer iso ignition show ";
     assert!(ran.code == 1 && ran.err.contains(says), "{ran:?}");
+    coreos_installer(&lab, "exit 3");
+    let ran = iso(&lab, &["--base", &base]);
+    assert!(ran.err.contains("cause: coreos-installer failed (exit code 3)\n"), "{ran:?}");
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 2);
 }
 
@@ -154,6 +157,54 @@ fn why_there_is_no_image_is_said_without_secrets() {
     let ran = iso(&lab, &["--base", &base]);
     assert!(ran.code == 2 && ran.err.contains("there is no place for the image"), "{ran:?}");
     assert_eq!(iso(&lab, &[]).code, 2);
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_said_before_anybody_is_admitted() {
+    let lab = lab();
+    let (folder, base) = (path(&lab, ""), path(&lab, "base.iso"));
+    let nowhere = path(&lab, "nowhere/rack.ign");
+    let missing = path(&lab, "missing.iso");
+    for (more, says) in [
+        (&["--base", &*missing][..], "--base: there is no file"),
+        (&["--base", &*base, "--out", &*folder], "is a folder"),
+        (&["--out", &*nowhere], "next: mkdir -p "),
+    ] {
+        let ran = iso(&lab, more);
+        assert!(ran.code == 2 && ran.err.contains(says), "{says}: {ran:?}");
+    }
+    let tokens = lab.sandbox.ok(&["infraenv", "token", "list", "rack", "-o", "name"]);
+    assert_eq!(tokens, "");
+}
+
+#[test]
+fn an_image_that_is_interrupted_leaves_no_token_and_no_condition() {
+    let lab = lab();
+    let (key, known, base) =
+        (path(&lab, "hosts"), path(&lab, "known_hosts"), path(&lab, "base.iso"));
+    // It asks for the end of who has started it.
+    coreos_installer(&lab, "kill -TERM $PPID; sleep 60");
+    let ran = lab.sandbox.run(&[
+        "infraenv",
+        "iso",
+        "rack",
+        "--address",
+        "192.0.2.1",
+        "--key",
+        &key,
+        "--known-hosts",
+        &known,
+        "--base",
+        &base,
+    ]);
+    assert_eq!((ran.code, &*ran.err), (143, "error: interrupted\n"));
+    let one = &lab.sandbox;
+    let reasons = jsonpath(one, "infraenv/rack", "{.status.conditions[*].reason}");
+    assert!(!reasons.contains("ImageCreationError"), "{reasons}");
+    let tokens = one.ok(&["infraenv", "token", "list", "rack", "-o", "json"]);
+    assert!(!tokens.contains("\"revoked\": null"), "{tokens}");
+    assert!(!one.ok(&["events", "infraenv/rack"]).contains("infra_env_image_failed"));
+    assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
 }
 
 #[test]

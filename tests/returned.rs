@@ -89,7 +89,8 @@ fn hosts_without_a_controller_wait_for_somebody_who_boots_them_and_are_used_agai
     // The name is free at once; addresses and hosts when these are booted: they may run until then.
     assert_eq!(jsonpath(&sandbox, "customization/metal-a", "{.status.clusterDeploymentRef}"), "");
     assert_eq!(jsonpath(&sandbox, "ipclaim", "{.items[*].metadata.name}").split(' ').count(), 5);
-    let boots = "boot it from its discovery image: poolctl infraenv iso rack";
+    let boots = "boot it from its discovery image: poolctl infraenv iso rack --address USER@HOST \
+                 --key FILE --known-hosts FILE --base ISO";
     for host in ["h1", "h2", "h3"] {
         assert_eq!(state_of(&sandbox, host), "unbinding-pending-user-action");
         assert_eq!(next_of(&sandbox, &format!("agent/{host}")), boots);

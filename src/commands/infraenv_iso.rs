@@ -2,6 +2,7 @@
 
 mod make;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -89,12 +90,21 @@ impl Verb for Iso {
             let what = format!("`{}` belongs to the state", out.display());
             return Err(Refusal::conflict(what).into());
         }
+        self.check_files(&out)?;
         let configs = configs(&store)?;
         let hash = made_of(&one, &configs);
+        // Programs run in groups of their own: a signal does not end them with us.
+        context.world.catch_signals();
         let (token, known) = infraenv::grant(context, &door, &one.key(), self.expires, false)?;
         let (infra_env, settings, configs) = (&*one, &settings, &configs);
-        let parts = Parts { context, store: &store, settings, infra_env, configs, token: &token };
+        let (store, token, caught) = (&store, &*token, Cell::new(None));
+        let parts = Parts { context, store, settings, infra_env, configs, token, caught };
         if let Err(error) = self.make(&parts, &out) {
+            if let Some(exit) = parts.caught.get() {
+                // Nothing is wrong with the image, which nobody has made.
+                infraenv::revoke(&door, &one.key(), Some(&known.id))?;
+                return Err(Refusal::new(exit, "interrupted").into());
+            }
             let text = format!("Failed to create image: {}", in_a_line(&error));
             let new = Condition::new(IMAGE_CREATED, "False", "ImageCreationError", text);
             record(&door, &one.key(), new, |_, _| ())?;
@@ -207,6 +217,32 @@ impl Iso {
             && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
         {
             return Err(Refusal::usage(format!("--url `{url}` is no address by http")).into());
+        }
+        Ok(())
+    }
+}
+
+impl Iso {
+    /// What is read and written, before anything runs or anybody is admitted.
+    fn check_files(&self, out: &Path) -> Result<(), Refusal> {
+        let base = self.base.as_ref().filter(|path| !path.is_file());
+        if let Some(path) = base {
+            let what = format!("--base: there is no file `{}`", path.display());
+            return Err(Refusal::usage(what).next("coreos-installer download --format iso"));
+        }
+        if self.out.is_none() {
+            return Ok(());
+        }
+        let (shown, folder) = (out.display(), copies::parent(out));
+        if out.is_dir() {
+            let name = if self.base.is_some() { "rack.iso" } else { "rack.ign" };
+            return Err(Refusal::usage(format!("--out: `{shown}` is a folder"))
+                .next(format!("--out {}", out.join(name).display())));
+        }
+        if !folder.is_dir() {
+            let folder = folder.display();
+            let what = format!("--out: there is no folder `{folder}`");
+            return Err(Refusal::usage(what).next(format!("mkdir -p {folder}")));
         }
         Ok(())
     }

@@ -121,7 +121,8 @@ impl Tool<'_> {
             return Ok(());
         }
         let said = last(&mut said, secrets).unwrap_or_default();
-        Err(format!("{} failed (exit code {code}): {said}", self.name))
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        Err(format!("{} failed (exit code {code}){said}", self.name))
     }
 
     fn attend(

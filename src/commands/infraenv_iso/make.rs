@@ -1,5 +1,6 @@
 //! What a discovery image is made of, and the programs that make it.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::model::documents::{SecretValue, SettingsSpec};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::render::discovery::{Discovery, ignition, kernel_arguments, manifests};
 use crate::render::redact;
 use crate::store::{Store, copies};
@@ -28,14 +29,14 @@ pub struct Parts<'a> {
     pub infra_env: &'a InfraEnv,
     pub configs: &'a [NMStateConfig],
     pub token: &'a str,
+    /// Whether somebody wants it to end.
+    pub caught: Cell<Option<Exit>>,
 }
 
 impl Iso {
     /// Writes the image, or its Ignition without a base.
     pub(super) fn make(&self, parts: &Parts<'_>, out: &Path) -> anyhow::Result<()> {
         let pull = parts.pull_secret()?;
-        // Programs run in groups of their own: a signal does not end them with us.
-        parts.context.world.catch_signals();
         let base = match self.with {
             With::CoreosInstaller => String::new(),
             With::OpenshiftInstall => parts.unconfigured(pull.reveal())?,
@@ -71,8 +72,10 @@ impl Iso {
             // Nothing is in it.
             drop(std::fs::remove_dir(own));
         }
-        let failed =
-            |why: String| Refusal::invalid("the image was not made").because(why).next(PROGRAMS);
+        let failed = |why: String| {
+            let look = format!("{COREOS_INSTALLER} iso ignition show {}", base.display());
+            Refusal::invalid("the image was not made").because(why).next(look)
+        };
         Ok(made.map_err(failed)?)
     }
 
@@ -113,7 +116,11 @@ impl Parts<'_> {
         let made = Unconfigured { program: &program, manifests: &manifests, secrets: &secrets }
             .run(|| self.interrupted());
         made.map_err(|why| {
-            Refusal::invalid("the Ignition was not begun").because(why).next(PROGRAMS)
+            let Meta { name, namespace, .. } = &self.infra_env.metadata;
+            let at = self.context.in_namespace(namespace);
+            Refusal::invalid("the Ignition was not begun")
+                .because(why)
+                .next(format!("poolctl get infraenv {name} -o yaml{at}"))
         })
     }
 
@@ -126,6 +133,8 @@ impl Parts<'_> {
     }
 
     fn interrupted(&self) -> bool {
-        self.context.world.interrupted().is_some()
+        let caught = self.context.world.interrupted();
+        self.caught.set(caught.map(|caught| Exit::by_signal(caught.signal)).or(self.caught.get()));
+        self.caught.get().is_some()
     }
 }
