@@ -208,6 +208,36 @@ fn an_image_that_is_interrupted_leaves_no_token_and_no_condition() {
 }
 
 #[test]
+fn where_images_are_put_is_checked() {
+    let lab = Lab::new();
+    let one = &lab.sandbox;
+    let row = |name: &str, state: &str, says: &str| {
+        let seen = one.run(&["driver", "check", "agent"]).out;
+        let line = seen.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(line.contains(state) && line.contains(says), "{name} {state} {says}: {seen}");
+    };
+    settings(&lab, "");
+    row("isoDirectory", "absent", "not set");
+    row("isoURL", "absent", "not set");
+    one.file("file", "");
+    let shelf = format!("  isoDirectory: {}\n  isoURL: http://192.0.2.9/\n", path(&lab, "file/x"));
+    settings(&lab, &shelf);
+    row("isoDirectory", "missing", "is not a folder");
+    settings(&lab, &shelf.replace("file/x", "new/images"));
+    row("isoDirectory", "ok", "new/images");
+    row("isoURL", "ok", "http://192.0.2.9/");
+    for (wrong, says) in [
+        ("  isoDirectory: images\n", "spec.isoDirectory is no absolute path"),
+        ("  isoURL: ftp://192.0.2.9/\n", "spec.isoURL is no address by http or https"),
+    ] {
+        let document = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n";
+        let file = one.file("wrong.yaml", &format!("{document}spec:\n{wrong}"));
+        let ran = one.run(&["apply", "-f", &file]);
+        assert!(ran.code != 0 && ran.err.contains(says), "{says}: {ran:?}");
+    }
+}
+
+#[test]
 fn fields_that_have_no_effect_here_are_named() {
     let sandbox = Sandbox::new();
     let text = rack(

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::fs::Access;
 use serde_json::json;
 
 use crate::drivers::programs;
@@ -194,7 +195,7 @@ impl Row {
 
 /// The programs of a driver; those without which it does less are `absent`, not `missing`.
 fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
-    let row = |program: &str, needed: bool, found: Result<std::path::PathBuf, String>| {
+    let row = |program: &str, needed: bool, found: Result<PathBuf, String>| {
         let (state, path) = match &found {
             Ok(path) => ("ok", path.display().to_string()),
             Err(why) if needed => ("missing", why.clone()),
@@ -221,11 +222,35 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
     }
     let installer = programs::find(settings, "openshift-install");
     let extracts = programs::find(settings, "oc").is_ok();
-    Ok(vec![
+    let mut rows = vec![
         row("openshift-install", !extracts, installer),
         row("oc", false, programs::find(settings, "oc")),
         row("kubectl", false, programs::find(settings, "kubectl")),
-    ])
+    ];
+    if driver == Driver::Agent.name() {
+        let set = settings.iso_directory.is_some();
+        rows.push(row("isoDirectory", set, shelf(settings)));
+        let url = settings.iso_url.as_ref().map(Into::into);
+        let unset = || "not set: controllers cannot fetch images".to_owned();
+        rows.push(row("isoURL", set, url.ok_or_else(unset)));
+    }
+    Ok(rows)
+}
+
+/// Where images are put, if they can be: what is missing of the folder is made.
+fn shelf(settings: &SettingsSpec) -> Result<PathBuf, String> {
+    let Some(folder) = &settings.iso_directory else {
+        return Err("not set: only hosts that people boot can be installed".into());
+    };
+    let there = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
+    let shown = there.display();
+    if !there.is_dir() {
+        return Err(format!("`{shown}` is not a folder"));
+    }
+    match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => Ok(folder.clone()),
+        Err(error) => Err(format!("`{shown}` cannot be written: {error}")),
+    }
 }
 
 fn owner_and_mode(path: &Path) -> (String, String) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::drivers::{self, Work};
 use crate::model::cluster::LEFT_BY_INSTALLATION;
-use crate::model::job::{Health, Job, Outcome, Report, Verb};
+use crate::model::job::{Health, Job, Outcome, Report};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
