@@ -99,17 +99,17 @@ impl Server {
         let shows = |path: &Path, needs: u32| {
             let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
             // Our group may, and nobody else.
-            mode & needs == needs && mode & 0o007 == 0
+            mode & needs == needs && mode.is_multiple_of(8)
         };
         Self::plain(move |asked| {
             let rest = asked.path.strip_prefix("/images/").filter(|rest| !rest.contains(".."));
             let path = rest.map(|rest| folder.join(rest));
-            let shown = path.filter(|path| {
+            let served = path.filter(|path| {
                 let mut folders =
                     path.ancestors().skip(1).take_while(|one| one.starts_with(&folder));
                 shows(path, 0o040) && folders.all(|one| shows(one, 0o050))
             });
-            match shown.and_then(|path| std::fs::read(path).ok()) {
+            match served.and_then(|path| std::fs::read(path).ok()) {
                 Some(body) => Answer { body, ..Answer::status(200) },
                 None => Answer::status(404),
             }
