@@ -6,6 +6,7 @@ use crate::model::agent::{
 };
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
+use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -17,7 +18,7 @@ use crate::rules::validations::eligible_disks;
 use super::clusters::{self, Stage, architecture, plain, stage, word};
 use super::conditions::SPEC_SYNCED;
 use super::refresh::failing;
-use super::{enter, joining, note, returning};
+use super::{PASS, about, enter, joining, note, returning};
 
 /// The machine config pool of those that join.
 const DAY2_POOL: &str = "worker";
@@ -96,11 +97,8 @@ fn unusable(agent: &Agent) -> Option<String> {
     {
         return Some(why);
     }
-    if spec.role == Role::Arbiter {
-        let name = agent.hostname();
-        return Some(format!(
-            "Host {name} is assigned the arbiter role: no cluster here has arbiters"
-        ));
+    if let Some(why) = arbiter(agent) {
+        return Some(why);
     }
     let disk = [&spec.installation_disk_id, &spec.installation_disk_path];
     let asked = disk.into_iter().find(|one| !one.is_empty())?;
@@ -110,11 +108,22 @@ fn unusable(agent: &Agent) -> Option<String> {
     (!known).then(|| "Requested installation disk is not part of the host's valid disks".into())
 }
 
+/// Nobody needs one.
+fn arbiter(agent: &Agent) -> Option<String> {
+    let name = agent.hostname();
+    (agent.spec.role == Role::Arbiter)
+        .then(|| format!("Host {name} is assigned the arbiter role: no cluster here has arbiters"))
+}
+
 /// Why a host that is ready would not be taken; in assisted-service's order.
 pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     let name = agent.hostname();
     let Some(cluster) = clusters::at(state, wanted) else {
-        return Some(waits(format!("Failed to find cluster {}", wanted.name)));
+        let Key { namespace, name } = wanted;
+        return Some(waits(format!(
+            "failed to get clusterDeployment with name {name} in namespace {namespace}: there is \
+             none of that name"
+        )));
     };
     let Some(environment) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
         return Some(waits(MISSING));
@@ -126,6 +135,9 @@ pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     }
     if let Some(why) = other_architecture(environment, architecture(state, cluster).as_deref()) {
         return Some(wrong(format!("InfraEnv's {why}")));
+    }
+    if let Some(why) = arbiter(agent) {
+        return Some(wrong(why));
     }
     if let Some(why) = kept(state, agent) {
         return Some(waits(format!("Host {name} {why}")));
@@ -283,7 +295,9 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = agent.bound_to() else { return };
     let name = agent.hostname().to_owned();
     let text = format!("Host {name}: Successfully unbound from cluster");
-    note(state, at, "host_unbind_succeeded", false, text, tick);
+    // It is nobody's any more, and so is what happens to it.
+    let gone = about(&agent, "host_unbind_succeeded", false, text, PASS, tick);
+    state.event(Event { cluster: None, ..gone });
     joining::cancel(state, &agent, tick);
     let used = agent.state().is_used();
     let info = DeprovisionInfo {
