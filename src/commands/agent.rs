@@ -1,12 +1,14 @@
-//! `agent bind|unbind|approve|set`: whose a host is, and what it is to be there.
+//! `agent bind|unbind`: whose a host is.
 
-use clap::{Args, ValueEnum};
+use std::cell::RefCell;
 
-use crate::model::agent::{Agent, AgentSpec, ClusterReference, HostState, Role};
+use clap::Args;
+
+use crate::model::agent::{Agent, ClusterReference, HostState};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::plan::agents;
@@ -14,6 +16,8 @@ use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 use crate::store::Need;
 
+use super::agent_refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
+use super::agent_set::{RoleWord, role_of};
 use super::{Context, Verb};
 
 /// Who asked for the cluster that a host has or waits for.
@@ -31,25 +35,8 @@ pub struct Bind {
     #[arg(long)]
     when_ready: bool,
     /// What all of them are to be there
-    #[arg(long, value_enum)]
-    role: Option<RoleWord>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RoleWord {
-    Master,
-    Worker,
-    AutoAssign,
-}
-
-impl From<RoleWord> for Role {
-    fn from(word: RoleWord) -> Self {
-        match word {
-            RoleWord::Master => Self::Master,
-            RoleWord::Worker => Self::Worker,
-            RoleWord::AutoAssign => Self::AutoAssign,
-        }
-    }
+    #[arg(long, value_parser = RoleWord)]
+    role: Option<String>,
 }
 
 impl Verb for Bind {
@@ -59,34 +46,44 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::Cluster(cluster) =
-            context.find(&store, Kind::ClusterDeployment, &self.cluster)?
-        else {
+        let found = context.find(&store, Kind::ClusterDeployment, &self.cluster);
+        let Object::Cluster(cluster) = found.map_err(|why| not_there(&self.cluster, why))? else {
             return Ok(());
         };
         let wanted = cluster.key();
         let keys = keys(context, &store, &self.names)?;
         let mut needs = needs(&keys);
         needs.push(Need { kind: Kind::ClusterDeployment, key: wanted.clone() });
+        let failed = RefCell::new(Vec::new());
+        let fails = |key: &Key, why: &str| failed.borrow_mut().push(Refused::new(key, why));
         let edit = |state: &mut State, tick: &Tick| {
             store.load_references(&Scope::Pools(Vec::new()), state)?;
             for key in &keys {
-                ask(state, key, &wanted, self.role, tick)?;
+                ask(state, key, &wanted, self.role.as_deref(), tick)
+                    .inspect_err(|why| fails(key, &why.what))?;
             }
             Ok(())
         };
         let look = |state: &State, ()| {
-            let wrong: Vec<String> =
-                keys.iter().filter_map(|key| unmet(state, key, &wanted)).collect();
+            let wrong = keys.iter().filter_map(|key| Some((key, unmet(state, key, &wanted)?)));
+            let wrong: Vec<(&Key, String)> = wrong.collect();
             if wrong.is_empty() || self.when_ready || context.globals.no_reconcile {
                 return Ok(());
             }
+            for (key, why) in &wrong {
+                fails(key, why);
+            }
+            let wrong: Vec<String> = wrong.into_iter().map(|(_, why)| why).collect();
             let many = if keys.len() > 1 { "; none of them was bound" } else { "" };
             let what = format!("{}{many}", wrong.join("; "));
             Err(Refusal::conflict(what).next(format!("poolctl describe agent {}", keys[0].name)))
         };
         let door = context.door(&store);
-        let ((), passed) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look)?;
+        let done = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look);
+        if done.is_err() {
+            note(context, &store, (BIND_FAILED, Some(&wanted)), &failed.take())?;
+        }
+        let ((), passed) = done?;
         for key in &keys {
             let one = passed.state.agents.by_key(key);
             let bound = one.is_some_and(|one| one.bound_to().as_ref() == Some(&wanted));
@@ -103,7 +100,17 @@ impl Verb for Bind {
     }
 }
 
-fn keys(
+/// assisted-service's words; ours say why.
+fn not_there(name: &str, refusal: Refusal) -> Refusal {
+    if refusal.exit != Exit::NotFound {
+        return refusal;
+    }
+    let Refusal { exit, what, mut causes, next } = refusal;
+    causes.insert(0, what);
+    Refusal { exit, what: format!("Failed to find cluster {name}"), causes, next }
+}
+
+pub fn keys(
     context: &Context,
     store: &crate::store::Store,
     names: &[String],
@@ -118,7 +125,7 @@ fn keys(
     Ok(keys)
 }
 
-fn needs(keys: &[Key]) -> Vec<Need> {
+pub fn needs(keys: &[Key]) -> Vec<Need> {
     keys.iter().map(|key| Need { kind: Kind::Agent, key: key.clone() }).collect()
 }
 
@@ -127,7 +134,7 @@ fn ask(
     state: &mut State,
     key: &Key,
     wanted: &Key,
-    role: Option<RoleWord>,
+    role: Option<&str>,
     tick: &Tick,
 ) -> Result<(), Refusal> {
     let Some(at) = state.agents.find(key) else { return Ok(()) };
@@ -146,9 +153,10 @@ fn ask(
             "Host {name} is already bound to cluster {cluster}"
         )));
     }
+    let role = role.map(|word| role_of(word, agent)).transpose()?;
     let mut after = agent.clone();
     after.spec.cluster_deployment_name = Some(ClusterReference::to(wanted));
-    after.spec.role = role.map_or(after.spec.role, Role::from);
+    after.spec.role = role.unwrap_or(after.spec.role);
     after.metadata.annotations.insert(BY.into(), tick.actor.clone());
     after.metadata.generation += 1;
     rules::check(&Object::Agent(Box::new(after.clone())))?;
@@ -194,6 +202,7 @@ impl Verb for Unbind {
                 context.confirm(&loss, &format!("poolctl agent unbind {}", key.name))?;
             }
         }
+        let mut failed = Vec::new();
         let edit = |state: &mut State, tick: &Tick| {
             store.load_references(&Scope::Pools(Vec::new()), state)?;
             for key in &keys {
@@ -201,6 +210,10 @@ impl Verb for Unbind {
                 let Some(agent) = state.agents.get(at) else { continue };
                 let waits = agent.bound_to().is_none() && agent.wanted().is_some();
                 if let Some(why) = agents::refused(state, agent).filter(|_| !waits) {
+                    // That it is in the middle of something is said all the time.
+                    if !agent.state().is_installing() || agent.is_day2() {
+                        failed.push(Refused::new(key, &why));
+                    }
                     return Err(Refusal::conflict(why));
                 }
                 let text = format!("Host {}: is to be unbound", agent.hostname());
@@ -216,7 +229,11 @@ impl Verb for Unbind {
             Ok(())
         };
         let scope = Scope::Pools(Vec::new());
-        let ((), passed) = context.door(&store).change(&scope, &needs(&keys), edit)?;
+        let done = context.door(&store).change(&scope, &needs(&keys), edit);
+        if done.is_err() {
+            note(context, &store, (UNBIND_FAILED, None), &failed)?;
+        }
+        let ((), passed) = done?;
         for key in &keys {
             let one = passed.state.agents.by_key(key);
             let how = one.map(Agent::state).unwrap_or_default();
@@ -228,159 +245,4 @@ impl Verb for Unbind {
         }
         Ok(context.finish(&passed)?)
     }
-}
-
-#[derive(Args)]
-pub struct Approve {
-    /// Hosts, as `get agent` names them
-    #[arg(value_name = "AGENT", required = true)]
-    names: Vec<String>,
-    /// Take the approval back
-    #[arg(long)]
-    revoke: bool,
-}
-
-impl Verb for Approve {
-    const NAME: &'static str = "approve";
-    const ABOUT: &'static str = "Let hosts be installed";
-    const EXAMPLE: &'static str = "poolctl agent approve node-1 node-2";
-
-    fn run(self, context: &Context) -> anyhow::Result<()> {
-        let approved = !self.revoke;
-        let done = if approved { "approved" } else { "not approved any more" };
-        change(context, &self.names, done, |one| one.spec.approved = approved)
-    }
-}
-
-#[derive(Args)]
-pub struct Set {
-    /// A host, as `get agent` names it
-    #[arg(value_name = "AGENT")]
-    name: String,
-    /// What it is to be in its cluster
-    #[arg(long, value_enum)]
-    role: Option<RoleWord>,
-    /// Its name in its cluster
-    #[arg(long)]
-    hostname: Option<String>,
-    /// The disk to install on, by its id or path
-    #[arg(long, value_name = "ID")]
-    disk: Option<String>,
-    /// Machine config pool of a worker
-    #[arg(long, value_name = "MCP")]
-    machine_config_pool: Option<String>,
-    /// Label of its node; KEY- removes one
-    #[arg(long, value_name = "KEY=VALUE")]
-    node_label: Vec<String>,
-    /// Arguments of coreos-installer, a JSON list
-    #[arg(long, value_name = "JSON")]
-    installer_args: Option<String>,
-    /// Ignition merged over its own, JSON
-    #[arg(long, value_name = "JSON")]
-    ignition: Option<String>,
-}
-
-impl Verb for Set {
-    const NAME: &'static str = "set";
-    const ABOUT: &'static str = "Say what a host is to be in its cluster";
-    const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";
-
-    fn run(self, context: &Context) -> anyhow::Result<()> {
-        if let Object::Agent(one) = context.find(&context.look()?, Kind::Agent, &self.name)? {
-            let mut spec = one.spec.clone();
-            self.write(&mut spec);
-            rules::agents::check_set(one.state(), &one.spec, &spec).map_err(|why| {
-                Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
-            })?;
-        }
-        let names = std::slice::from_ref(&self.name);
-        change(context, names, "set", |one| self.write(&mut one.spec))
-    }
-}
-
-impl Set {
-    fn write(&self, spec: &mut AgentSpec) {
-        spec.role = self.role.map_or(spec.role, Role::from);
-        let texts = [
-            (&self.hostname, &mut spec.hostname),
-            (&self.machine_config_pool, &mut spec.machine_config_pool),
-            (&self.installer_args, &mut spec.installer_args),
-            (&self.ignition, &mut spec.ignition_config_overrides),
-        ];
-        for (new, field) in texts {
-            if let Some(new) = new {
-                new.clone_into(field);
-            }
-        }
-        if let Some(disk) = &self.disk {
-            spec.installation_disk_id.clone_from(disk);
-            spec.installation_disk_path.clear();
-        }
-        for text in &self.node_label {
-            match text.split_once('=') {
-                Some((key, value)) => drop(spec.node_labels.insert(key.into(), value.into())),
-                None => drop(spec.node_labels.remove(text.trim_end_matches('-'))),
-            }
-        }
-    }
-}
-
-/// What of a host's wishes does not fit it.
-fn input_error(state: &State, key: &Key) -> Option<String> {
-    let found = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
-    (found.reason == "InputError").then(|| found.message.clone())
-}
-
-/// Changes hosts; a wish that does not fit them is refused, and nothing is changed.
-fn change(
-    context: &Context,
-    names: &[String],
-    done: &str,
-    how: impl Fn(&mut Agent),
-) -> anyhow::Result<()> {
-    let store = context.look()?;
-    let keys = keys(context, &store, names)?;
-    let edit = |state: &mut State, tick: &Tick| {
-        for key in &keys {
-            let Some(at) = state.agents.find(key) else { continue };
-            let Some(agent) = state.agents.get(at) else { continue };
-            let mut after = agent.clone();
-            how(&mut after);
-            if after.spec == agent.spec {
-                continue;
-            }
-            let revoked = agent.spec.approved && !after.spec.approved;
-            if let Some(why) = agents::approved_by(state, agent).filter(|_| revoked) {
-                let what = format!("Host {}: {why}", agent.hostname());
-                return Err(Refusal::conflict(what));
-            }
-            after.metadata.generation += 1;
-            rules::check(&Object::Agent(Box::new(after.clone())))?;
-            let (reason, text) = if after.spec.approved == agent.spec.approved {
-                ("host_configured", format!("Host {}: changed", after.hostname()))
-            } else {
-                let (name, approved) = (after.hostname(), after.spec.approved);
-                ("host_approved_updated", format!("Host {name}: updated approved to {approved}"))
-            };
-            state.event(agents::about(&after, reason, false, text, &tick.actor, tick));
-            state.agents.update(at, |one| *one = after);
-        }
-        Ok(keys.iter().map(|key| input_error(state, key)).collect::<Vec<_>>())
-    };
-    // What was wrong before is not this command's.
-    let look = |state: &State, before: Vec<Option<String>>| {
-        let all = keys.iter().map(|key| input_error(state, key)).zip(before);
-        match all.filter(|(now, before)| now != before).find_map(|(now, _)| now) {
-            Some(why) => {
-                Err(Refusal::invalid(why).next(format!("poolctl describe agent {}", keys[0].name)))
-            }
-            None => Ok(()),
-        }
-    };
-    let scope = Scope::Pools(Vec::new());
-    let ((), passed) = context.door(&store).change_if(&scope, &needs(&keys), edit, look)?;
-    for key in &keys {
-        context.changed(Kind::Agent, &key.name, done)?;
-    }
-    Ok(context.finish(&passed)?)
 }

@@ -5,6 +5,8 @@ mod advise;
 mod agent;
 mod agent_find;
 mod agent_host;
+mod agent_refused;
+mod agent_set;
 mod agent_ssh;
 mod apply;
 mod backup;

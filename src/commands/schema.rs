@@ -3,9 +3,11 @@
 
 use serde_json::Value;
 
+use crate::model::agent::INFRA_ENV;
 use crate::model::kind::Kind;
 use crate::model::object::schema;
 use crate::model::refusal::nearest;
+use crate::rules::agents;
 use crate::yaml::{Node, Tree};
 
 /// A mistake and where it is.
@@ -22,11 +24,18 @@ pub struct Problem {
 
 /// Before the value that a message ends with.
 const HOLDS: &str = ": it holds ";
+/// How it begins what is said of a role that there is not.
+const ROLE: &str = "`spec.role`: ";
 
 /// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut found = Vec::new();
     walk(document, schema(kind), "", &mut found);
+    if kind == Kind::Agent {
+        if let Some(problem) = found.iter_mut().find(|one| one.message.starts_with(ROLE)) {
+            problem.message = format!("{}: {}", no_role(document), problem.message);
+        }
+    }
     if kind == Kind::Secret {
         // What stands where a value was expected may be one.
         for problem in &mut found {
@@ -36,6 +45,16 @@ pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
         }
     }
     found
+}
+
+/// What assisted-service says of it.
+fn no_role(document: &Node) -> String {
+    let text = |path: &[&str]| {
+        let found = path.iter().try_fold(document, |node, name| node.get(name));
+        found.and_then(Node::text).unwrap_or_default()
+    };
+    let infra_env = text(&["metadata", "labels", INFRA_ENV]);
+    agents::no_role(text(&["spec", "role"]), text(&["metadata", "name"]), infra_env)
 }
 
 fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {

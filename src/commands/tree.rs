@@ -7,7 +7,7 @@ use crate::model::refusal::Refusal;
 
 use super::context::{Context, Globals};
 use super::{
-    Verb, advise, agent, agent_find, agent_host, agent_ssh, apply, backup, claim, cluster,
+    Verb, advise, agent, agent_find, agent_host, agent_set, agent_ssh, apply, backup, claim, cluster,
     complete, completion, credentials, customization, delete, describe, diff, dns, doctor, driver,
     editor, events, explain, export, extend, extract, get, host, host_add, host_hold, host_import,
     import, infraenv, infraenv_iso, ip, ip_claim, ippool, job, label, metrics, patch, pause, plan,
@@ -88,8 +88,8 @@ fn pools() -> Vec<Node> {
         entry::<agent_host::CheckIn>(),
         entry::<agent_ssh::Ssh>(),
         entry::<agent_find::Discover>(),
-        entry::<agent::Approve>(),
-        entry::<agent::Set>(),
+        entry::<agent_set::Approve>(),
+        entry::<agent_set::Set>(),
         entry::<agent::Bind>(),
         entry::<agent::Unbind>(),
         entry::<agent_find::Match>(),

@@ -17,8 +17,9 @@ pub fn check(one: &Agent) -> Vec<String> {
             .push("Either InstallationDiskID or InstallationDiskPath can be set, not both.".into());
     }
     if spec.role == Role::Bootstrap {
-        wrong
-            .push("spec.role bootstrap is poolctl's to give; master, worker or auto-assign".into());
+        let infra_env = one.infra_env().map(|key| key.name).unwrap_or_default();
+        let why = no_role(Role::Bootstrap.name(), &one.metadata.name, &infra_env);
+        wrong.push(format!("{why}: spec.role bootstrap is poolctl's to give"));
     }
     if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
         wrong.push("spec.machineConfigPool is for workers".into());
@@ -34,6 +35,11 @@ pub fn check(one: &Agent) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// A role that nobody can ask for.
+pub fn no_role(word: &str, name: &str, infra_env: &str) -> String {
+    format!("Requested role ({word}) is invalid for host {name} from infraEnv {infra_env}")
 }
 
 /// Upstream takes a cluster without its namespace, and finds none.
