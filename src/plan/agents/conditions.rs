@@ -54,7 +54,7 @@ const NOT_STARTED: &str = "The installation has not yet started";
 pub fn of(agent: &Agent) -> [Condition; 5] {
     [
         condition("Connected", connected(agent.state())),
-        condition("RequirementsMet", requirements(agent)),
+        requirements(agent),
         validated(agent),
         installed(agent),
         condition("Bound", bound(agent.state())),
@@ -99,19 +99,34 @@ fn under_way(state: HostState) -> Option<Said> {
     }
 }
 
-fn requirements(agent: &Agent) -> Said {
-    let state = agent.state();
+fn requirements(agent: &Agent) -> Condition {
+    let (kind, state) = ("RequirementsMet", agent.state());
     if let Some(said) = under_way(state) {
-        return said;
+        return condition(kind, said);
     }
-    match state {
+    let said = match state {
         HostState::Known | HostState::KnownUnbound if agent.is_duplicate() => NOT_READY,
         HostState::Known | HostState::KnownUnbound if agent.spec.approved => READY,
         HostState::Known | HostState::KnownUnbound => NOT_APPROVED,
+        state if is_beside(state) => return unrecognized(kind, state),
         state if has_stopped(state) => STOPPED,
         state if state.is_installing() => ALREADY,
         _ => NOT_READY,
-    }
+    };
+    condition(kind, said)
+}
+
+/// Neither before an installation nor after one: retired, or being undone.
+fn is_beside(state: HostState) -> bool {
+    matches!(
+        state,
+        HostState::DisabledUnbound | HostState::Resetting | HostState::ResettingPendingUserAction
+    )
+}
+
+fn unrecognized(kind: &str, state: HostState) -> Condition {
+    let text = format!("The installation status is currently not recognized: {state}");
+    Condition::new(kind, "Unknown", "UnknownStatus", text)
 }
 
 fn has_stopped(state: HostState) -> bool {
@@ -183,6 +198,7 @@ fn installed(agent: &Agent) -> Condition {
         state if state.is_installing() => {
             said("False", "InstallationInProgress", "The installation is in progress")
         }
+        state if is_beside(state) => unrecognized(kind, state),
         _ => Condition::new(kind, "False", "InstallationNotStarted", NOT_STARTED),
     }
 }
@@ -200,7 +216,7 @@ mod tests {
         insufficient-unbound Unbound AgentNotReady ValidationsFailing InstallationNotStarted True
         known-unbound Unbound AgentIsReady ValidationsPassing InstallationNotStarted True
         disconnected-unbound Unbound AgentNotReady ValidationsUnknown InstallationNotStarted False
-        disabled-unbound Unbound AgentNotReady ValidationsUnknown InstallationNotStarted True
+        disabled-unbound Unbound UnknownStatus ValidationsUnknown UnknownStatus True
         binding Binding Binding Binding Binding True
         unbinding Unbinding Unbinding Unbinding Unbinding True
         unbinding-pending-user-action UnbindingPendingUserAction Unbinding Unbinding Unbinding True
@@ -218,8 +234,8 @@ mod tests {
         installing Bound AgentAlreadyInstalling ValidationsPassing InstallationInProgress True
         installing-in-progress Bound AgentAlreadyInstalling ValidationsPassing InstallationInProgress True
         installing-pending-user-action Bound AgentAlreadyInstalling ValidationsPassing InstallationInProgress True
-        resetting Bound AgentNotReady ValidationsUnknown InstallationNotStarted True
-        resetting-pending-user-action Bound AgentNotReady ValidationsUnknown InstallationNotStarted True
+        resetting Bound UnknownStatus ValidationsUnknown UnknownStatus True
+        resetting-pending-user-action Bound UnknownStatus ValidationsUnknown UnknownStatus True
         installed Bound AgentInstallationStopped ValidationsPassing InstallationCompleted True
         added-to-existing-cluster Bound AgentInstallationStopped ValidationsPassing InstallationCompleted True
         error Bound AgentInstallationStopped ValidationsPassing InstallationFailed True
