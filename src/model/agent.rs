@@ -254,6 +254,11 @@ pub fn can_be_a_host(name: &str) -> bool {
     fits && !EVERYBODYS.contains(&name)
 }
 
+/// Whether an Agent has a label from poolctl alone.
+pub fn is_own_label(name: &str) -> bool {
+    [INFRA_ENV, BMH, CLUSTER_NAMESPACE].contains(&name) || name.starts_with(INVENTORY)
+}
+
 /// Kinds of hosts: of a cluster to be installed, or of one that is.
 pub const DAY1: &str = "Host";
 pub const DAY2: &str = "AddToExistingClusterHost";

@@ -34,6 +34,9 @@ pub const PAUSED: [&str; 2] =
 pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
 /// The same's: the cluster that it is to belong to, empty for none.
 pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-reference";
+/// The same's: with a key behind it, a label of its node, and of its Agent.
+pub const NODE_LABEL: &str = "bmac.agent-install.openshift.io.node-label.";
+pub const AGENT_LABEL: &str = "bmac.agent-install.openshift.io.agent-label.";
 
 pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
 pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);

@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 
+use crate::model::agent::is_own_label;
 use crate::model::bmc::Address;
 use crate::model::hardware::mac;
 use crate::model::host::{
-    AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, CLUSTER_REFERENCE, HOLD, PIN, ROLE, SOFT_OFF,
-    pin_of,
+    AGENT_LABEL, AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, CLUSTER_REFERENCE, HOLD, NODE_LABEL,
+    PIN, ROLE, SOFT_OFF, pin_of,
 };
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
 use crate::model::wipe::{WIPE, is_wiper};
 
-use super::names::{label, name_of};
+use super::names::{label, label_key, label_value, name_of};
 use crate::model::kind::Kind;
 
 /// Annotations of ours that a host may have.
@@ -81,6 +82,15 @@ fn notes(host: &BareMetalHost) -> Result<(), String> {
                 return wrong("is not NAMESPACE/NAME of a cluster, or empty for none");
             }
             _ => {}
+        }
+        let key = [NODE_LABEL, AGENT_LABEL].into_iter().find_map(|one| name.strip_prefix(one));
+        if let Some(key) = key {
+            if !label_key(key) || !label_value(value) {
+                return wrong("makes no label");
+            }
+            if name.starts_with(AGENT_LABEL) && is_own_label(key) {
+                return Err(format!("annotation {name}: label {key} is poolctl's to set"));
+            }
         }
     }
     Ok(())

@@ -1,11 +1,12 @@
-//! Labels that an Agent gets by itself: of what was found in its machine, and those that its
-//! InfraEnv hands on to its node.
+//! Labels that an Agent gets by itself: of what was found in its machine, those that its InfraEnv
+//! hands on to its node, and those that its BareMetalHost has for both.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::model::agent::inventory::Inventory;
-use crate::model::agent::{Agent, CLUSTER_NAMESPACE, INVENTORY, INVENTORY_VERSION};
+use crate::model::agent::{Agent, CLUSTER_NAMESPACE, INVENTORY, INVENTORY_VERSION, is_own_label};
+use crate::model::host::{AGENT_LABEL, BareMetalHost, NODE_LABEL};
 use crate::model::infra_env::{INHERITED, InfraEnv, PROPAGATE};
 use crate::rules::label_value;
 
@@ -48,6 +49,17 @@ pub fn bound(agent: &mut Agent, namespace: String) {
 fn sanitised(text: &str) -> String {
     let fits = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
     text.chars().filter(fits).collect()
+}
+
+/// What its `BareMetalHost` says, of an Agent and of its node.
+pub fn of_host(host: &BareMetalHost, agent: &mut Agent) {
+    for (name, value) in host.annotations() {
+        if let Some(key) = name.strip_prefix(NODE_LABEL) {
+            agent.spec.node_labels.insert(key.to_owned(), value.clone());
+        } else if let Some(key) = name.strip_prefix(AGENT_LABEL).filter(|key| !is_own_label(key)) {
+            agent.metadata.labels.insert(key.to_owned(), value.clone());
+        }
+    }
 }
 
 /// Labels of the InfraEnv that its annotation names become labels of the node, and go when it

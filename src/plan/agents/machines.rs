@@ -7,7 +7,7 @@ use crate::model::agent::inventory::{
     Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
 };
 use crate::model::agent::{Agent, BMH, ClusterReference, HostState, INFRA_ENV, Role};
-use crate::model::condition::{Condition, set_unprobed};
+use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
@@ -15,7 +15,7 @@ use crate::model::kind::Kind;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::super::say;
+use super::super::{say, warn};
 use super::{clusters, hints, labels, note};
 
 /// What a `BareMetalHost` says of its Agent.
@@ -23,6 +23,8 @@ const HOSTNAME: &str = "bmac.agent-install.openshift.io/hostname";
 const MACHINE_CONFIG_POOL: &str = "bmac.agent-install.openshift.io/machine-config-pool";
 const INSTALLER_ARGS: &str = "bmac.agent-install.openshift.io/installer-args";
 const IGNITION: &str = "bmac.agent-install.openshift.io/ignition-config-overrides";
+/// A condition of a host whose cluster reference does not count.
+const REFERENCE: &str = "ClusterReference";
 /// A disk that no hint fits.
 const NO_DISK: &str = "/dev/not-found-by-hints";
 
@@ -95,7 +97,9 @@ pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
     }
     if let Some(host) = &linked {
         follow(host, environment.as_ref(), &mut after);
+        labels::of_host(host, &mut after);
         use_it(state, host, &before);
+        refer(state, host, environment.as_ref(), tick);
     }
     let news = after.spec.approved != before.spec.approved;
     after.metadata.generation += i64::from(after.spec != before.spec);
@@ -185,6 +189,30 @@ fn follow(host: &BareMetalHost, environment: Option<&InfraEnv>, agent: &mut Agen
         let disk = hints::disk(found, hints).map_or(NO_DISK, |disk| &disk.id);
         agent.spec.installation_disk_id = disk.to_owned();
         agent.spec.installation_disk_path.clear();
+    }
+}
+
+/// Says of a host that the cluster which it names does not count, and says it no more.
+fn refer(state: &mut State, host: &BareMetalHost, environment: Option<&InfraEnv>, tick: &Tick) {
+    let Some(at) = state.hosts.find(&host.key()) else { return };
+    let known = condition::find(&host.status.conditions, REFERENCE).is_some();
+    let said = host.metadata.annotation(CLUSTER_REFERENCE);
+    let own = environment.and_then(InfraEnv::cluster).map(|key| key.to_string());
+    let Some(own) = own.filter(|own| said.is_some_and(|said| said != own)) else {
+        if known {
+            let kept = |one: &Condition| one.kind != REFERENCE;
+            state.hosts.update(at, |one| one.status.conditions.retain(kept));
+        }
+        return;
+    };
+    let text = format!(
+        "failed to reconcile cluster reference.  InfraEnv already has cluster reference {own}"
+    );
+    let new = Condition::new(REFERENCE, "False", "InfraEnvHasCluster", text.as_str());
+    state.hosts.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
+    if !known {
+        let object = (Kind::BareMetalHost.name(), host.key());
+        warn(state, tick, "ClusterReferenceRefused", object, text);
     }
 }
 
