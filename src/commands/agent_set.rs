@@ -17,6 +17,7 @@ use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 
 use super::agent::{keys, needs};
+use super::put_agent::approved;
 use super::{Context, Verb};
 
 /// What can be asked of a host.
@@ -182,13 +183,13 @@ fn change(
             }
             after.metadata.generation += 1;
             rules::check(&Object::Agent(Box::new(after.clone())))?;
-            let (reason, text) = if after.spec.approved == agent.spec.approved {
-                ("host_configured", format!("Host {}: changed", after.hostname()))
+            let event = if after.spec.approved == agent.spec.approved {
+                let text = format!("Host {}: changed", after.hostname());
+                agents::about(&after, "host_configured", false, text, &tick.actor, tick)
             } else {
-                let (name, approved) = (after.hostname(), after.spec.approved);
-                ("host_approved_updated", format!("Host {name}: updated approved to {approved}"))
+                approved(&after, tick)
             };
-            state.event(agents::about(&after, reason, false, text, &tick.actor, tick));
+            state.event(event);
             state.agents.update(at, |one| *one = after);
         }
         Ok(keys.iter().map(|key| input_error(state, key)).collect::<Vec<_>>())

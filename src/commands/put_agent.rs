@@ -2,11 +2,13 @@
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV, report};
 use crate::model::cluster::Cluster;
+use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kind::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
+use crate::plan::agents;
 use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
@@ -48,8 +50,9 @@ pub fn put_agent(
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let name = new.metadata.name.clone();
-    if let Some(old) = state.agents.by_key(&new.key()) {
+    let (name, key) = (new.metadata.name.clone(), new.key());
+    let before = state.agents.by_key(&key).map(|old| old.spec.approved);
+    if let Some(old) = state.agents.by_key(&key) {
         let of = |one: &Agent| one.metadata.labels.get(INFRA_ENV).cloned();
         if of(old) != of(&new) && (!merge || of(&new).is_some()) {
             let what = format!(
@@ -77,7 +80,20 @@ pub fn put_agent(
         }
         old.spec != new.spec
     };
-    document(&mut state.agents, new, Kind::Agent, merge, tick, keep)
+    let verdict = document(&mut state.agents, new, Kind::Agent, merge, tick, keep)?;
+    let news = |one: &&Agent| before.is_some_and(|was| was != one.spec.approved);
+    let event = state.agents.by_key(&key).filter(news).map(|one| approved(one, tick));
+    if let Some(event) = event {
+        state.event(event);
+    }
+    Ok(verdict)
+}
+
+/// Somebody has said whether a host is installed.
+pub fn approved(agent: &Agent, tick: &Tick) -> Event {
+    let (name, approved) = (agent.hostname(), agent.spec.approved);
+    let text = format!("Host {name}: updated approved to {approved}");
+    agents::about(agent, "host_approved_updated", false, text, &tick.actor, tick)
 }
 
 /// One that was lost and is made again from its manifest: where its annotation says, or free.
