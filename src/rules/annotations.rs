@@ -15,6 +15,7 @@ use crate::model::wipe::WIPE;
 
 use super::addresses;
 use super::hosts::NOTES;
+use super::validations::{IGNORED, ignored_problem};
 
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
@@ -37,6 +38,11 @@ const CLUSTER: [&str; 11] = [
 /// The annotations that steer a cluster.
 pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in annotations {
+        if name == IGNORED
+            && let Some(why) = ignored_problem(value)
+        {
+            return Err(why);
+        }
         if name == INSTALL_TIMEOUT {
             let limit = value.parse::<Span>();
             let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;

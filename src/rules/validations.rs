@@ -2,6 +2,7 @@
 //! is, never what becomes of it.
 
 mod hardware;
+mod ignored;
 mod network;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::model::agent::{Agent, EVERYBODYS, Role, Validation, can_be_a_host};
 use crate::model::time::Time;
 
 pub use hardware::{disk_problems, eligible_disks, lacks};
+pub use ignored::{IGNORED, ignored, problem as ignored_problem};
 
 /// Nobody can say that these do not count.
 pub const NEVER_IGNORED: [&str; 6] = [
@@ -257,6 +259,12 @@ mod tests {
         let twin = ok();
         let around = Around { needs: &needs, others: &[&twin] };
         let all = validate(&ok(), Role::Worker, Some(&around), NOW);
+        for id in all.values().flatten().map(|one| one.id.as_str()) {
+            let said = ignored_problem(&format!("ntp-synced, {id}"));
+            assert_eq!(said.is_none(), ignorable(id), "{id}: {said:?}");
+        }
+        assert!(ignored_problem("odf-requirements-satisfied,").is_none());
+        assert!(ignored_problem("all").unwrap().ends_with("`all` is no check of hosts"));
         let held: Vec<&str> =
             all.values().flatten().filter(|one| holds_up(one)).map(|one| one.id.as_str()).collect();
         assert_eq!(held, ["hostname-unique", "no-ip-collisions-in-network"]);

@@ -1,8 +1,6 @@
 //! What a cluster is to its hosts: whether it takes any, how many of which role, and what becomes
 //! of them when it goes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
@@ -15,11 +13,10 @@ use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::render::install_config;
+use crate::rules::validations::ignored;
 
 use super::{binding, conditions, note, returning, roles};
 
-/// Checks that a cluster does without, by id.
-pub const IGNORED: &str = "agent-install.openshift.io/ignored-host-validations";
 /// What no cluster of this build has.
 const ARBITERS: u64 = 0;
 
@@ -79,12 +76,6 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
     needs.user_managed |= needs.platform == "none";
     needs.ignored = body.and_then(|one| ignored(&one.metadata.annotations));
     needs
-}
-
-/// Checks that a cluster with these annotations does without.
-pub fn ignored(annotations: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
-    let all = annotations.get(IGNORED)?.split(',').map(str::trim);
-    Some(all.filter(|id| !id.is_empty()).map(str::to_owned).collect())
 }
 
 /// What an install-config asks of hosts.

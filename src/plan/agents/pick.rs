@@ -10,7 +10,7 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::rules::validations::{Around, holds_up, lacks, validate};
+use crate::rules::validations::{Around, holds_up, ignored, lacks, validate};
 
 use super::{binding, clusters, roles};
 
@@ -29,7 +29,7 @@ pub fn hosts(
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
         .map_err(|error| format!("agentSelector: {error}"))?;
     let mut needs = clusters::of_document(base);
-    needs.ignored = clusters::ignored(&pool.spec.annotations);
+    needs.ignored = ignored(&pool.spec.annotations);
     let desk = Desk { state, needs: &needs, architecture: clusters::architecture_of(base), tick };
     let (masters, workers) = (needs.masters.unwrap_or(3), needs.workers.unwrap_or(0));
     let namespace = &pool.metadata.namespace;
