@@ -29,7 +29,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     // Without a driver nothing is made and, worse, what was made cannot be destroyed.
     let destroys = cluster.started_at.is_some() && !cluster.preserve;
     if cluster.paused {
-        return;
+        return held(state, at);
     }
     let powered = || cluster.installed() && !clusters_hosts::that_drive(state, cluster).is_empty();
     let stays = || if cluster.deleting.is_some() { destroys } else { !powered() };
@@ -61,6 +61,21 @@ pub fn retry_at(cluster: &Cluster) -> Option<Time> {
 pub fn waits_until(cluster: &Cluster) -> Option<Time> {
     let picked = cluster.pool.is_some() && cluster.lacks.is_some() && !cluster.stopped;
     cluster.unmet.filter(|_| picked).map(|since| since.plus(HOSTS_COME))
+}
+
+/// On hold; what it lacks is said all the same, and its time to get that does not begin.
+fn held(state: &mut State, at: usize) {
+    let Some(cluster) = state.clusters.get(at) else { return };
+    let open = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
+    if !open || !cluster.takes_hosts() || state.live_job(&cluster.name).is_some() {
+        return;
+    }
+    let lacks = agents::lacks(state, cluster);
+    let fixed = cluster.lacks.is_some() && lacks.is_none();
+    state.clusters.update(at, |cluster| {
+        cluster.unmet = cluster.unmet.filter(|_| !fixed);
+        cluster.lacks = lacks;
+    });
 }
 
 fn install(state: &mut State, at: usize, tick: &Tick) {

@@ -3,6 +3,7 @@
 use super::{Cluster, Phase, Power};
 use crate::model::condition::{Condition, Shortage};
 use crate::model::driver::Driver;
+use crate::model::pool::PAUSED;
 use crate::model::power::{deleted, initialized};
 use crate::model::time::Time;
 
@@ -12,6 +13,7 @@ impl Cluster {
         let begun = self.started_at.unwrap_or(self.created);
         let mut all = vec![self.provisioned().at(self.installed_at.unwrap_or(begun))];
         all.extend(self.requirements());
+        all.extend(self.on_hold());
         if let Some(failed) = self.failed_at {
             let message = self.failure.clone().unwrap_or_default();
             all.push(
@@ -45,6 +47,20 @@ impl Cluster {
         let begun = self.started_at.unwrap_or(self.created);
         let message = "All pre-provision requirements met";
         Some(Condition::new(kind, "True", "AllRequirementsMet", message).at(begun))
+    }
+
+    /// Assisted installer's, of one that is installed on hosts.
+    fn on_hold(&self) -> Option<Condition> {
+        let begins = match self.phase() {
+            Phase::Retrying => true,
+            Phase::Installing => self.started_at.is_none(),
+            _ => false,
+        };
+        let held = self.paused && self.takes_hosts() && begins;
+        held.then(|| {
+            let text = format!("The installation is on hold. To unhold remove annotation {PAUSED}");
+            Condition::new("Completed", "False", "InstallationOnHold", text).at(self.created)
+        })
     }
 
     /// The times are those of Hive: a transition when the status changed, a probe when the reason
