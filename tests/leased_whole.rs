@@ -21,7 +21,7 @@ fn free_rack() -> Sandbox {
 /// Nothing that the state says contradicts itself.
 fn doctor_is_content(sandbox: &Sandbox, at: &str) {
     let said = sandbox.run(&["doctor"]).out;
-    for check in ["constraints", "addresses", "links", "claims"] {
+    for check in ["constraints", "addresses", "links", "claims", "agents"] {
         let fine = |line: &str| line.starts_with(check) && line.contains(" ok ");
         assert!(said.lines().any(fine), "{at}: {said}");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::agent::Agent;
+use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
@@ -113,6 +113,13 @@ fn of_agent(out: &mut String, agent: &Agent) {
         if !lines.is_empty() {
             let _ = write!(out, "  {}:\n{}", clean(category), lines.concat());
         }
+    }
+    if let Some(left) = agent.status.deprovision_info.as_ref().filter(|_| agent.state().is_free()) {
+        let _ = writeln!(out, "\nleft behind: {}", clean(&left.message));
+    }
+    let failed = agent.state() == HostState::Error;
+    if let Some(again) = agent.status.join_again_at.filter(|_| failed) {
+        let _ = writeln!(out, "\ntried again: {again}");
     }
     let fit = if agent.bound_to().is_none() { fit::lines(agent) } else { Vec::new() };
     if !fit.is_empty() {

@@ -14,14 +14,32 @@ impl Around<'_> {
     pub(super) fn agent(&self, agent: &Agent) -> Chain {
         let (name, state) = (&agent.metadata.name, agent.state());
         let first = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
-        let causes = self.in_its_way(agent);
+        let mut causes = self.in_its_way(agent);
+        causes.extend(self.tried_again(agent));
         match self.its_cluster(agent) {
             // It is as it should be, and its cluster is not there yet.
-            Some(cluster) if causes.is_empty() && waits_for_cluster(state) => {
+            Some(cluster) if causes.is_empty() && waits_for_cluster(agent) => {
                 self.cluster(cluster).behind(first)
             }
             _ => causes.into_iter().fold(Chain::of(first, self.helps(agent)), Chain::after),
         }
+    }
+
+    /// When a host that failed to join its cluster does so again.
+    fn tried_again(&self, agent: &Agent) -> Option<String> {
+        if !has_not_joined(agent) {
+            return None;
+        }
+        let many = agent.status.join_failures;
+        let times = if many == 1 { "once".to_owned() } else { format!("{many} times") };
+        Some(match agent.status.join_again_at {
+            Some(again) if again > self.now => {
+                let left = again.since(self.now).short();
+                format!("it failed to join {times}, and is tried again in {left}")
+            }
+            Some(_) => format!("it failed to join {times}, and the next pass tries it again"),
+            None => "it is not tried again by itself: unbind it, and bind it again".into(),
+        })
     }
 
     fn its_cluster(&self, agent: &Agent) -> Option<&Cluster> {
@@ -55,6 +73,9 @@ impl Around<'_> {
             .validations()
             .filter(|one| counts(&one.id) && one.status == "failure" && holds_up(one));
         all.extend(failing.map(|one| format!("{}: {}", one.id, one.message)));
+        // It has come back; its node has not gone.
+        let left = agent.status.deprovision_info.as_ref().filter(|_| agent.state().is_free());
+        all.extend(left.map(|left| left.message.clone()));
         all
     }
 
@@ -66,6 +87,12 @@ impl Around<'_> {
         });
         let held = held.map(|key| key.name);
         match (agent.state(), agent.bound_to(), agent.wanted()) {
+            (HostState::Error, Some(cluster), _) if has_not_joined(agent) => {
+                match agent.status.join_again_at {
+                    Some(_) => format!("poolctl job logs {}", cluster.name),
+                    None => format!("poolctl agent unbind {name}{at}"),
+                }
+            }
             (HostState::DisconnectedUnbound | HostState::Disconnected, _, _)
                 if agent.status.found =>
             {
@@ -122,8 +149,15 @@ impl Around<'_> {
     }
 }
 
-/// States of a host that has done its part.
-fn waits_for_cluster(state: HostState) -> bool {
+/// It is to join a cluster that is installed, and that failed.
+fn has_not_joined(agent: &Agent) -> bool {
+    agent.is_day2() && agent.state() == HostState::Error
+}
+
+/// Whether a host has done its part. What joins an installed cluster does so by itself.
+fn waits_for_cluster(agent: &Agent) -> bool {
+    let state = agent.state();
     let booted = state != HostState::InstallingPendingUserAction;
-    state == HostState::Known || state == HostState::Error || (state.is_installing() && booted)
+    let installs = state == HostState::Error || (state.is_installing() && booted);
+    state == HostState::Known || (installs && !agent.is_day2())
 }

@@ -27,6 +27,8 @@ enum Wait {
     Hardware,
     /// For its cluster to say more.
     Input,
+    /// For another try, or for somebody who looks why it failed.
+    Failed,
     /// For somebody to forget it: it is retired.
     Leave,
 }
@@ -77,6 +79,7 @@ fn wait(state: HostState) -> Option<Wait> {
         HostState::Disconnected => Wait::Word,
         HostState::Insufficient | HostState::InsufficientUnbound => Wait::Hardware,
         HostState::PendingForInput => Wait::Input,
+        HostState::Error => Wait::Failed,
         HostState::DisabledUnbound => Wait::Leave,
         _ => return None,
     })
@@ -90,6 +93,7 @@ fn said(wait: Wait) -> &'static str {
         Wait::Word => "bound, and not heard of for three minutes",
         Wait::Hardware => "insufficient",
         Wait::Input => "bound to a cluster that does not say enough",
+        Wait::Failed => "failed to be installed",
         Wait::Leave => "retired",
     }
 }
