@@ -87,6 +87,6 @@ fn write(
 ) {
     let Some(agent) = state.agents.by_key(key) else { return };
     let event = agents::about(agent, reason, true, text, &tick.actor, tick);
-    let cluster = cluster.cloned().or(event.cluster.clone());
+    let cluster = cluster.cloned().or_else(|| event.cluster.clone());
     state.event(Event { cluster, ..event });
 }

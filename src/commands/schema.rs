@@ -31,10 +31,10 @@ const ROLE: &str = "`spec.role`: ";
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut found = Vec::new();
     walk(document, schema(kind), "", &mut found);
-    if kind == Kind::Agent {
-        if let Some(problem) = found.iter_mut().find(|one| one.message.starts_with(ROLE)) {
-            problem.message = format!("{}: {}", no_role(document), problem.message);
-        }
+    if kind == Kind::Agent
+        && let Some(problem) = found.iter_mut().find(|one| one.message.starts_with(ROLE))
+    {
+        problem.message = format!("{}: {}", no_role(document), problem.message);
     }
     if kind == Kind::Secret {
         // What stands where a value was expected may be one.
