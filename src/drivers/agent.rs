@@ -67,15 +67,9 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     };
     let mut hosts = Vec::new();
     if let Some(published) = &published {
-        for one in &mut task.order.machines {
-            one.image = Some(published.url.clone());
-        }
-        let booted = machines::together_all(task, Verb::Attach)?;
+        let booted = machines::boot_all(task, &published.url)?;
         if !booted.succeeded() {
-            // Nobody begins while another cannot.
-            let ejected = machines::together_all(task, Verb::Eject)?;
-            let hosts = booted.hosts.into_iter().chain(ejected.hosts).collect();
-            return Ok(Ending { hosts, ..booted });
+            return Ok(booted);
         }
         hosts = booted.hosts;
     }

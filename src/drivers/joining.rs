@@ -58,11 +58,8 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     };
     let path = agent::image_in(&work, "node")?.unwrap_or_default();
     let from = published.as_ref().map_or(path.display().to_string(), |one| one.url.clone());
-    for one in &mut task.order.machines {
-        one.image = Some(from.clone());
-    }
     task.place.write(BOOTS, from.as_bytes())?;
-    let booted = machines::together_all(task, Verb::Attach)?;
+    let booted = machines::boot_all(task, &from)?;
     let ending = if booted.succeeded() { joined(task, &client, &hosts)? } else { booted.clone() };
     let ejected = machines::together_all(task, Verb::Eject)?;
     Ok(Ending { hosts: [booted.hosts, ejected.hosts].concat(), ..ending })

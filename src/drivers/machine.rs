@@ -143,11 +143,14 @@ fn work(
             controller.insert(url)?;
             // Before it is cut off: what takes no boot order is left running.
             controller.boot_once(Boot::Cdrom)?;
+            report.image = Some(url.to_owned());
+            if order.held {
+                return Ok(());
+            }
             off(controller, None, watch)?;
             report.powered_on = Some(false);
             on(controller, None, watch)?;
-            report.powered_on = Some(true);
-            (report.image, report.booted) = (Some(url.to_owned()), true);
+            (report.powered_on, report.booted) = (Some(true), true);
         }
         Verb::Eject => {
             controller.eject()?;

@@ -41,8 +41,9 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
         for some in stage.chunks(AT_ONCE) {
             reports.extend(together(task, some, verb)?);
         }
-        // Masters run as long as a worker does.
-        if verb == Verb::Stop && reports.iter().any(failed) {
+        // Masters run as long as a worker does, unless nothing is to run any more.
+        let ends = task.order.verb == Verb::Deprovision;
+        if verb == Verb::Stop && !ends && reports.iter().any(failed) {
             break;
         }
     }
@@ -52,6 +53,25 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
     let wrong: Vec<String> = reports.iter().filter(|one| failed(one)).map(why).collect();
     let ending = if wrong.is_empty() { Ending::done() } else { Ending::failed(wrong.join("; ")) };
     Ok(Ending { hosts: reports, ..ending })
+}
+
+/// All of them boot once from an image: none before each has taken it. If one cannot, it is taken
+/// from all of them again.
+pub fn boot_all(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
+    for one in &mut task.order.machines {
+        (one.image, one.held) = (Some(image.to_owned()), true);
+        (one.boot, one.soft) = (Some("cdrom".to_owned()), false);
+    }
+    let mut all = together_all(task, Verb::Attach)?;
+    if all.succeeded() {
+        let booted = together_all(task, Verb::Cycle)?;
+        all = Ending { hosts: [all.hosts, booted.hosts.clone()].concat(), ..booted };
+    }
+    if !all.succeeded() {
+        let ejected = together_all(task, Verb::Eject)?;
+        all.hosts.extend(ejected.hosts);
+    }
+    Ok(all)
 }
 
 /// The machines that are not yet as they were told to be.

@@ -82,6 +82,8 @@ pub struct Machine {
     pub boot: Option<String>,
     /// What is attached and booted from.
     pub image: Option<String>,
+    /// It is not booted before all others have their image.
+    pub held: bool,
 }
 
 /// How a job ended. Written whole by the supervisor, never by the driver.

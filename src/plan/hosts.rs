@@ -123,10 +123,18 @@ fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
     }
     match (host.power(), host.spec.online) {
         (None, _) => Some(Verb::State),
-        (Some(false), true) => Some(Verb::Start),
+        (Some(false), true) if may_start(state, host) => Some(Verb::Start),
         (Some(true), false) if free => Some(Verb::Stop),
         _ => None,
     }
+}
+
+/// What is on the disk of a host that is to be installed, or was given back, is not met again: it
+/// boots from the image of its cluster alone.
+fn may_start(state: &State, host: &BareMetalHost) -> bool {
+    let Some(name) = host.cluster() else { return true };
+    let cluster = state.cluster(name).and_then(|at| state.clusters.get(at));
+    cluster.is_none_or(|one| one.installed() && one.deleting.is_none())
 }
 
 /// What it is reached with, if that is there.
