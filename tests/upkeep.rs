@@ -172,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
-    assert_eq!(states, ["ok"; 11], "{}", ran.out);
+    assert_eq!(states, ["ok"; 12], "{}", ran.out);
     // Somebody's hands were in it.
     let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
     conn.execute_batch(

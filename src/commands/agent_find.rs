@@ -117,6 +117,8 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     });
     let Some(mut agent) = new else { return Ok(false) };
     agent.metadata.labels.insert(BMH.into(), key.name.clone());
+    // Its board says that.
+    agent.status.host_id.clear();
     born(&mut agent.metadata, Kind::Agent, tick);
     agent.status.found = true;
     (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));

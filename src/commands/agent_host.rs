@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 
+use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report;
 use crate::model::event::Event;
 use crate::model::kind::Kind;
@@ -98,11 +99,22 @@ impl Verb for Report {
         if said == report::Report::default() {
             return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
         }
-        record(context, &store, &key, |state, at, tick| {
-            agents::report(state, at, said, tick).map_err(Refusal::conflict)
-        })?;
+        record(context, &store, &key, |state, at, tick| reported(&store, state, at, said, tick))?;
         context.changed(Kind::Agent, &key.name, "reported")
     }
+}
+
+/// Takes down what a host says of itself; beside it are those that say the same.
+pub fn reported(
+    store: &Store,
+    state: &mut State,
+    at: usize,
+    said: report::Report,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let macs = said.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
+    store.load_machines(state, &macs.collect::<Vec<_>>())?;
+    agents::report(state, at, said, tick).map_err(Refusal::conflict)
 }
 
 pub fn text_of(path: &PathBuf) -> anyhow::Result<String> {
@@ -272,7 +284,6 @@ fn add(
     let agent = agents::new(state, environment, id, unapproved);
     let mut agent = agent.map_err(Refusal::conflict)?;
     born(&mut agent.metadata, Kind::Agent, tick);
-    id.clone_into(&mut agent.status.host_id);
     Ok(state.agents.insert(agent))
 }
 

@@ -18,7 +18,7 @@ use crate::plan::agents;
 use crate::rules;
 use crate::store::Store;
 
-use super::agent_host::{heard, record, registered, text_of};
+use super::agent_host::{heard, record, registered, reported, text_of};
 use super::{Context, Verb};
 
 /// What a host proves itself with.
@@ -209,7 +209,7 @@ fn answer(
         if words == "report" {
             let report = said.report.unwrap_or_default();
             let report = report::read(&report.to_string()).map_err(Refusal::invalid)?;
-            agents::report(state, at, report, tick).map_err(Refusal::conflict)?;
+            reported(store, state, at, report, tick)?;
         }
         state.agents.update(at, |one| {
             one.status.last_contact_time = Some(tick.now);

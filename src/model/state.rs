@@ -191,7 +191,17 @@ impl State {
 
     /// The cluster that has a name in DNS, here or beyond the scope.
     pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
-        let there = |found: &String| !self.clusters.was_removed(&Key::new("", &**found));
+        let given_back = |found: &str| {
+            let mut all = self.customizations.difference();
+            let of = |one: Option<&Customization>, name: &str| {
+                one.and_then(|one| one.holder.as_ref()).is_some_and(|by| by.cluster == name)
+            };
+            all.any(|one| of(one.before, found) && !of(one.after, found))
+        };
+        let there = |found: &String| {
+            let lives = self.cluster(found).is_some();
+            !self.clusters.was_removed(&Key::new("", &**found)) && (lives || !given_back(found))
+        };
         let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
         let full = format!("{name}.{domain}");
         // What was left running keeps its name; what was given back in this pass does not.

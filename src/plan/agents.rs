@@ -49,7 +49,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
         state.agents.get(at).map(|one| one.status.duplicate_of.clone()).unwrap_or_default()
     };
     let before: Vec<String> = all.iter().map(|at| same(state, *at)).collect();
-    machines::duplicates(state);
+    machines::duplicates(state, tick);
     for (at, before) in all.iter().zip(&before) {
         tell_duplicate(state, *at, before, tick);
     }

@@ -166,10 +166,19 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
 pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
     let tried = state.clusters.get(at).map_or(0, |one| one.restarts);
     let text = format!("Install attempts limit reached after {tried} failed installations");
+    let entry =
+        state.clusters.get(at).and_then(|one| one.pool.clone().zip(one.customization.clone()));
     stop(state, at, text, tick);
+    let entry = entry.and_then(|(pool, entry)| state.pools.find(&pool).zip(Some(entry)));
+    let Some((pool, entry)) = entry else { return };
+    state.pools.update(pool, |pool| {
+        if let Some(entry) = pool.status.inventory.get_mut(&entry) {
+            entry.attempts = entry.attempts.saturating_sub(1);
+        }
+    });
 }
 
-/// A cluster is tried no more; its customization has one attempt less.
+/// A cluster is tried no more.
 fn stop(state: &mut State, at: usize, text: String, tick: &Tick) {
     state.clusters.update(at, |cluster| {
         cluster.stopped = true;
@@ -179,16 +188,8 @@ fn stop(state: &mut State, at: usize, text: String, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
-    let (key, entry, pool) = (cluster.key(), cluster.customization.clone(), cluster.pool.clone());
+    let key = cluster.key();
     warn(state, tick, "ProvisionStopped", (CLUSTER, key), text);
-    let Some((pool, entry)) = pool.and_then(|key| state.pools.find(&key)).zip(entry) else {
-        return;
-    };
-    state.pools.update(pool, |pool| {
-        if let Some(entry) = pool.status.inventory.get_mut(&entry) {
-            entry.attempts = entry.attempts.saturating_sub(1);
-        }
-    });
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.

@@ -300,10 +300,18 @@ impl Store {
     /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
     pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
         with_tokens(&self.conn, state, infra_env)?;
-        match self.agent_of(infra_env, id)? {
-            Some(key) => one(&self.conn, state, &key),
-            None => Ok(()),
+        // In every InfraEnv: one of them may be bound.
+        put(state, some(&self.conn, "WHERE host = lower(?1)", [id])?);
+        Ok(())
+    }
+
+    /// Loads Agents whose machines have one of these addresses.
+    pub fn load_machines(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
+        for mac in macs {
+            let which = "WHERE id IN (SELECT agent FROM agent_mac WHERE mac = ?1)";
+            put(state, some(&self.conn, which, [mac])?);
         }
+        Ok(())
     }
 
     /// How many Agents of an InfraEnv nobody has approved.

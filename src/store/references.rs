@@ -96,6 +96,11 @@ fn named(state: &State) -> Named {
     let mut named = Named::default();
     let unfinished = state.clusters.rows().filter(|one| !one.installed());
     named.customizations.extend(unfinished.filter_map(Cluster::required));
+    for one in state.clusters.rows().filter(|one| one.takes_hosts()) {
+        let body = one.body.as_ref().and_then(|body| body.spec.provisioning.as_ref());
+        let set = body.and_then(|one| one.image_set_ref.as_ref());
+        named.image_sets.extend(set.map(|set| Key::new("", &*set.name)));
+    }
     for pool in state.pools.rows() {
         let (spec, namespace) = (&pool.spec, pool.metadata.namespace.as_str());
         let of = |one: &Option<LocalRef>| one.as_ref().map(|one| Key::new(namespace, &*one.name));

@@ -76,6 +76,12 @@ pub fn write(
             Err(refusal) => return Err(refusal),
         }
     }
+    // In the order in which it happened, whoever did it.
+    let undone =
+        |by: &Owner| by.as_ref().is_some_and(|by| refused.iter().any(|(one, _)| one == by));
+    for (one, _) in state.events.iter().filter(|(_, by)| !undone(by)) {
+        event(conn, one)?;
+    }
     let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
                wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
@@ -155,9 +161,6 @@ fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(
         for change in state.settings.difference() {
             documents::write(conn, &change)?;
         }
-    }
-    for (one, _) in state.events.iter().filter(|(_, by)| by == owner) {
-        event(conn, one)?;
     }
     Ok(())
 }

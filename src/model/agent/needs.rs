@@ -20,6 +20,8 @@ pub struct Needs {
     pub platform: String,
     /// Validations that do not count for its hosts.
     pub ignored: Option<BTreeSet<String>>,
+    /// Of its release image, as far as its tag says.
+    pub version: Option<(u64, u64)>,
     /// It is installed: hosts are added.
     pub day2: bool,
 }

@@ -69,6 +69,7 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
     let read = template.and_then(|one| install_config::document(one).ok());
     let mut needs = read.map(of_document).unwrap_or_default();
     needs.day2 = cluster.installed();
+    needs.version = version(state, cluster);
     let body = cluster.body.as_ref();
     if needs.platform.is_empty() {
         needs.platform = body.map(|one| one.spec.platform.name().to_owned()).unwrap_or_default();
@@ -76,6 +77,16 @@ pub fn needs(state: &State, cluster: &Cluster) -> Needs {
     needs.user_managed |= needs.platform == "none";
     needs.ignored = body.and_then(|one| ignored(&one.metadata.annotations));
     needs
+}
+
+/// Major and minor, by the tag of its release image.
+fn version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
+    let provisioning = cluster.body.as_ref()?.spec.provisioning.as_ref()?;
+    let name = &provisioning.image_set_ref.as_ref()?.name;
+    let image = &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image;
+    let (_, tag) = image.rsplit_once(':')?;
+    let mut parts = tag.split(['.', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// What an install-config asks of hosts.

@@ -141,7 +141,15 @@ fn use_it(state: &mut State, host: &BareMetalHost, agent: &Agent) {
 
 /// A host is the machine whose controller is known by its address, if that takes part.
 fn link(state: &mut State, at: usize) {
-    let Some(agent) = state.agents.get(at).filter(|one| one.bmh().is_none()) else { return };
+    let Some(agent) = state.agents.get(at) else { return };
+    if let Some(key) = agent.bmh() {
+        if state.hosts.by_key(&key).is_some() {
+            return;
+        }
+        // It was deleted; another may stand for the same machine.
+        state.agents.update(at, |one| drop(one.metadata.labels.remove(BMH)));
+    }
+    let Some(agent) = state.agents.get(at) else { return };
     let (Some(found), Some(environment)) = (&agent.status.inventory, agent.infra_env()) else {
         return;
     };
@@ -311,9 +319,9 @@ fn inventory(hardware: &Hardware, name: &str, mac: &str) -> Inventory {
     }
 }
 
-/// Of several Agents that are one machine, one counts: that which is bound, else the last that
-/// registered.
-pub fn duplicates(state: &mut State) {
+/// Of several Agents that are one machine, one counts: that which is bound, else one that somebody
+/// has approved and that is heard of, else the last that registered.
+pub fn duplicates(state: &mut State, tick: &Tick) {
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, one) in state.agents.iter() {
         for word in one.identities() {
@@ -331,7 +339,9 @@ pub fn duplicates(state: &mut State) {
             let retired = one.is_some_and(|one| one.state() == HostState::DisabledUnbound);
             let bound = retired || one.is_some_and(|one| one.status.bound_to.is_some());
             let when = one.and_then(|one| one.status.registered_at);
-            (bound, when, std::cmp::Reverse(one.map(Agent::key)))
+            // Who says that it is a host which somebody has approved, and which is there, is not.
+            let heard = |one: &Agent| one.spec.approved && !one.is_silent(tick.now);
+            (bound, one.is_some_and(heard), when, std::cmp::Reverse(one.map(Agent::key)))
         };
         let Some(first) = all.iter().copied().max_by_key(rank) else { continue };
         for at in all.iter().filter(|at| **at != first) {

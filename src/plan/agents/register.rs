@@ -148,6 +148,7 @@ pub fn new(
     };
     let mut agent = Agent { metadata, ..Agent::default() };
     agent.status.kind = DAY1.into();
+    id.clone_into(&mut agent.status.host_id);
     early(state, &mut agent, environment);
     Ok(agent)
 }
@@ -172,7 +173,9 @@ fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
     let Some(cluster) = environment.cluster() else { return };
     let reference = ClusterReference::to(&cluster);
     agent.spec.cluster_deployment_name = Some(reference.clone());
-    if super::clusters::at(state, &cluster).is_none() {
+    let id = &agent.status.host_id;
+    let bound = |other: &Agent| other.status.host_id == *id && other.bound_to().is_some();
+    if super::clusters::at(state, &cluster).is_none() || state.agents.rows().any(bound) {
         return;
     }
     agent.status.bound_to = Some(reference);
@@ -190,6 +193,18 @@ pub fn report(state: &mut State, at: usize, report: Report, tick: &Tick) -> Resu
              disconnected insufficient pending-for-input discovering-unbound known-unbound \
              disconnected-unbound insufficient-unbound installing-in-progress] states"
         ));
+    }
+    if let Some(found) = report.inventory.as_ref().filter(|_| agent.bound_to().is_some()) {
+        let macs: Vec<String> = found.macs().map(str::to_lowercase).collect();
+        let has = |other: &Agent| other.identities().any(|one| macs.contains(&one));
+        let bound = |other: &&Agent| other.bound_to().is_some() && other.key() != agent.key();
+        if let Some(other) = state.agents.rows().filter(bound).find(|other| has(other)) {
+            return Err(format!(
+                "Host {} says that it has an address of host {}, which is bound",
+                agent.hostname(),
+                other.hostname()
+            ));
+        }
     }
     let media = report.media_disconnected;
     let lost = media == Some(true) && !agent.status.media_disconnected;

@@ -62,7 +62,7 @@ fn measured(look: &Look<'_>, inventory: &Inventory) -> Vec<Validation> {
         check("hostname-valid", hostname_problem(name).as_deref(), "Hostname is allowed"),
         check(
             "has-cpu-cores-for-role",
-            cores(inventory, role, sno).as_deref(),
+            cores(look, inventory).as_deref(),
             "Sufficient CPU cores for its role",
         ),
         check(
@@ -197,8 +197,17 @@ fn any_memory(inventory: &Inventory) -> Option<String> {
     })
 }
 
-fn cores(inventory: &Inventory, role: Role, sno: bool) -> Option<String> {
-    let ((needed, _, _), found) = (least(role, sno), inventory.cpu.count);
+/// A single node got by with half as many.
+const FEWER: ((u64, u64), u64) = ((4, 22), 4);
+
+fn cores(look: &Look<'_>, inventory: &Inventory) -> Option<String> {
+    let (role, sno) = (look.role, look.sno());
+    let ((mut needed, _, _), found) = (least(role, sno), inventory.cpu.count);
+    let version = look.around.and_then(|around| around.needs.version);
+    let (since, fewer) = FEWER;
+    if sno && version.is_some_and(|version| version >= since) {
+        needed = fewer;
+    }
     let role = called(role, sno);
     (found < needed)
         .then(|| format!("Require at least {needed} CPU cores for {role} role, found only {found}"))
