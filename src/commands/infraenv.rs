@@ -234,6 +234,14 @@ fn need(key: &Key) -> [Need; 1] {
     [Need { kind: Kind::InfraEnv, key: key.clone() }]
 }
 
+/// Whether a token that lasts as long lets anybody in.
+pub fn admits(lasts: Option<Span>) -> Result<(), Refusal> {
+    match lasts {
+        Some(Span(0)) => Err(Refusal::usage("--expires 0s would admit nobody")),
+        _ => Ok(()),
+    }
+}
+
 /// A new token, and what is kept of it.
 pub fn grant(
     context: &Context,
@@ -242,6 +250,7 @@ pub fn grant(
     lasts: Option<Span>,
     rotates: bool,
 ) -> Result<(String, Known), Refusal> {
+    admits(lasts)?;
     let token = context.world.secret()?;
     let edit = |state: &mut State, tick: &Tick| {
         let known = Known {

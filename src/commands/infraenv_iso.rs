@@ -1,6 +1,7 @@
 //! `infraenv iso`: the image that hosts are booted from to become agents.
 
 mod make;
+mod ssh;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -22,11 +23,11 @@ use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
 use crate::render::discovery::made_of;
-use crate::rules::infra_envs::is_key;
 use crate::store::{Filter, Need, Store, copies};
 
 use super::{Context, Verb, images, infraenv};
 use make::Parts;
+use ssh::Known;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum With {
@@ -194,24 +195,32 @@ impl Iso {
     /// Whether an image of this would ever be heard of.
     fn check(&self) -> anyhow::Result<()> {
         let place = self.address.split_once('@').map_or(&*self.address, |(_, place)| place);
-        place_of(place)?;
+        let (host, port) = place_of(place)?;
         let user = self.address.split_once('@').map_or("poolctl", |(user, _)| user);
         let plain = |one: char| one.is_ascii_alphanumeric() || "._-".contains(one);
         if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
             return Err(Refusal::usage(format!("--address: `{user}` is no user")).into());
         }
-        if self.expires.is_some_and(|span| span.0 == 0) {
-            return Err(Refusal::usage("--expires 0s would admit nobody").into());
-        }
-        if !text(&self.key)?.contains("PRIVATE KEY-----") {
+        infraenv::admits(self.expires)?;
+        let key = text(&self.key)?;
+        let make = "ssh-keygen -t ed25519 -N '' -f hosts";
+        if !key.contains("PRIVATE KEY-----") {
             let what = format!("`{}` is no private key", self.key.display());
-            return Err(Refusal::usage(what).next("ssh-keygen -t ed25519 -f hosts").into());
+            return Err(Refusal::usage(what).next(make).into());
         }
-        let known = text(&self.known_hosts)?;
-        let mut keys = known.lines().filter_map(|line| line.split_once(' ').map(|(_, key)| key));
-        if !keys.any(|key| is_key(key) && !key.trim().is_empty()) {
-            let what = format!("`{}` names no host's key", self.known_hosts.display());
-            return Err(Refusal::usage(what).next(format!("ssh-keyscan {place}")).into());
+        if ssh::is_locked(&key) {
+            let what = format!("`{}` has a passphrase", self.key.display());
+            let why = "no host could type it, and none would report";
+            return Err(Refusal::usage(what).because(why).next(make).into());
+        }
+        let what = match ssh::known(&text(&self.known_hosts)?, &host, port) {
+            Known::Nothing => Some("names no host's key".to_owned()),
+            Known::Others => Some(format!("has no key of {place}, so no host would report")),
+            Known::Place => None,
+        };
+        if let Some(what) = what {
+            let what = format!("`{}` {what}", self.known_hosts.display());
+            return Err(Refusal::usage(what).next(scan(&host, port)).into());
         }
         if let Some(url) = &self.url
             && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
@@ -270,7 +279,16 @@ fn place_of(text: &str) -> Result<(String, u16), Refusal> {
     if host.is_empty() || host.starts_with('-') || !host.chars().all(good) {
         return Err(wrong());
     }
-    Ok((host.to_owned(), port.parse().map_err(|_| wrong())?))
+    match port.parse() {
+        Ok(0) | Err(_) => Err(wrong()),
+        Ok(port) => Ok((host.to_owned(), port)),
+    }
+}
+
+/// What prints the keys of a place.
+fn scan(host: &str, port: u16) -> String {
+    let port = if port == 22 { String::new() } else { format!("-p {port} ") };
+    format!("ssh-keyscan {port}{host}")
 }
 
 /// Whether an image was made of something else than there is now.
