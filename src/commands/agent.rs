@@ -14,11 +14,12 @@ use crate::model::tick::Tick;
 use crate::plan::agents;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
-use crate::store::Need;
+use crate::rules::access::Deed;
+use crate::store::{Filter, Need, Store};
 
 use super::agent_refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
 use super::agent_set::{RoleWord, role_of};
-use super::{Context, Verb};
+use super::{Context, Verb, target};
 
 /// Who asked for the cluster that a host has or waits for.
 const BY: &str = "poolctl.dev/bound-by";
@@ -28,7 +29,7 @@ pub struct Bind {
     /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// Cluster that they are to be nodes of
+    /// Cluster that they are to be nodes of, or NAMESPACE/CLUSTER
     #[arg(long, value_name = "CLUSTER")]
     cluster: String,
     /// Keep the wish of hosts that are not ready yet
@@ -46,10 +47,7 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let found = context.find(&store, Kind::ClusterDeployment, &self.cluster);
-        let Object::Cluster(cluster) = found.map_err(|why| not_there(&self.cluster, why))? else {
-            return Ok(());
-        };
+        let Object::Cluster(cluster) = self.named(context, &store)? else { return Ok(()) };
         let wanted = cluster.key();
         let keys = keys(context, &store, &self.names)?;
         let mut needs = needs(&keys);
@@ -100,21 +98,48 @@ impl Verb for Bind {
     }
 }
 
-/// assisted-service's words; ours say why.
-fn not_there(name: &str, refusal: Refusal) -> Refusal {
-    if refusal.exit != Exit::NotFound {
-        return refusal;
+impl Bind {
+    /// The cluster; of the namespace of the command, if it does not say which.
+    fn named(&self, context: &Context, store: &Store) -> Result<Object, Refusal> {
+        let kind = Kind::ClusterDeployment;
+        let name = target::bare(kind, &self.cluster);
+        let Some((namespace, name)) = name.split_once('/') else {
+            let found = context.find(store, kind, &name);
+            return found.map_err(|why| self.not_there(store, why));
+        };
+        let usage = |refusal: Refusal| Refusal { exit: Exit::Usage, ..refusal };
+        rules::name_of(Kind::Namespace, namespace).map_err(usage)?;
+        rules::name_of(kind, name).map_err(usage)?;
+        let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
+        let found = store.objects(kind, &Filter { namespace, name, whole: true })?;
+        let found = found.into_iter().next().ok_or_else(|| {
+            let what = format!("there is no cluster `{}`", self.cluster);
+            self.not_there(store, Refusal::not_found(what).next("poolctl get cluster -A"))
+        })?;
+        context.permit(store, Deed::See, &found)?;
+        Ok(found)
     }
-    let Refusal { exit, what, mut causes, next } = refusal;
-    causes.insert(0, what);
-    Refusal { exit, what: format!("Failed to find cluster {name}"), causes, next }
+
+    /// assisted-service's words; ours say why.
+    fn not_there(&self, store: &Store, refusal: Refusal) -> Refusal {
+        if refusal.exit != Exit::NotFound {
+            return refusal;
+        }
+        let name = &self.cluster;
+        let known = store.names(Kind::ClusterDeployment).unwrap_or_default();
+        let elsewhere = known.iter().find(|key| {
+            name.rsplit('/').next() == Some(key.name.as_str()) && key.to_string() != *name
+        });
+        let there =
+            |key: &Key| format!("poolctl agent bind {} --cluster {key}", self.names.join(" "));
+        let Refusal { exit, what, mut causes, next } = refusal;
+        causes.insert(0, what);
+        let next = elsewhere.map(there).or(next);
+        Refusal { exit, what: format!("Failed to find cluster {name}"), causes, next }
+    }
 }
 
-pub fn keys(
-    context: &Context,
-    store: &crate::store::Store,
-    names: &[String],
-) -> Result<Vec<Key>, Refusal> {
+pub fn keys(context: &Context, store: &Store, names: &[String]) -> Result<Vec<Key>, Refusal> {
     let mut keys = Vec::new();
     for name in names {
         let key = context.find(store, Kind::Agent, name)?.key();
@@ -144,8 +169,11 @@ fn ask(
         let verb = if agent.bound_to().is_some() { "is already bound" } else { "is to be bound" };
         let by = agent.metadata.annotation(BY).map(|by| format!(", by {by}")).unwrap_or_default();
         let name = agent.hostname();
-        let what = format!("Host {name} {verb} to cluster {}{by}", has.name);
-        return Err(Refusal::conflict(what).next(format!("poolctl agent unbind {}", key.name)));
+        let refusal = Refusal::conflict(format!("Host {name} {verb} to cluster {}{by}", has.name));
+        return Err(match stays(state, agent) {
+            None => refusal.next(format!("poolctl agent unbind {}", key.name)),
+            Some((why, next)) => refusal.because(why).next(next),
+        });
     }
     if agent.bound_to().as_ref() == Some(wanted) && role.is_none() {
         let (name, cluster) = (agent.hostname(), &wanted.name);
@@ -165,6 +193,19 @@ fn ask(
     state.agents.update(at, |one| *one = after);
     state.event(event);
     Ok(())
+}
+
+/// Why a host would not be unbound, and what helps.
+fn stays(state: &State, agent: &Agent) -> Option<(String, String)> {
+    let bound = agent.bound_to()?;
+    let (why, name) = (agents::refused(state, agent)?, &agent.metadata.name);
+    let of = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    let next = if of.is_some_and(|one| one.cluster().as_ref() == Some(&bound)) {
+        format!("poolctl delete agent {name}, and boot it from the image of another InfraEnv")
+    } else {
+        format!("poolctl why agent/{name}")
+    };
+    Some((why, next))
 }
 
 /// Why a host is not bound.

@@ -111,6 +111,12 @@ impl Verb for Set {
     const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        let neither = |text: &&String| !text.contains('=') && !text.ends_with('-');
+        if let Some(text) = self.node_label.iter().find(neither) {
+            let what = format!("--node-label `{text}` is neither KEY=VALUE nor KEY-");
+            let next = format!("poolctl agent set {} --node-label KEY=VALUE", self.name);
+            return Err(Refusal::usage(what).next(next).into());
+        }
         let mut role = None;
         if let Object::Agent(one) = context.find(&context.look()?, Kind::Agent, &self.name)? {
             role = self.role.as_deref().map(|word| role_of(word, &one)).transpose()?;
@@ -146,7 +152,7 @@ impl Set {
         for text in &self.node_label {
             match text.split_once('=') {
                 Some((key, value)) => drop(spec.node_labels.insert(key.into(), value.into())),
-                None => drop(spec.node_labels.remove(text.trim_end_matches('-'))),
+                None => drop(spec.node_labels.remove(text.strip_suffix('-').unwrap_or(text))),
             }
         }
     }

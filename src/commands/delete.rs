@@ -209,7 +209,9 @@ pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refus
     }
     let (name, many) = (&infra_env.name, hosts.len());
     let what = format!("failed to deregister infraEnv {name}, {many} hosts are still associated");
-    let some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
+    let more = many.checked_sub(5).filter(|more| *more > 0).map(|more| format!("and {more} more"));
+    let mut some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
+    some.extend(more.as_deref());
     Err(Refusal::conflict(what)
         .because(some.join(", "))
         .next(format!("poolctl delete infraenv {name} --force")))

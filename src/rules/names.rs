@@ -55,7 +55,12 @@ pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
         return Err(Refusal::invalid(format!("`{name}` is not usable as {what}"))
             .because(format!("it has {} characters, and 253 are the most", name.len())));
     }
-    name.split('.').try_for_each(|part| label(&what, part)).map_err(|mut refusal| {
+    let part = |part: &str| match part {
+        "" if !name.is_empty() => Err(Refusal::invalid("")
+            .because("a dot is at its beginning or its end, or follows another")),
+        part => label(&what, part),
+    };
+    name.split('.').try_for_each(part).map_err(|mut refusal| {
         refusal.what = format!("`{name}` is not usable as {what}");
         refusal
     })
