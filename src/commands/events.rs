@@ -74,15 +74,22 @@ fn follow(
         context.world.pause(LOOK);
         let mut events;
         (events, last) = store.events_after(last)?;
-        let is = |one: &Event, (kind, key): (Kind, &Key)| {
-            let anywhere = kind == Kind::ClusterDeployment;
-            one.kind == kind.name()
-                && one.object.name == key.name
-                && (anywhere || one.object.namespace == key.namespace)
-        };
-        events.retain(|one| of.is_none_or(|of| is(one, of)));
+        events.retain(|one| of.is_none_or(|(kind, key)| is_of(one, kind, key)));
         lines(context, &events)?;
     }
+}
+
+/// Whether an event is an object's own, or of a host that belongs to it.
+fn is_of(one: &Event, kind: Kind, key: &Key) -> bool {
+    // A cluster's name is unique over the state.
+    let anywhere = kind == Kind::ClusterDeployment;
+    let is = |other: &Key| other.name == key.name && (anywhere || other.namespace == key.namespace);
+    let whose = match kind {
+        Kind::InfraEnv => one.infra_env.as_ref(),
+        Kind::ClusterDeployment => one.cluster.as_ref(),
+        _ => None,
+    };
+    (one.kind == kind.name() && is(&one.object)) || whose.is_some_and(is)
 }
 
 /// Rows without their header, or a document each.

@@ -18,7 +18,7 @@ impl Store {
                    infra_env, cluster FROM event \
                    WHERE ?1 IS NULL OR (kind = ?1 AND coalesce(?2, namespace) = namespace AND name = ?3) \
                    OR (?1 = 'InfraEnv' AND infra_env = ?5) \
-                   OR (?1 = 'ClusterDeployment' AND cluster = ?5) \
+                   OR (?1 = 'ClusterDeployment' AND substr(cluster, instr(cluster, '/') + 1) = ?3) \
                    ORDER BY id DESC LIMIT ?4";
         let mut statement = self.conn.prepare_cached(sql)?;
         let (kind, key) = of.unzip();
