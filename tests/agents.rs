@@ -219,7 +219,7 @@ impl Case {
                 let patch = json!({"spec": {"clusterDeploymentName": to}});
                 self.step(&format!("patch agent/{first} {patch}"))
             }
-            "patch" => self.run(&["patch", first, "--type", "merge", "-p", second]),
+            "patch" => self.run(&["patch", "-y", first, "--type", "merge", "-p", second]),
             "delete" => self.run(&[&["delete", "-y"][..], &words[..]].concat()),
             // As people type it.
             "poolctl" | "test" | "ssh-keygen" => self.sandbox.shell(line),

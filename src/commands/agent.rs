@@ -219,6 +219,19 @@ fn unmet(state: &State, key: &Key, wanted: &Key) -> Option<String> {
     Some(why.to_owned())
 }
 
+/// A host that was installed is asked for before it leaves its cluster, for another or for none.
+pub fn ask_to_leave(
+    context: &Context,
+    agent: &Agent,
+    wanted: Option<&Key>,
+    command: &str,
+) -> Result<(), Refusal> {
+    let has = agent.bound_to().filter(|_| agent.state().is_over());
+    let Some(cluster) = has.filter(|has| Some(has) != wanted) else { return Ok(()) };
+    let name = &agent.metadata.name;
+    context.confirm(&format!("agent `{name}` is a node of cluster `{}`", cluster.name), command)
+}
+
 #[derive(Args)]
 pub struct Unbind {
     /// Hosts, as `get agent` names them
@@ -238,10 +251,7 @@ impl Verb for Unbind {
             let Object::Agent(agent) = context.find(&store, Kind::Agent, &key.name)? else {
                 continue;
             };
-            if let Some(cluster) = agent.bound_to().filter(|_| agent.state().is_over()) {
-                let loss = format!("agent `{}` is a node of cluster `{}`", key.name, cluster.name);
-                context.confirm(&loss, &format!("poolctl agent unbind {}", key.name))?;
-            }
+            ask_to_leave(context, &agent, None, &format!("poolctl agent unbind {}", key.name))?;
         }
         let mut failed = Vec::new();
         let edit = |state: &mut State, tick: &Tick| {

@@ -8,7 +8,9 @@ use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
+use crate::store::{Filter, Store};
 
+use super::agent::ask_to_leave;
 use super::edit;
 use super::manifest::Reading;
 use super::put::{Verdict, put};
@@ -46,6 +48,9 @@ impl Verb for Apply {
         let what: Vec<(Kind, Key, Option<String>)> =
             read.objects.iter().map(|one| (one.kind(), one.key(), pool(one))).collect();
         let store = context.open()?;
+        for object in &read.objects {
+            ask(context, &store, object)?;
+        }
         let scope = edit::scope_of(&store, &what)?;
         let (verdicts, passed) =
             context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
@@ -75,6 +80,23 @@ impl Verb for Apply {
         misfits::warn(context, &passed.state, &changed);
         Ok(context.finish(&passed)?)
     }
+}
+
+/// A host that is a node does not leave its cluster by the way; one that is applied without a
+/// cluster stays where it is.
+fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+    let Object::Agent(new) = object else { return Ok(()) };
+    let Some(wanted) = new.wanted() else { return Ok(()) };
+    let Key { namespace, name } = new.key();
+    let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
+    for known in store.objects(Kind::Agent, &filter)? {
+        if let Object::Agent(agent) = known
+            && agent.wanted().as_ref() != Some(&wanted)
+        {
+            ask_to_leave(context, &agent, Some(&wanted), "poolctl apply -f FILE")?;
+        }
+    }
+    Ok(())
 }
 
 /// Settings choose what runs: they are applied alone, not carried along by a folder.

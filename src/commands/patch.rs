@@ -3,9 +3,11 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::model::agent::Agent;
 use crate::model::claim::OWNER;
 use crate::model::customization;
 use crate::model::kind::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -14,6 +16,7 @@ use crate::rules;
 use crate::store::Store;
 use crate::yaml;
 
+use super::agent::ask_to_leave;
 use super::edit;
 use super::put::{Verdict, put};
 use super::{Context, Verb, manifest, misfits, target};
@@ -83,6 +86,9 @@ pub fn change(
     apply: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
     let object = context.find(store, kind, name)?;
+    if let Object::Agent(agent) = &object {
+        ask(context, agent, &apply)?;
+    }
     let what = [(kind, object.key(), None)];
     let scope = edit::scope_of(store, &what)?;
     let edit = |state: &mut State, tick: &Tick| {
@@ -123,4 +129,25 @@ pub fn change(
     }
     misfits::warn(context, &passed.state, &[(kind, object.key())]);
     Ok(context.finish(&passed)?)
+}
+
+/// A host that is a node does not leave its cluster by the way.
+fn ask(
+    context: &Context,
+    agent: &Agent,
+    apply: &impl Fn(&mut Value) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut document = Object::Agent(Box::new(agent.clone())).to_wire();
+    apply(&mut document)?;
+    let Object::Agent(new) = manifest::recheck(Kind::Agent, &document)? else { return Ok(()) };
+    let wanted = new.wanted();
+    if wanted == agent.wanted() {
+        return Ok(());
+    }
+    let name = &agent.metadata.name;
+    let command = match wanted {
+        None => format!("poolctl agent unbind {name}"),
+        Some(_) => format!("poolctl patch agent {name} -p PATCH"),
+    };
+    ask_to_leave(context, agent, wanted.as_ref(), &command)
 }
