@@ -2,11 +2,13 @@
 
 mod agents;
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use clap::Args;
 use serde_json::json;
 
+use crate::model::agent::Agent;
 use crate::model::cluster::Phase;
 use crate::model::condition::Condition;
 use crate::model::host::{BareMetalHost, HOLD};
@@ -65,7 +67,11 @@ impl Verb for Status {
         let hosts = hosts(&store, namespace)?;
         let bad = hosts.iter().filter_map(|one| trouble(context, one));
         let waiting = agents::waiting(context, &store, &agents)?;
-        let all = orphaned(&store)?.into_iter().chain(failing(&store)?).chain(bad).chain(waiting);
+        let all = orphaned(&store)?
+            .into_iter()
+            .chain(failing(&store, &agents)?)
+            .chain(bad)
+            .chain(waiting);
         for problem in all {
             let _ = writeln!(out, "! {}", clean(&problem));
         }
@@ -96,17 +102,23 @@ fn trouble(context: &Context, host: &BareMetalHost) -> Option<String> {
     Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}{at}"))
 }
 
-/// Clusters whose installation fails again and again.
-fn failing(store: &Store) -> Result<Vec<String>, Refusal> {
+/// Clusters whose installation fails again and again, or waits for hosts that were lost.
+fn failing(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
+    let lost = agents.iter().filter(|one| one.state().is_lost());
+    let lost: HashSet<String> = lost.filter_map(|one| Some(one.bound_to()?.name)).collect();
     let mut found = Vec::new();
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        if let Object::Cluster(one) = object
-            && one.restarts >= plan::WORRYING
-            && one.phase() == Phase::Retrying
-        {
-            let (name, times) = (&one.name, one.restarts);
+        let Object::Cluster(one) = object else { continue };
+        let (name, times) = (&one.name, one.restarts);
+        if times >= plan::WORRYING && one.phase() == Phase::Retrying {
             found.push(format!(
                 "cluster `{name}` failed to install {times} times: poolctl cluster logs {name}"
+            ));
+        }
+        if let Some(end) = plan::waits_until(&one).filter(|_| lost.contains(name)) {
+            found.push(format!(
+                "cluster `{name}` waits until {end} for hosts that were lost: \
+                 poolctl delete cluster {name}"
             ));
         }
     }

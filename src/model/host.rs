@@ -28,8 +28,8 @@ pub const AS_FOUND: &str = "poolctl.dev/online-as-found";
 /// metal3's: asks for a power cycle; for another inspection; for being left alone.
 pub const REBOOT: &str = "reboot.metal3.io";
 pub const INSPECT: &str = "inspect.metal3.io";
-pub const PAUSED: [&str; 2] =
-    ["baremetalhost.metal3.io/paused", "baremetalhost.metal3.io/detached"];
+pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
+pub const PAUSED: [&str; 2] = ["baremetalhost.metal3.io/paused", DETACHED];
 /// Assisted installer's: what the host is in its cluster.
 pub const ROLE: &str = "bmac.agent-install.openshift.io/role";
 /// The same's: the cluster that it is to belong to, empty for none.

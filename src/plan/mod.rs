@@ -36,7 +36,7 @@ pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use hosts::{ask, tried_again_at, version};
 pub use inventory::summary as inventory_summary;
-pub use life::{WORRYING, retry_at};
+pub use life::{WORRYING, retry_at, waits_until};
 pub use power::hibernates_at;
 pub use recipe::trial;
 pub use reports::{absorb, look};

@@ -2,8 +2,9 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
-use crate::model::host::HOLD;
+use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::infra_env::InfraEnv;
+use crate::model::meta::Key;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
@@ -81,6 +82,9 @@ impl Around<'_> {
 
     fn helps(&self, agent: &Agent) -> String {
         let (name, at) = (&agent.metadata.name, &self.at);
+        if agent.is_duplicate() && agent.bound_to().is_none() {
+            return duplicated(agent, at);
+        }
         let wrong = agent.condition(SPEC_SYNCED).filter(|one| one.reason == "InputError");
         let held = agent.bmh().filter(|key| {
             self.state.hosts.by_key(key).is_some_and(|host| host.metadata.annotated_at_all(HOLD))
@@ -113,6 +117,10 @@ impl Around<'_> {
             (HostState::Insufficient | HostState::InsufficientUnbound, _, _) => {
                 format!("poolctl describe agent {name}{at}")
             }
+            (HostState::KnownUnbound, _, _) if self.is_wiped_first(agent) => {
+                let host = agent.bmh().map(|key| key.name).unwrap_or_default();
+                format!("poolctl why host/{host}{at}")
+            }
             _ if !agent.spec.approved => format!("poolctl agent approve {name}{at}"),
             _ if wrong.is_some() => format!("poolctl edit agent {name}{at}"),
             (HostState::KnownUnbound, _, _) if held.is_some() => {
@@ -122,10 +130,10 @@ impl Around<'_> {
                 format!("poolctl agent bind {name} --cluster NAME{at}")
             }
             (HostState::KnownUnbound, None, Some(wanted)) => {
-                format!("poolctl why cluster/{}{at}", wanted.name)
+                format!("poolctl why cluster/{}{}", wanted.name, self.at_cluster(agent, &wanted))
             }
             (HostState::PendingForInput, Some(cluster), _) => {
-                format!("poolctl edit cluster {}{at}", cluster.name)
+                format!("poolctl edit cluster {}{}", cluster.name, self.at_cluster(agent, &cluster))
             }
             (HostState::Binding | HostState::Unbinding, _, _) => {
                 format!("poolctl events agent/{name}{at}")
@@ -137,6 +145,21 @@ impl Around<'_> {
         }
     }
 
+    /// Where a cluster is, as seen from a host that may be of another namespace.
+    fn at_cluster(&self, agent: &Agent, cluster: &Key) -> String {
+        if cluster.namespace == agent.metadata.namespace {
+            self.at.clone()
+        } else {
+            format!(" -n {}", cluster.namespace)
+        }
+    }
+
+    /// Whether its machine still has what its last cluster left there.
+    fn is_wiped_first(&self, agent: &Agent) -> bool {
+        let host = agent.bmh().and_then(|key| self.state.hosts.by_key(&key));
+        host.is_some_and(BareMetalHost::is_to_be_wiped)
+    }
+
     /// From where a host that has gone is booted.
     fn boots(&self, agent: &Agent) -> String {
         let key = agent.infra_env();
@@ -146,6 +169,14 @@ impl Around<'_> {
         }
         let name = key.map(|key| key.name).unwrap_or_default();
         format!("boot it from its discovery image: {}", images::command(&name, &self.at))
+    }
+}
+
+/// What shows the Agent that the same machine is.
+fn duplicated(agent: &Agent, at: &str) -> String {
+    match agent.status.duplicate_of.split_once('/') {
+        Some((namespace, name)) => format!("poolctl describe agent {name} -n {namespace}"),
+        None => format!("poolctl describe agent {}{at}", agent.status.duplicate_of),
     }
 }
 

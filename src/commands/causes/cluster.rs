@@ -4,9 +4,14 @@ use crate::commands::why::Chain;
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
 use crate::model::driver::Driver;
+use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::Verb as JobVerb;
+use crate::model::kind::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::pool::PAUSED;
 use crate::plan;
+use crate::store::Filter;
 
 use super::Around;
 
@@ -28,8 +33,7 @@ impl Around<'_> {
         }
         if let Some(lacks) = &one.lacks {
             let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
-            let chain = Chain::of(text, format!("poolctl get agent{at}"));
-            return self.late(name).into_iter().fold(chain, Chain::after);
+            return self.waits(one, text);
         }
         if let Some(key) = one.required().filter(|_| one.unmet.is_some()) {
             let text =
@@ -75,16 +79,28 @@ impl Around<'_> {
         }
     }
 
-    /// Hosts of a cluster that are not ready to be installed.
-    fn late(&self, cluster: &str) -> Vec<String> {
-        let its = |one: &&Agent| one.bound_to().is_some_and(|key| key.name == cluster);
-        let late = self.state.agents.rows().filter(its);
-        let late = late.filter(|one| one.state() != HostState::Known);
-        let text = |one: &Agent| {
+    /// A cluster that cannot be installed on its hosts, and until when it waits for them.
+    fn waits(&self, one: &Cluster, text: String) -> Chain {
+        let (name, at) = (&one.name, &self.at);
+        let its = |one: &&Agent| one.bound_to().is_some_and(|key| key.name == *name);
+        let all = self.state.agents.rows().filter(its);
+        let late: Vec<&Agent> = all.filter(|one| one.state() != HostState::Known).collect();
+        let end = plan::waits_until(one).map(|end| {
+            let left = end.since(self.now).short();
+            format!("{text}; it is given up {end}, in {left}")
+        });
+        // Whoever is only being booted comes by himself.
+        let next = if end.is_some() && late.iter().any(|one| one.state().is_lost()) {
+            format!("poolctl delete cluster {name}{at}")
+        } else {
+            format!("poolctl get agent{at}")
+        };
+        let said = |one: &Agent| {
             let info = &one.status.debug_info.state_info;
             format!("host {} is {}: {info}", one.hostname(), one.state())
         };
-        late.map(text).collect()
+        let first = Chain::of(end.unwrap_or(text), next);
+        late.into_iter().map(said).fold(first, Chain::after)
     }
 
     fn going(&self, one: &Cluster, job: &str) -> Chain {
@@ -101,11 +117,30 @@ impl Around<'_> {
             return Chain::of(text, format!("poolctl get cluster {name} -o {path}{at}"));
         }
         let text = format!("cluster {name} is being destroyed{}{job}", self.ago(one.deleting));
-        match self.failed_to_go(name) {
-            Some(message) => Chain::of(text, format!("poolctl events cluster/{name}"))
-                .after(format!("the last attempt failed: {message}")),
-            None => Chain::of(text, "poolctl reconcile --wait"),
-        }
+        let Some(message) = self.failed_to_go(name) else {
+            return Chain::of(text, "poolctl reconcile --wait");
+        };
+        let failed = format!("the last attempt failed: {message}");
+        let Some(host) = self.in_the_way(name, &message) else {
+            return Chain::of(text, format!("poolctl events cluster/{name}")).after(failed);
+        };
+        let (host, of) = (&host.metadata.name, &host.metadata.namespace);
+        let next = format!("poolctl annotate host {host} {DETACHED}=true -n {of}");
+        let why = format!("host {host} keeps the others; detached, it stays as it is and they go");
+        Chain::of(text, next).after(failed).after(why)
+    }
+
+    /// The host whose controller does not let a cluster go.
+    fn in_the_way(&self, cluster: &str, message: &str) -> Option<BareMetalHost> {
+        let named = |host: &BareMetalHost| {
+            let about = format!("{}: ", host.metadata.name);
+            message.split("; ").any(|one| one.starts_with(&about))
+        };
+        let all = self.store.objects(Kind::BareMetalHost, &Filter::default()).ok()?;
+        all.into_iter().find_map(|one| match one {
+            Object::Host(host) if host.cluster() == Some(cluster) && named(&host) => Some(*host),
+            _ => None,
+        })
     }
 
     /// What the last attempt to destroy a cluster said, if there was one.
@@ -118,8 +153,7 @@ impl Around<'_> {
     fn installed(&self, one: &Cluster, job: &str) -> Chain {
         let (name, at) = (&one.name, &self.at);
         let power = one.power.doing();
-        let gone = one.claim_key().filter(|claim| self.state.claims.find(claim).is_none());
-        if let Some(claim) = gone {
+        if let Some(claim) = one.claim_key().filter(|claim| self.is_gone(claim)) {
             let text = format!("cluster {name} is held by claim {}, which is gone", claim.name);
             return Chain::of(text, format!("poolctl delete cluster {name}{at}"));
         }
@@ -149,5 +183,11 @@ impl Around<'_> {
             _ => format!("poolctl credentials {name}{at}"),
         };
         Chain::of(text, next)
+    }
+
+    /// Whether there is no such claim, also none that was not looked at.
+    fn is_gone(&self, claim: &Key) -> bool {
+        let kept = || self.store.pool_of(Kind::ClusterClaim, claim);
+        self.state.claims.find(claim).is_none() && kept().is_ok_and(|pool| pool.is_none())
     }
 }

@@ -31,6 +31,8 @@ enum Wait {
     Failed,
     /// For somebody to forget it: it is retired.
     Leave,
+    /// For nothing: its machine is another Agent already.
+    Same,
 }
 
 pub fn all(store: &Store, namespace: Option<String>) -> Result<Vec<Agent>, Refusal> {
@@ -43,29 +45,41 @@ pub fn all(store: &Store, namespace: Option<String>) -> Result<Vec<Agent>, Refus
 pub fn waiting(context: &Context, store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let mut alike: BTreeMap<(Wait, &str, Option<Key>), Vec<&str>> = BTreeMap::new();
     for one in agents.iter().filter(|one| one.metadata.deletion_timestamp.is_none()) {
-        let other = wait(one.state());
+        let same = one.is_duplicate() && one.bound_to().is_none();
+        let other = if same { Some(Wait::Same) } else { wait(one.state()) };
         // What is too weak, or another Agent already, is no better when it is approved.
         let wants = !one.spec.approved && !one.is_duplicate() && other != Some(Wait::Hardware);
         let approval = wants.then_some(Wait::Approval);
         for wait in approval.into_iter().chain(other) {
-            let image = one.infra_env().filter(|_| wait == Wait::Image);
             let meta = &one.metadata;
-            let key = (wait, meta.namespace.as_str(), image);
+            let whose = match wait {
+                Wait::Image => one.infra_env(),
+                Wait::Same => Some(Key::new("", &*one.status.duplicate_of)),
+                _ => None,
+            };
+            let key = (wait, meta.namespace.as_str(), whose);
             alike.entry(key).or_default().push(meta.name.as_str());
         }
     }
-    let line = |((wait, namespace, image), names): ((Wait, &str, Option<Key>), Vec<&str>)| {
-        let url = image.as_ref().map(|key| image_of(store, key)).transpose()?.flatten();
+    let line = |((wait, namespace, whose), names): ((Wait, &str, Option<Key>), Vec<&str>)| {
         let at = context.in_namespace(namespace);
-        let next = match (wait, url, image) {
-            (Wait::Approval, _, _) => {
+        let first = names.first().copied().unwrap_or_default();
+        let mut says = said(wait).to_owned();
+        let next = match (wait, whose) {
+            (Wait::Approval, _) => {
                 format!("poolctl agent approve {}{at}", names[..names.len().min(NAMED)].join(" "))
             }
-            (Wait::Image, Some(url), _) => format!("boot from {url}"),
-            (Wait::Image, None, Some(key)) => images::command(&key.name, &at),
-            _ => format!("poolctl why agent/{}{at}", names.first().copied().unwrap_or_default()),
+            (Wait::Image, Some(key)) => match image_of(store, &key)? {
+                Some(url) => format!("boot from {url}"),
+                None => images::command(&key.name, &at),
+            },
+            (Wait::Same, Some(other)) => {
+                says = format!("{says} {}", other.name);
+                format!("poolctl why agent/{first}{at}")
+            }
+            _ => format!("poolctl why agent/{first}{at}"),
         };
-        Ok::<_, Refusal>(format!("{} {}: {next}", named(&names), said(wait)))
+        Ok::<_, Refusal>(format!("{} {says}: {next}", named(&names)))
     };
     alike.into_iter().map(line).collect()
 }
@@ -95,6 +109,7 @@ fn said(wait: Wait) -> &'static str {
         Wait::Input => "bound to a cluster that does not say enough",
         Wait::Failed => "failed to be installed",
         Wait::Leave => "retired",
+        Wait::Same => "the same machine as",
     }
 }
 

@@ -186,6 +186,11 @@ impl HostState {
         self.is_free() || self.is_checked() || self == Self::Binding
     }
 
+    /// Bound, and not as it was when it was bound.
+    pub fn is_lost(self) -> bool {
+        matches!(self, Self::Disconnected | Self::Insufficient)
+    }
+
     /// Something of a cluster may be on its disks.
     pub fn is_used(self) -> bool {
         let untouched = self == Self::PreparingForInstallation;
