@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
+use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -19,7 +20,7 @@ use crate::store::{Filter, Need, Store};
 
 use super::edit;
 use super::selector::Selector;
-use super::{Context, Verb, images, target};
+use super::{Context, Verb, host_hold, images, target};
 
 #[derive(Args)]
 pub struct Delete {
@@ -114,15 +115,28 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
             Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
         }
         Object::Agent(one) => agent_lost(one),
-        Object::Host(host) => {
-            host.cluster().map(|cluster| format!("is used by cluster `{cluster}`, which loses it"))
-        }
+        Object::Host(host) => host_lost(store, host)?,
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
     let verb = if word == "claim" { "release".into() } else { format!("delete {word}") };
     let command = format!("poolctl {verb} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
+}
+
+/// A bound Agent does not go with the host that it is.
+fn host_lost(store: &Store, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
+    let Some(cluster) = host.cluster() else { return Ok(None) };
+    let key = host.key();
+    let agents = host_hold::agents_of(store, Some(key.namespace.clone()), &[key])?;
+    Ok(Some(match agents.iter().find(|one| one.bound_to().is_some()) {
+        Some(one) => format!(
+            "is used by cluster `{cluster}`; agent `{0}` stays there, and nothing is done to its \
+             machine any more, unless `poolctl agent unbind {0}` comes first",
+            one.metadata.name
+        ),
+        None => format!("is used by cluster `{cluster}`, which loses it"),
+    }))
 }
 
 fn agent_lost(one: &Agent) -> Option<String> {

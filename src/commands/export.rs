@@ -60,6 +60,11 @@ impl Verb for Export {
         let mut items = documents(&store, context.world.now())?;
         if self.include_secrets {
             with_values(&store, &mut items)?;
+        } else if admits(&store)? {
+            context.warn(
+                "tokens of InfraEnvs and secrets of hosts are left out: images that were made \
+                 admit nobody elsewhere; poolctl export FILE --include-secrets has them",
+            );
         }
         store.rollback();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -135,6 +140,18 @@ fn with_past(store: &Store, pool: &IpPool, wire: &mut Value) -> Result<(), Refus
         wire["status"]["history"] = past.into();
     }
     Ok(())
+}
+
+/// Whether an image admits hosts, or a host has a secret.
+fn admits(store: &Store) -> Result<bool, Refusal> {
+    let filter = Filter::default();
+    let all = store.objects(Kind::InfraEnv, &filter)?.into_iter();
+    let mut all = all.chain(store.objects(Kind::Agent, &filter)?);
+    Ok(all.any(|one| match one {
+        Object::InfraEnv(one) => !one.tokens.is_empty(),
+        Object::Agent(one) => one.secret.is_some(),
+        _ => false,
+    }))
 }
 
 /// What hosts prove themselves with goes along as it is kept: as hashes.

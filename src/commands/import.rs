@@ -117,6 +117,7 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
             "{bare} secrets come without values; export FILE --include-secrets brings them"
         ));
     }
+    words.extend(unproved(read));
     if read.left_out > 0 {
         words.push(format!(
             "{} jobs and events are of kinds not kept here; left out",
@@ -159,6 +160,19 @@ fn worth_a_word(read: &Manifests) -> Vec<String> {
         ));
     }
     words
+}
+
+/// What admits hosts, and what they prove themselves with, is in few files.
+fn unproved(read: &Manifests) -> Option<String> {
+    let is_bare = |one: &&Object| match one {
+        Object::InfraEnv(one) => one.status.created_time.is_some() && one.status.tokens.is_empty(),
+        Object::Agent(one) => one.status.secret_hash.is_none() && !one.status.found,
+        _ => false,
+    };
+    let many = read.objects.iter().filter(is_bare).count();
+    let text = "come without tokens and secrets: images that were made admit nobody, and hosts are \
+                not believed; export FILE --include-secrets brings them";
+    (many > 0).then(|| format!("{many} InfraEnvs and agents {text}"))
 }
 
 fn keys(read: &Manifests, kind: Kind) -> HashSet<Key> {
