@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::model::agent::Agent;
+use crate::model::agent::{Agent, ClusterReference};
 use crate::model::claim::OWNER;
 use crate::model::customization;
 use crate::model::kind::Kind;
@@ -139,8 +139,12 @@ fn ask(
 ) -> Result<(), Refusal> {
     let mut document = Object::Agent(Box::new(agent.clone())).to_wire();
     apply(&mut document)?;
-    let Object::Agent(new) = manifest::recheck(Kind::Agent, &document)? else { return Ok(()) };
-    let wanted = new.wanted();
+    let wanted = document["spec"]["clusterDeploymentName"].clone();
+    // What is no reference is refused later.
+    let Ok(wanted) = serde_json::from_value::<Option<ClusterReference>>(wanted) else {
+        return Ok(());
+    };
+    let wanted = wanted.as_ref().map(ClusterReference::key);
     if wanted == agent.wanted() {
         return Ok(());
     }
