@@ -31,7 +31,9 @@
 //! terminal obeys is written as JSON, which is YAML and has escapes for all of them; hosts register
 //! again with their InfraEnv's token only after three minutes of silence or when they are awaited; a
 //! host that somebody found and one that reports are two Agents of which one counts; checks that nobody
-//! has reported yet hold up no installation.
+//! has reported yet hold up no installation; a cluster's addresses are nobody else's until those of
+//! its hosts are back that somebody has to boot; hosts that were picked have an hour to be ready before
+//! their cluster is given up; an Agent that is a node of a living cluster is deleted once its node is.
 
 pub mod commands;
 pub mod drivers;

@@ -191,16 +191,14 @@ impl State {
 
     /// The cluster that has a name in DNS, here or beyond the scope.
     pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
-        let given_back = |found: &str| {
+        let by = |one: Option<&Customization>| Some(one?.holder.as_ref()?.cluster.clone());
+        let moved = |found: &String| {
             let mut all = self.customizations.difference();
-            let of = |one: Option<&Customization>, name: &str| {
-                one.and_then(|one| one.holder.as_ref()).is_some_and(|by| by.cluster == name)
-            };
-            all.any(|one| of(one.before, found) && !of(one.after, found))
+            all.any(|one| by(one.before).as_ref() == Some(found) && by(one.after).is_none())
         };
         let there = |found: &String| {
-            let lives = self.cluster(found).is_some();
-            !self.clusters.was_removed(&Key::new("", &**found)) && (lives || !given_back(found))
+            let gone = self.clusters.was_removed(&Key::new("", &**found));
+            !gone && (self.cluster(found).is_some() || !moved(found))
         };
         let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
         let full = format!("{name}.{domain}");
@@ -293,12 +291,9 @@ impl State {
         let agents = self.agents.difference().map(|one| one.owner);
         let jobs = self.jobs.difference().map(|one| one.owner);
         let leases = self.ip_leases.difference().map(|one| one.owner);
-        let events = self.events.iter().map(|(_, owner)| owner);
         let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
-        let mut seen = std::collections::HashSet::new();
-        for owner in
-            tables.chain(hosts).chain(agents).chain(leases).chain(jobs).chain(events).flatten()
-        {
+        let mut seen = HashSet::new();
+        for owner in tables.chain(hosts).chain(agents).chain(leases).chain(jobs).flatten() {
             if seen.insert(Rc::clone(owner)) {
                 owners.push(Some(Rc::clone(owner)));
             }

@@ -6,6 +6,7 @@ mod booting;
 pub mod clusters;
 pub mod conditions;
 mod document;
+mod duplicates;
 mod hints;
 pub mod joining;
 pub mod labels;
@@ -49,7 +50,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
         state.agents.get(at).map(|one| one.status.duplicate_of.clone()).unwrap_or_default()
     };
     let before: Vec<String> = all.iter().map(|at| same(state, *at)).collect();
-    machines::duplicates(state, tick);
+    duplicates::find(state, tick);
     for (at, before) in all.iter().zip(&before) {
         tell_duplicate(state, *at, before, tick);
     }

@@ -1,6 +1,7 @@
 //! What a host is checked for: by itself while it is free, and as part of its cluster. Says how it
 //! is, never what becomes of it.
 
+mod fit;
 mod hardware;
 mod ignored;
 mod network;
@@ -12,7 +13,8 @@ use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, EVERYBODYS, Role, Validation, can_be_a_host};
 use crate::model::time::Time;
 
-pub use hardware::{disk_problems, eligible_disks, lacks};
+pub use fit::lacks;
+pub use hardware::{disk_problems, eligible_disks};
 pub use ignored::{IGNORED, ignored, problem as ignored_problem};
 
 /// Nobody can say that these do not count.

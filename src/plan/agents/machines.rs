@@ -1,12 +1,11 @@
-//! Which machine a host is: its labels, its management controller, and whether another Agent is
-//! the same machine.
+//! Which machine a host is: its labels, and its management controller.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::model::agent::inventory::{
     Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
 };
-use crate::model::agent::{Agent, BMH, ClusterReference, HostState, INFRA_ENV, Role};
+use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
@@ -316,51 +315,6 @@ fn inventory(hardware: &Hardware, name: &str, mac: &str) -> Inventory {
             is_virtual: false,
         },
         ..Inventory::default()
-    }
-}
-
-/// Of several Agents that are one machine, one counts: that which is bound, else one that somebody
-/// has approved and that is heard of, else the last that registered.
-pub fn duplicates(state: &mut State, tick: &Tick) {
-    let mut same: HashMap<String, Vec<usize>> = HashMap::new();
-    for (at, one) in state.agents.iter() {
-        for word in one.identities() {
-            let all = same.entry(word).or_default();
-            if !all.contains(&at) {
-                all.push(at);
-            }
-        }
-    }
-    let mut of: BTreeMap<usize, usize> = BTreeMap::new();
-    for all in same.values().filter(|all| all.len() > 1) {
-        let rank = |at: &usize| {
-            let one = state.agents.get(*at);
-            // A retired one goes on in a cluster that is left running.
-            let retired = one.is_some_and(|one| one.state() == HostState::DisabledUnbound);
-            let bound = retired || one.is_some_and(|one| one.status.bound_to.is_some());
-            let when = one.and_then(|one| one.status.registered_at);
-            // Who says that it is a host which somebody has approved, and which is there, is not.
-            let heard = |one: &Agent| one.spec.approved && !one.is_silent(tick.now);
-            (bound, one.is_some_and(heard), when, std::cmp::Reverse(one.map(Agent::key)))
-        };
-        let Some(first) = all.iter().copied().max_by_key(rank) else { continue };
-        for at in all.iter().filter(|at| **at != first) {
-            let known = of.entry(*at).or_insert(first);
-            if rank(&first) > rank(known) {
-                *known = first;
-            }
-        }
-    }
-    let all: Vec<usize> = state.agents.iter().map(|(at, _)| at).collect();
-    for at in all {
-        let other = of.get(&at).and_then(|first| state.agents.get(*first)).map(Agent::key);
-        let own = state.agents.get(at).map(Agent::key);
-        let name = match (other, own) {
-            (Some(other), Some(own)) if other.namespace == own.namespace => other.name,
-            (Some(other), _) => other.to_string(),
-            (None, _) => String::new(),
-        };
-        state.agents.update(at, |one| one.status.duplicate_of = name);
     }
 }
 

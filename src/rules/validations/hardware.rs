@@ -6,8 +6,8 @@ use crate::model::agent::{Agent, Role, Validation};
 use super::{Around, Look, MISSING, PENDING, check, hostname_problem, result};
 
 const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
-const GB: u64 = 1_000_000_000;
+pub(super) const MIB: u64 = 1 << 20;
+pub(super) const GB: u64 = 1_000_000_000;
 /// Memory that firmware keeps for itself.
 const TOLERANCE: u64 = 100 * MIB;
 /// Cores, and MiB of memory, that every role takes; GB of a disk that some role is content with.
@@ -126,7 +126,7 @@ fn foreign(inventory: &Inventory, platform: &str) -> Option<String> {
 }
 
 /// The least that a role takes: cores, MiB of memory, GB of a disk.
-fn least(role: Role, sno: bool) -> (u64, u64, u64) {
+pub(super) fn least(role: Role, sno: bool) -> (u64, u64, u64) {
     match role {
         _ if sno => (8, 16_384, 100),
         Role::Master | Role::Bootstrap => (4, 16_384, 100),
@@ -142,38 +142,6 @@ fn called(role: Role, sno: bool) -> &'static str {
         Role::Worker | Role::AutoAssign if !sno => "worker",
         _ => "master",
     }
-}
-
-/// What a machine lacks for a role, by the check that says so, in few words; nothing: it is good
-/// enough.
-pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<(&'static str, String)> {
-    let (cores, mebibytes, _) = least(role, sno);
-    let (found, memory) = (inventory.cpu.count, &inventory.memory);
-    let mut all = Vec::new();
-    if found < cores {
-        all.push(("has-cpu-cores-for-role", format!("{found} CPU cores < {cores}")));
-    }
-    if !enough(memory, mebibytes) {
-        let (found, needed) = (gib(memory.physical_bytes), gib(mebibytes * MIB));
-        all.push(("has-memory-for-role", format!("memory {found} < {needed}")));
-    }
-    let bound = Some((role, sno));
-    if eligible_disks(inventory, bound).is_empty() {
-        let fixed = |disk: &&Disk| !disk.removable && !disk.is_installation_media;
-        let largest = inventory.disks.iter().filter(fixed).max_by_key(|disk| disk.size_bytes);
-        let needed = disk_needed(inventory, bound);
-        let why = match largest {
-            None => "no disk".into(),
-            Some(disk) if disk.size_bytes < needed * GB => {
-                format!("disk {} < {needed} GB", gigabytes(disk.size_bytes))
-            }
-            Some(disk) => {
-                format!("disk {}: {}", disk.name, disk_problems(disk, inventory, bound).join(", "))
-            }
-        };
-        all.push(("has-min-valid-disks", why));
-    }
-    all
 }
 
 fn any_cores(inventory: &Inventory) -> Option<String> {
@@ -222,7 +190,7 @@ fn memory(inventory: &Inventory, role: Role, sno: bool) -> Option<String> {
     })
 }
 
-fn enough(memory: &Memory, mebibytes: u64) -> bool {
+pub(super) fn enough(memory: &Memory, mebibytes: u64) -> bool {
     let needed = mebibytes * MIB;
     // The kernel keeps some of what it counts.
     let kept = if memory.physical_bytes_method == "meminfo" { needed / 50 } else { 0 };
@@ -230,12 +198,12 @@ fn enough(memory: &Memory, mebibytes: u64) -> bool {
 }
 
 /// Rounded down: what is not enough does not look as if it were.
-fn gib(bytes: u64) -> String {
+pub(super) fn gib(bytes: u64) -> String {
     let (whole, rest) = (bytes / GIB, bytes % GIB * 100 / GIB);
     format!("{whole}.{rest:02} GiB")
 }
 
-fn gigabytes(bytes: u64) -> String {
+pub(super) fn gigabytes(bytes: u64) -> String {
     let tenths = bytes / (GB / 10);
     match (tenths / 10, tenths % 10) {
         (whole, 0) => format!("{whole} GB"),
@@ -278,7 +246,7 @@ pub fn disk_problems(
 }
 
 /// GB that a disk has to have.
-fn disk_needed(inventory: &Inventory, bound: Option<(Role, bool)>) -> u64 {
+pub(super) fn disk_needed(inventory: &Inventory, bound: Option<(Role, bool)>) -> u64 {
     let edge = inventory.system_vendor.product_name == "BlueField SoC"
         && matches!(inventory.cpu.architecture.as_str(), "aarch64" | "arm64");
     let (_, _, any) = ANY;
@@ -377,9 +345,6 @@ mod tests {
         assert_eq!(found(Some((Role::Worker, false))), [small]);
         assert_eq!(found(Some((Role::Master, true))), [small]);
         assert_eq!(gigabytes(99_990_000_000), "99.9 GB");
-        let why = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
-        let found = lacks(&inventory, Role::Master, false);
-        assert_eq!(found.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), why);
     }
 
     #[test]
