@@ -115,12 +115,7 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             let text = format!("{} broke off: {message}", verb.name());
             warn(state, tick, "JobInterrupted", (CLUSTER, key), text);
             if verb == Verb::Provision {
-                state.clusters.update(at, |one| {
-                    one.interrupted = true;
-                    if later {
-                        (one.failed_at, one.failure) = (Some(tick.now), Some(message));
-                    }
-                });
+                interrupted(state, at, Some(message).filter(|_| later), tick);
             }
         }
         (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
@@ -163,6 +158,16 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
         (Verb::Stop, _) => set_power(state, at, Power::WaitingForStop, None, tick),
     }
+}
+
+/// What an installation left is cleaned up; what cannot go better at once counts as a failure.
+fn interrupted(state: &mut State, at: usize, later: Option<String>, tick: &Tick) {
+    state.clusters.update(at, |one| {
+        one.interrupted = true;
+        if later.is_some() {
+            (one.failed_at, one.failure) = (Some(tick.now), later);
+        }
+    });
 }
 
 fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) {
