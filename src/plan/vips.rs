@@ -159,7 +159,9 @@ pub fn release(state: &mut State, cluster: &Cluster) {
 
 /// What a cluster has that is left running stays leased until somebody releases it.
 pub fn keep(state: &mut State, cluster: &Cluster) {
-    for at in leases_of(state, cluster) {
+    let Some(pool) = cluster.pool.clone() else { return };
+    let name = Some(cluster.name.as_str());
+    for at in those(state, |one| one.namespace == pool.namespace && one.cluster() == name) {
         state.ip_leases.update(at, |one| {
             if let Some(notes) = &mut one.notes {
                 notes.claim.finalizers.retain(|one| one != WITH_CLUSTER);
@@ -173,25 +175,18 @@ pub fn release_host(state: &mut State, agent: &Agent, cluster: &str) {
     let meta = &agent.metadata;
     let its =
         |one: &IpLease| one.namespace == meta.namespace && one.is_of_host(cluster, &meta.name);
-    let all = state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at);
-    for at in all.collect::<Vec<_>>() {
+    for at in those(state, its) {
         state.ip_leases.remove(at);
     }
 }
 
 /// What a cluster had that is gone, once none of its hosts may run with it.
 pub fn release_of(state: &mut State, namespace: &str, cluster: &str) {
-    let its = |one: &IpLease| one.namespace == namespace && one.cluster() == Some(cluster);
-    let all = state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at);
-    for at in all.collect::<Vec<_>>() {
+    for at in those(state, |one| one.namespace == namespace && one.cluster() == Some(cluster)) {
         state.ip_leases.remove(at);
     }
 }
 
-fn leases_of(state: &State, cluster: &Cluster) -> Vec<usize> {
-    let Some(pool) = &cluster.pool else { return Vec::new() };
-    let its = |one: &IpLease| {
-        one.namespace == pool.namespace && one.cluster() == Some(cluster.name.as_str())
-    };
+fn those(state: &State, its: impl Fn(&IpLease) -> bool) -> Vec<usize> {
     state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }
