@@ -23,6 +23,7 @@ mod everywhere;
 mod explain;
 mod faults;
 mod fixture;
+mod given_back;
 mod growing;
 mod images;
 mod index;

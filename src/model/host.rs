@@ -236,6 +236,9 @@ pub struct HostStatus {
     /// When it was last asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<Time>,
+    /// The cluster for which poolctl switched it on; it is switched off when it leaves that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switched_on_for: Option<String>,
     /// What became of its disks when it came back from its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,

@@ -46,11 +46,22 @@ pub fn are_busy(state: &State, names: &[String]) -> bool {
     names.iter().any(|name| busy.contains(name))
 }
 
-/// A cluster is installed on its hosts: they boot from its image, and from no other any more.
+/// A cluster is installed on its hosts.
 pub fn install(state: &mut State, cluster: &str) {
-    follow(state, cluster, true);
-    for at in state.hosts_of(cluster) {
-        state.hosts.update(at, |host| host.spec.image = None);
+    for host_id in state.hosts_of(cluster) {
+        state.hosts.update(host_id, |host| switch_on(host, cluster));
+    }
+}
+
+/// The job that installs a host switches it on and boots it from the image of its cluster. From here
+/// on the machine may run on behalf of that cluster, however far the installation gets: that is
+/// written down, so that giving the host back switches it off.
+pub fn switch_on(host: &mut BareMetalHost, cluster: &str) {
+    host.spec.online = true;
+    // It has been discovered, and does not boot from the discovery image again.
+    host.spec.image = None;
+    if !host.is_left_alone() {
+        host.status.switched_on_for = Some(cluster.to_owned());
     }
 }
 

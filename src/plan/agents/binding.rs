@@ -299,7 +299,7 @@ pub fn leave(state: &mut State, at: usize, tick: &Tick) {
     let gone = about(&agent, "host_unbind_succeeded", false, text, PASS, tick);
     state.event(Event { cluster: None, ..gone });
     joining::cancel(state, &agent, tick);
-    let used = agent.state().is_used();
+    let used = returning::was_used(state, &agent);
     let info = DeprovisionInfo {
         cluster_name: cluster.name.clone(),
         cluster_namespace: cluster.namespace.clone(),

@@ -81,10 +81,7 @@ fn begin(state: &mut State, at: usize, tick: &Tick) {
     life::start(state, at, Verb::AddNodes, tick);
     for machine in machines {
         let Some(host) = at_of(state, &machine) else { continue };
-        state.hosts.update(host, |one| {
-            // It has been discovered, and is not to boot from that image again.
-            (one.spec.online, one.spec.image) = (true, None);
-        });
+        state.hosts.update(host, |host| clusters_hosts::switch_on(host, &cluster.name));
     }
 }
 

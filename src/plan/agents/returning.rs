@@ -45,16 +45,26 @@ pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick
 /// The machine of a host is nobody's any more; what was on it is wiped and is not met again.
 pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick) {
     let Some(host) = agent.bmh().and_then(|key| state.hosts.find(&key)) else { return };
-    let used = agent.state().is_used() || agent.state() == HostState::DisabledUnbound;
+    let used = was_used(state, agent) || agent.state() == HostState::DisabledUnbound;
     if used {
         wiping::due(state, host, agent.infra_env().as_ref(), tick);
     }
     state.hosts.update(host, |one| {
         one.spec.consumer_ref = None;
+        one.status.switched_on_for = None;
         if used {
             leaves(one, image);
         }
     });
+}
+
+/// Whether a cluster may run on a host, or may have left something on its disks. The state of the
+/// Agent is not enough: an installation that failed or was cancelled before the host reported any
+/// progress leaves the Agent as it was, and the machine switched on.
+pub fn was_used(state: &State, agent: &Agent) -> bool {
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let switched_on = host.is_some_and(|host| host.status.switched_on_for.is_some());
+    agent.state().is_used() || switched_on
 }
 
 /// What its controller is to do with a host that was a node.

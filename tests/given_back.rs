@@ -1,0 +1,236 @@
+//! A machine that poolctl switched on for a cluster is off once the cluster no longer has it,
+//! however far the installation got and whichever way the host comes back.
+
+use poolctl::model::agent::{Agent, ClusterReference, HostState, Role};
+use poolctl::model::cluster::Cluster;
+use poolctl::model::condition::Condition;
+use poolctl::model::deployment::{ClusterDeployment, Provisioning};
+use poolctl::model::documents::{Secret, SecretValue, Stored};
+use poolctl::model::driver::Driver;
+use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, SecretRef};
+use poolctl::model::infra_env::InfraEnv;
+use poolctl::model::job::{HostReport, Job, Outcome, Report, Verb};
+use poolctl::model::meta::{Key, LocalRef, Meta};
+use poolctl::model::state::{State, Template};
+use poolctl::model::tick::Tick;
+use poolctl::model::time::Span;
+use poolctl::plan;
+
+use crate::fixture::{NAMESPACE, Names, noon};
+
+const CLUSTER: &str = "edge";
+const ADDRESS: &str = "redfish://127.0.0.1:9/redfish/v1/Systems/1";
+const INVENTORY: &str = r#"{"hostname": "node-1",
+    "cpu": {"count": 16, "architecture": "x86_64"},
+    "memory": {"physicalBytes": 68719476736, "usableBytes": 68719476736},
+    "disks": [{"id": "/dev/disk/by-id/sda", "name": "sda", "path": "/dev/sda", "driveType": "SSD",
+        "sizeBytes": 480000000000, "bootable": true, "installationEligibility": {"eligible": true}}],
+    "interfaces": [{"name": "eth0", "macAddress": "02:00:00:00:00:01", "type": "physical",
+        "ipV4Addresses": ["1.2.3.4/24"], "hasCarrier": true}],
+    "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "1.2.3.1", "interface": "eth0"}],
+    "boot": {"currentBootMode": "uefi"},
+    "systemVendor": {"manufacturer": "Acme", "productName": "R7"}}"#;
+const INSTALL_CONFIG: &str = "baseDomain: example.com\nmetadata: {name: edge}\n\
+    controlPlane: {name: master, replicas: 1}\ncompute: [{name: worker, replicas: 0}]\n\
+    networking: {machineNetwork: [{cidr: 1.2.3.0/24}]}\nplatform: {none: {}}\npullSecret: '{}'\n";
+
+fn named(name: &str) -> Meta {
+    Meta { name: name.into(), namespace: NAMESPACE.into(), generation: 1, ..Meta::default() }
+}
+
+/// A machine that is off, with a controller that takes its credentials.
+fn host() -> BareMetalHost {
+    let mut host = BareMetalHost { metadata: named("n1"), ..BareMetalHost::default() };
+    host.metadata.labels.insert("infraenvs.agent-install.openshift.io".into(), "rack".into());
+    host.spec.boot_mac_address = "02:00:00:00:00:01".into();
+    host.spec.bmc =
+        Some(Bmc { address: ADDRESS.into(), credentials_name: "bmc".into(), ..Bmc::default() });
+    host.spec.consumer_ref = Some(ConsumerRef {
+        kind: "ClusterDeployment".into(),
+        name: CLUSTER.into(),
+        namespace: NAMESPACE.into(),
+        ..ConsumerRef::default()
+    });
+    let credentials = SecretRef { name: "bmc".into(), namespace: NAMESPACE.into() };
+    let credentials_version = "/1".into();
+    host.status.good_credentials = Some(CredentialsStatus { credentials, credentials_version });
+    host.status.last_updated = Some(noon().now);
+    host.status.conditions.push(Condition::new("PoweredOn", "False", "PoweredOff", ""));
+    host
+}
+
+/// The Agent of that machine, bound to the cluster and ready. A found Agent is known by its
+/// controller alone; another runs the discovery image and reports itself.
+fn agent(found: bool) -> Agent {
+    let mut agent = Agent { metadata: named("n1"), ..Agent::default() };
+    agent.metadata.labels.insert("infraenvs.agent-install.openshift.io".into(), "rack".into());
+    agent.metadata.labels.insert("agent-install.openshift.io/bmh".into(), "n1".into());
+    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+    agent.spec.approved = true;
+    agent.spec.role = Role::Master;
+    let status = &mut agent.status;
+    status.bound_to = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+    status.found = found;
+    status.host_id = "h1".into();
+    status.inventory = Some(serde_json::from_str(INVENTORY).unwrap());
+    status.last_contact_time = Some(noon().now);
+    status.debug_info.state = HostState::Known;
+    agent
+}
+
+fn cluster() -> Cluster {
+    let mut body = ClusterDeployment { metadata: named(CLUSTER), ..ClusterDeployment::default() };
+    body.spec.provisioning = Some(Provisioning {
+        install_config_secret_ref: Some(LocalRef::to("install-config")),
+        ..Provisioning::default()
+    });
+    Cluster {
+        name: CLUSTER.into(),
+        namespace: NAMESPACE.into(),
+        cluster_name: CLUSTER.into(),
+        base_domain: "example.com".into(),
+        created: noon().now,
+        driver: Driver::Agent,
+        by_agents: true,
+        attempts_limit: Some(1),
+        body: Some(Box::new(body)),
+        ..Cluster::default()
+    }
+}
+
+/// What is otherwise in a lab: the cluster waits before its installation, and the host is on
+/// because its owner wishes it so.
+const NOT_BEGUN: fn(&mut BareMetalHost, &mut Cluster) = |_, cluster| cluster.paused = true;
+const OWNERS_WISH: fn(&mut BareMetalHost, &mut Cluster) = |host, _| host.spec.online = true;
+
+/// A cluster of one host whose installation begins now.
+fn lab(found: bool, otherwise: &[fn(&mut BareMetalHost, &mut Cluster)]) -> State {
+    let (mut host, mut cluster) = (host(), cluster());
+    for change in otherwise {
+        change(&mut host, &mut cluster);
+    }
+    let mut state = State::default();
+    state.whole = true;
+    let stored = |key: &str| (key.to_owned(), Stored::Kept);
+    state.secrets.load(Secret {
+        metadata: named("bmc"),
+        values: [stored("username"), stored("password")].into(),
+        ..Secret::default()
+    });
+    state.infra_envs.load(InfraEnv { metadata: named("rack"), ..InfraEnv::default() });
+    state.hosts.load(host);
+    state.agents.load(agent(found));
+    let template = Template::new(SecretValue::new(INSTALL_CONFIG));
+    state.templates.insert(Key::new(NAMESPACE, "install-config"), template);
+    state.load_cluster(cluster);
+    settle(&mut state, &noon());
+    state
+}
+
+fn settle(state: &mut State, tick: &Tick) {
+    plan::settle(state, tick, &Names::default()).unwrap();
+}
+
+fn later(minutes: i64) -> Tick {
+    let noon = noon();
+    Tick { now: noon.now.plus(Span::minutes(minutes)), ..noon }
+}
+
+fn live_job(state: &State, verb: Verb) -> Job {
+    let live = state.jobs.rows().find(|job| job.ended.is_none() && job.verb == verb);
+    live.unwrap_or_else(|| {
+        let cluster = state.clusters.rows().next().map(|cluster| (cluster.phase(), &cluster.lacks));
+        let agent = state.agents.rows().next().map(|agent| &agent.status.debug_info);
+        panic!("no live {}: {cluster:?} {agent:?} {:?}", verb.name(), state.jobs)
+    })
+    .clone()
+}
+
+fn end_job(state: &mut State, job: &Job, outcome: Outcome, tick: &Tick) {
+    let report = |outcome| Report { job: job.id, object: job.object.clone(), outcome };
+    let powered_on = (job.verb == Verb::Deprovision).then_some(false);
+    let seen = HostReport {
+        host: format!("{NAMESPACE}/n1"),
+        address: ADDRESS.into(),
+        credentials: "/1".into(),
+        powered_on,
+        image: Some(String::new()),
+        ..HostReport::default()
+    };
+    plan::absorb(state, vec![report(Outcome::Hosts(vec![seen])), report(outcome)], tick);
+    settle(state, tick);
+}
+
+fn delete_cluster(state: &mut State) {
+    let cluster = state.cluster(CLUSTER).unwrap();
+    state.clusters.update(cluster, |cluster| cluster.deleting = Some(noon().now));
+}
+
+/// The cluster is gone, and nothing that is done for the host from now on switches it on.
+fn assert_off_for_good(state: &mut State, how: &str) {
+    assert!(state.cluster(CLUSTER).is_none(), "{how}: the cluster is still there");
+    for minutes in [30, 90, 24 * 60] {
+        settle(state, &later(minutes));
+        let host = state.hosts.rows().next().unwrap();
+        assert!(!host.spec.online && host.spec.image.is_none(), "{how}: {:?}", host.spec);
+        assert_eq!(host.status.switched_on_for, None, "{how}");
+        let starts = state.jobs.rows().filter(|job| job.host().is_some() && job.ended.is_none());
+        let starts = starts.filter(|job| !matches!(job.verb, Verb::State | Verb::Inspect));
+        assert_eq!(starts.count(), 0, "{how}: {:?}", state.jobs);
+    }
+}
+
+#[test]
+fn a_host_is_off_after_its_cluster_was_deleted_while_it_was_preparing() {
+    for found in [true, false] {
+        let mut state = lab(found, &[]);
+        let provision = live_job(&state, Verb::Provision);
+        assert_eq!(provision.hosts, [format!("{NAMESPACE}/n1")]);
+        assert!(state.hosts.rows().next().unwrap().spec.online);
+        delete_cluster(&mut state);
+        settle(&mut state, &later(1));
+        let deprovision = live_job(&state, Verb::Deprovision);
+        end_job(&mut state, &deprovision, Outcome::Done, &later(2));
+        assert_off_for_good(&mut state, "deleted while preparing");
+    }
+}
+
+#[test]
+fn a_host_is_off_after_the_image_of_its_cluster_could_not_be_made_or_booted() {
+    for found in [true, false] {
+        let mut state = lab(found, &[]);
+        let provision = live_job(&state, Verb::Provision);
+        let why = "agent create image: exit code 3";
+        end_job(&mut state, &provision, Outcome::failed(why), &later(1));
+        delete_cluster(&mut state);
+        settle(&mut state, &later(2));
+        let deprovision = live_job(&state, Verb::Deprovision);
+        end_job(&mut state, &deprovision, Outcome::Done, &later(3));
+        assert_off_for_good(&mut state, why);
+    }
+}
+
+#[test]
+fn a_host_is_off_after_its_agent_was_deleted_or_its_environment_went_with_the_cluster() {
+    let mut state = lab(true, &[]);
+    let environment = state.infra_envs.find(&Key::new(NAMESPACE, "rack")).unwrap();
+    state.infra_envs.update(environment, |environment| {
+        environment.spec.cluster_ref = Some(ClusterReference::to(&Key::new(NAMESPACE, CLUSTER)));
+    });
+    delete_cluster(&mut state);
+    settle(&mut state, &later(1));
+    let deprovision = live_job(&state, Verb::Deprovision);
+    end_job(&mut state, &deprovision, Outcome::Done, &later(2));
+    assert_eq!(state.agents.rows().count(), 0);
+    assert_off_for_good(&mut state, "its InfraEnv was of the cluster");
+}
+
+#[test]
+fn a_host_that_was_never_switched_on_for_its_cluster_stays_as_its_owner_has_it() {
+    let mut state = lab(false, &[NOT_BEGUN, OWNERS_WISH]);
+    let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.agents.update(agent, |agent| agent.spec.cluster_deployment_name = None);
+    settle(&mut state, &noon());
+    let host = state.hosts.rows().next().unwrap();
+    assert!(host.spec.online && host.spec.consumer_ref.is_none(), "{:?}", host.spec);
+}
