@@ -24,15 +24,19 @@ pub fn another_pool(name: &str, customization: &str) -> String {
 
 /// A host of a number is booted and says what is in it: node-3, with a 3 in its addresses.
 pub fn boots(sandbox: &Sandbox, environment: &str, number: usize, patch: &Value) {
+    boots_as(sandbox, environment, &format!("h{number}"), number, patch);
+}
+
+/// The same under another name than h3.
+pub fn boots_as(sandbox: &Sandbox, environment: &str, host: &str, number: usize, patch: &Value) {
     let mut found: Value = serde_json::from_str(INVENTORY).unwrap();
     found["hostname"] = format!("node-{number}").into();
     found["interfaces"][0]["mac_address"] = format!("02:00:00:00:00:{number:02}").into();
     found["interfaces"][0]["ipv4_addresses"] = json!([format!("1.2.3.{number}/24")]);
     json_patch::merge(&mut found, patch);
-    let host = format!("h{number}");
-    sandbox.ok(&["agent", "register", "--infraenv", environment, "--id", &host, "-q"]);
+    sandbox.ok(&["agent", "register", "--infraenv", environment, "--id", host, "-q"]);
     let file = sandbox.file("inventory.json", &found.to_string());
-    sandbox.ok(&["agent", "report", &host, "--inventory", &file, "-q"]);
+    sandbox.ok(&["agent", "report", host, "--inventory", &file, "-q"]);
 }
 
 /// Hosts are booted; those that come for the first time are approved.

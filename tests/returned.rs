@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::metal::{boot, pass, rack};
+use crate::metal::{boot, boots_as, pass, rack};
 use crate::once::{bound_once, only_cluster, whole};
 use crate::rack::state_of;
 use crate::sandbox::{Sandbox, apply, jsonpath};
@@ -192,4 +192,85 @@ fn a_host_that_does_not_come_for_its_cluster_is_named() {
     boot(&sandbox, &[3]);
     pass(&sandbox);
     assert_eq!(state_of(&sandbox, "h3"), "installing");
+}
+
+/// Claims of addresses, as `CLAIM=AGENT` for each that a host has.
+fn hosts_of_claims(sandbox: &Sandbox) -> Vec<String> {
+    let claims: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["get", "ipclaim", "-o", "json"])).unwrap();
+    let agent = |claim: &serde_json::Value| {
+        let owners = claim["metadata"]["ownerReferences"].as_array()?;
+        let agent = owners.iter().find(|owner| owner["kind"] == "Agent")?;
+        Some(format!("{}={}", claim["metadata"]["name"].as_str()?, agent["name"].as_str()?))
+    };
+    let mut hosts: Vec<String> =
+        claims["items"].as_array().unwrap().iter().filter_map(agent).collect();
+    hosts.sort_unstable();
+    hosts
+}
+
+/// Hosts called `a`, `a-nodes` and `b` that are the nodes of a cluster, with addresses from an
+/// IPPool called `nodes`.
+fn hosts_with_names_alike() -> (Sandbox, String) {
+    let sandbox = rack();
+    for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
+        boots_as(&sandbox, "rack", name, number, &json!({}));
+        sandbox.ok(&["agent", "approve", name, "-q"]);
+    }
+    pass(&sandbox);
+    for (number, name) in [(1, "a"), (2, "a-nodes"), (3, "b")] {
+        boots_as(&sandbox, "rack", name, number, &json!({}));
+    }
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    let cluster = only_cluster(&sandbox);
+    assert_eq!(state_of(&sandbox, "a"), "installed");
+    (sandbox, cluster)
+}
+
+#[test]
+fn an_address_is_its_hosts_whatever_other_hosts_and_pools_are_called() {
+    let (sandbox, cluster) = hosts_with_names_alike();
+    let names = |hosts: &[&str]| -> Vec<String> {
+        let mut names: Vec<String> =
+            hosts.iter().map(|host| format!("{cluster}-{host}={host}")).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(hosts_of_claims(&sandbox), names(&["a", "a-nodes", "b"]));
+    // The host leaves its cluster: when it is back its address is free, that of `a-nodes` is not.
+    sandbox.ok(&["agent", "unbind", "a", "-y", "-q"]);
+    boots_as(&sandbox, "rack", "a", 1, &json!({}));
+    sandbox.ok(&["reconcile", "-q"]);
+    assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes", "b"]));
+    // The same when the node `b` is deleted with its Agent.
+    let skip = "agent.agent-install.openshift.io/skip-spoke-cleanup=done";
+    sandbox.ok(&["annotate", "agent", "b", skip, "-q"]);
+    sandbox.ok(&["delete", "agent", "b", "-y", "-q"]);
+    sandbox.ok(&["reconcile", "-q"]);
+    assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
+    // An edit takes the address away neither from the cluster nor from the host.
+    let claim = format!("{cluster}-a-nodes");
+    let nobody = "{\"metadata\": {\"ownerReferences\": null, \"finalizers\": null}}";
+    sandbox.ok(&["patch", "ipclaim", &claim, "--type", "merge", "-p", nobody, "-q"]);
+    assert_eq!(hosts_of_claims(&sandbox), names(&["a-nodes"]));
+}
+
+#[test]
+fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named() {
+    let (sandbox, _) = hosts_with_names_alike();
+    let before = hosts_of_claims(&sandbox);
+    let mut list: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    for item in list["items"].as_array_mut().unwrap() {
+        let owners = item.pointer_mut("/metadata/ownerReferences");
+        if let Some(owners) = owners.and_then(serde_json::Value::as_array_mut) {
+            owners.retain(|owner| owner["kind"] != "Agent");
+        }
+    }
+    let file = sandbox.file("old.json", &list.to_string());
+    let mut moved = sandbox;
+    let state = moved.path().join("moved.db").display().to_string();
+    moved.set("POOLCTL_STATE", &state);
+    moved.ok(&["import", &file]);
+    assert_eq!(hosts_of_claims(&moved), before);
 }

@@ -6,7 +6,7 @@ use crate::model::data_template::Metal3DataTemplate;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes, WITH_CLUSTER, cluster_of};
 use crate::model::ip_pool::Network;
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -175,18 +175,19 @@ fn bare(meta: Meta, owners: &[&str]) -> Meta {
     }
 }
 
-/// No edit takes a claim away from the living cluster that it goes with.
+/// No edit takes a claim away from the living cluster that it goes with, or from the host.
 fn tied(old: &Meta, mut new: Meta) -> Meta {
-    let Some(cluster) = cluster_of(old) else { return new };
+    if cluster_of(old).is_none() {
+        return new;
+    }
     if !new.finalizers.iter().any(|one| one == WITH_CLUSTER) {
         new.finalizers.push(WITH_CLUSTER.into());
     }
-    if cluster_of(&new) != Some(cluster) {
-        let kind = Kind::ClusterDeployment.name();
-        let owner = old.owner_references.iter().find(|one| one.kind == kind);
-        let others = new.owner_references.into_iter().filter(|one| Some(one) != owner);
-        new.owner_references = owner.into_iter().cloned().chain(others).collect();
-    }
+    let holders = [Kind::ClusterDeployment.name(), Kind::Agent.name()];
+    let is_holder = |owner: &&OwnerReference| holders.contains(&owner.kind.as_str());
+    let held_by = old.owner_references.iter().filter(is_holder).cloned();
+    let others = new.owner_references.into_iter().filter(|owner| !is_holder(&owner));
+    new.owner_references = held_by.chain(others).collect();
     new
 }
 

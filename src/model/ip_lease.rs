@@ -64,6 +64,10 @@ impl IpLease {
         Some(&self.notes.as_ref()?.claim)
     }
 
+    pub fn claim_meta_mut(&mut self) -> &mut Meta {
+        &mut self.notes.get_or_insert_default().claim
+    }
+
     /// The address it asks for, as it is written.
     pub fn wanted(&self) -> Option<&str> {
         self.claim_meta()?.annotation(WANTED).filter(|text| !text.is_empty())
@@ -98,8 +102,8 @@ impl IpLease {
         } else {
             note.labels.clone()
         };
-        let mut owners = vec![owner("IPPool", &self.pool)];
-        owners.extend(self.claimed.then(|| owner("IPClaim", &self.claim)));
+        let mut owners = vec![owner_reference(Kind::IpPool, &self.pool)];
+        owners.extend(self.claimed.then(|| owner_reference(Kind::IpClaim, &self.claim)));
         owners.extend(note.owner_references);
         let metadata = Meta {
             name: name.into(),
@@ -130,13 +134,18 @@ impl IpLease {
 }
 
 impl IpLease {
+    /// The Agent whose host has this address in its cluster. None for the addresses of the cluster's
+    /// API and ingress, and for a claim that goes with no cluster.
+    pub fn agent(&self) -> Option<&str> {
+        let claim = self.claim_meta()?;
+        cluster_of(claim)?;
+        let owner = claim.owner_references.iter().find(|owner| owner.kind == Kind::Agent.name())?;
+        Some(&owner.name)
+    }
+
     /// Whether it is the address of a host, by the name of its Agent, in a cluster.
-    pub fn is_of_host(&self, cluster: &str, host: &str) -> bool {
-        let rest = self.claim.strip_prefix(cluster).and_then(|rest| rest.strip_prefix('-'));
-        let rest = rest.and_then(|rest| rest.strip_prefix(host));
-        let its =
-            rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(&self.pool));
-        its && self.cluster() == Some(cluster) && !VIPS.contains(&host)
+    pub fn is_of_host(&self, cluster: &str, agent: &str) -> bool {
+        self.cluster() == Some(cluster) && self.agent() == Some(agent)
     }
 }
 
@@ -148,9 +157,14 @@ pub fn cluster_of(claim: &Meta) -> Option<&str> {
     Some(&owner.name)
 }
 
-fn owner(kind: &str, name: &str) -> OwnerReference {
-    let (api_version, kind, name) = (Kind::IpPool.api_version().into(), kind.into(), name.into());
-    OwnerReference { api_version, kind, name, ..OwnerReference::default() }
+/// An owner of a claim or an address, without its uid: names are unique where leases are.
+pub fn owner_reference(kind: Kind, name: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: kind.api_version().into(),
+        kind: kind.name().into(),
+        name: name.into(),
+        ..OwnerReference::default()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

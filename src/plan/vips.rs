@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
-use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER};
+use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER, owner_reference};
 use crate::model::kind::Kind;
-use crate::model::meta::{Key, Meta, OwnerReference};
+use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
@@ -41,8 +41,9 @@ pub fn lease(
         for name in &names {
             let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
             let claim = format!("{cluster}-{role}{many}");
+            let request = Request { cluster, agent: None, claim };
             let one = desk(state, pool, name, &leases, book, tick)
-                .and_then(|desk| leased(desk, pool, name, (cluster, claim), tick))
+                .and_then(|desk| leased(desk, pool, name, request, tick))
                 .map_err(|why| format!("IPPool {name}, {role}: {why}"))?;
             if let Some(all) = found.get_mut(place) {
                 all.extend(one.address.map(|address| address.to_string()));
@@ -72,8 +73,9 @@ pub fn for_hosts(
             if leases.iter().any(|one| one.claim == claim) {
                 return Err(format!("host {host}: the claim {claim} is another's already"));
             }
+            let request = Request { cluster, agent: Some(host), claim };
             let one = desk(state, pool, name, leases, book, tick)
-                .and_then(|desk| leased(desk, pool, name, (cluster, claim), tick))
+                .and_then(|desk| leased(desk, pool, name, request, tick))
                 .map_err(|why| format!("IPPool {name}, host {host}: {why}"))?;
             leases.push(one);
         }
@@ -109,43 +111,44 @@ fn leased(
     mut desk: Desk<'_>,
     pool: &ClusterPool,
     name: &str,
-    (cluster, claim): (&str, String),
+    request: Request<'_>,
     tick: &Tick,
 ) -> Result<IpLease, String> {
-    let mut one = waiting(pool, name, (cluster, claim), tick);
+    let mut one = waiting(pool, name, request, tick);
     let address = desk.serve(&one)?;
     let from = desk.pool();
     (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
     Ok(one)
 }
 
+/// For whom an address of a cluster is: one of its hosts, by the name of its Agent, or the cluster
+/// itself; and what its claim is called.
+pub struct Request<'a> {
+    pub cluster: &'a str,
+    pub agent: Option<&'a str>,
+    pub claim: String,
+}
+
 /// The claim of an address that goes with a cluster.
-pub fn waiting(
-    pool: &ClusterPool,
-    name: &str,
-    (cluster, claim): (&str, String),
-    tick: &Tick,
-) -> IpLease {
+pub fn waiting(pool: &ClusterPool, name: &str, request: Request<'_>, tick: &Tick) -> IpLease {
+    let claim = owned(request.cluster, request.agent);
     IpLease {
         namespace: pool.metadata.namespace.clone(),
-        claim,
+        claim: request.claim,
         pool: name.to_owned(),
         created: tick.now,
         claimed: true,
-        notes: Some(Box::new(Notes { claim: owned(cluster), ..Notes::default() })),
+        notes: Some(Box::new(Notes { claim, ..Notes::default() })),
         ..IpLease::default()
     }
 }
 
-/// A claim that goes with its cluster, and not before.
-fn owned(cluster: &str) -> Meta {
-    let owner = OwnerReference {
-        api_version: Kind::ClusterDeployment.api_version().into(),
-        kind: Kind::ClusterDeployment.name().into(),
-        name: cluster.into(),
-        ..OwnerReference::default()
-    };
-    Meta { owner_references: vec![owner], finalizers: vec![WITH_CLUSTER.into()], ..Meta::default() }
+/// A claim that goes with its cluster, and not before. Its owners say whose the address is: the
+/// names of claims are for people.
+fn owned(cluster: &str, agent: Option<&str>) -> Meta {
+    let mut owner_references = vec![owner_reference(Kind::ClusterDeployment, cluster)];
+    owner_references.extend(agent.map(|agent| owner_reference(Kind::Agent, agent)));
+    Meta { owner_references, finalizers: vec![WITH_CLUSTER.into()], ..Meta::default() }
 }
 
 /// What a cluster that is gone had, whatever its pool says by now; not while a host that somebody

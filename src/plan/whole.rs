@@ -1,17 +1,22 @@
 //! Makes half-written links whole: what an import brings, and what `doctor` finds. The cluster's
 //! side holds; each repair leaves one event.
 
+use std::rc::Rc;
+
 use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::Customization;
+use crate::model::ip_lease::owner_reference;
+use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, customizations, links, warn};
+use super::{CUSTOMIZATION, claim_of_host, customizations, links, warn};
 
 /// Needs the whole state.
 pub fn mend(state: &mut State, tick: &Tick) {
+    name_agents_of_leases(state);
     drop_reservations(state, tick);
     let mut pools: Vec<Key> = state.pools_with_members().cloned().collect();
     pools.sort();
@@ -20,6 +25,35 @@ pub fn mend(state: &mut State, tick: &Tick) {
             customizations::write_status(state, at, &pool, tick);
         }
         links::mend(state, &pool, tick);
+    }
+}
+
+/// Exports of earlier versions do not say for which host of a cluster an address is. It follows
+/// from the hosts that are bound to the cluster and from how their claims are called.
+fn name_agents_of_leases(state: &mut State) {
+    let hosts = state.agents.rows().filter_map(|agent| {
+        let cluster = agent.bound_to()?.name;
+        let pool = state.clusters.get(state.cluster(&cluster)?)?.pool.clone()?;
+        Some((agent.metadata.name.clone(), cluster, pool))
+    });
+    let hosts: Vec<(String, String, Rc<Key>)> = hosts.collect();
+    for (agent, cluster, pool_key) in hosts {
+        let Some(pool) = state.pools.by_key(&pool_key) else { continue };
+        let ip_pools = pool.nodes_from();
+        let claims =
+            ip_pools.iter().map(|ip_pool| claim_of_host(&cluster, &agent, &ip_pools, ip_pool));
+        for claim in claims.collect::<Vec<_>>() {
+            let key = Key::new(&*pool_key.namespace, claim);
+            let Some(lease_id) = state.ip_leases.find(&key) else { continue };
+            state.ip_leases.update(lease_id, |lease| {
+                if lease.cluster() == Some(&*cluster) && lease.agent().is_none() {
+                    lease
+                        .claim_meta_mut()
+                        .owner_references
+                        .push(owner_reference(Kind::Agent, &agent));
+                }
+            });
+        }
     }
 }
 

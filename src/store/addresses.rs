@@ -308,6 +308,9 @@ pub fn of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
     for one in state.agents.rows() {
         let left = one.status.deprovision_info.as_ref();
         clusters.extend(left.map(|info| Key::new(&*one.metadata.namespace, &*info.cluster_name)));
+        // A node that is deleted gives its own addresses back.
+        let deleted = one.bound_to().filter(|_| one.metadata.deletion_timestamp.is_some());
+        clusters.extend(deleted.map(|key| Key::new(&*one.metadata.namespace, key.name)));
     }
     for key in pools {
         pool(conn, state, &key)?;

@@ -157,7 +157,8 @@ pub fn without_addresses(
             let known = state.ip_leases.rows().find(its).map(|one| one.address.is_some());
             if known.is_none() {
                 let claim = claim_of_host(&cluster.name, &host, &names, name);
-                let lease = vips::waiting(&pool, name, (cluster.name.as_str(), claim), tick);
+                let request = vips::Request { cluster: &cluster.name, agent: Some(&host), claim };
+                let lease = vips::waiting(&pool, name, request, tick);
                 state.ip_leases.insert(lease);
             }
             if known != Some(true) && !waiting.contains(at) {
