@@ -32,6 +32,7 @@ mod leased_whole;
 mod leases;
 mod machines;
 mod metal;
+mod migrations;
 mod moving;
 mod once;
 mod patches;

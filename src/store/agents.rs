@@ -285,7 +285,7 @@ impl Store {
         let mut found = self.documents(filter, |one| Object::InfraEnv(Box::new(one)))?;
         for one in &mut found {
             if let Object::InfraEnv(one) = one {
-                one.tokens = tokens(&self.conn, one.metadata.id)?;
+                one.tokens = tokens(self.conn(), one.metadata.id)?;
             }
         }
         Ok(found)
@@ -293,15 +293,15 @@ impl Store {
 
     pub(super) fn agents(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         let which = "WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR name = ?2)";
-        let found = some(&self.conn, which, params![filter.namespace, filter.name])?;
+        let found = some(self.conn(), which, params![filter.namespace, filter.name])?;
         Ok(found.into_iter().map(|one| Object::Agent(Box::new(one))).collect())
     }
 
     /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
     pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
-        with_tokens(&self.conn, state, infra_env)?;
+        with_tokens(self.conn(), state, infra_env)?;
         // In every InfraEnv: one of them may be bound.
-        put(state, some(&self.conn, "WHERE host = lower(?1)", [id])?);
+        put(state, some(self.conn(), "WHERE host = lower(?1)", [id])?);
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl Store {
     pub fn load_machines(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {
             let which = "WHERE id IN (SELECT agent FROM agent_mac WHERE mac = ?1)";
-            put(state, some(&self.conn, which, [mac])?);
+            put(state, some(self.conn(), which, [mac])?);
         }
         Ok(())
     }
@@ -319,7 +319,7 @@ impl Store {
         let sql = "SELECT count(*) FROM agent WHERE namespace = ?1 AND infra_env = ?2 \
                    AND NOT (body ->> '$.spec.approved')";
         let who = params![infra_env.namespace, infra_env.name];
-        let many: i64 = self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
+        let many: i64 = self.conn().prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
         Ok(usize::try_from(many).unwrap_or_default())
     }
 
@@ -329,7 +329,7 @@ impl Store {
                    WHERE namespace = ?1 AND infra_env = ?2 AND host = lower(?3)";
         let who = params![infra_env.namespace, infra_env.name, host_id];
         let name: Option<String> =
-            self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0)).optional()?;
+            self.conn().prepare_cached(sql)?.query_row(who, |row| row.get(0)).optional()?;
         Ok(name.map(|name| Key::new(&*infra_env.namespace, name)))
     }
 }

@@ -1,5 +1,6 @@
 //! Copies of the whole state: one that is taken while others write, and one that is put back.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,8 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::{beside, is_ours, parent};
 use super::doctor::abandoned;
-use super::open::{Header, Store, check_header, unfinished};
+use super::migrate::{self, SCHEMA};
+use super::open::{Header, Store, check_header, connect, unfinished};
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -23,7 +25,7 @@ pub struct Copied {
 /// What a restore finds where it is to put the copy.
 pub enum Place {
     Empty,
-    Usable(Store),
+    Usable(Box<Store>),
     /// A state once, and why it is none any more.
     Broken(String),
 }
@@ -42,33 +44,39 @@ impl Store {
                 format!("`{}` is there and is no backup; it was left as it is", to.display());
             return Err(Refusal::conflict(what).next("poolctl backup OTHER-FILE"));
         }
-        let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
-        sweep(to);
-        let made = tempfile::Builder::new().prefix(&unfinished(to)).tempfile_in(parent(to));
-        let file = made.map_err(unwritable)?;
-        let mut copy = Connection::open(file.path())?;
-        transfer(&self.conn, &mut copy)?;
-        // One file, readable without a log beside it.
-        copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
-        copy.close().map_err(|(_, error)| Refusal::from(error))?;
-        file.as_file().sync_all().map_err(unwritable)?;
-        file.persist(to).map_err(|error| unwritable(error.error))?;
-        File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
+        copy(self.conn(), to)
     }
 
     /// Puts a copy in place of everything, in one transaction: others see the old or the new.
     /// Needs the write lock.
     pub fn replace(&mut self, by: &Copied) -> Result<(), Refusal> {
+        self.migrate()?;
         self.keep_log()?;
         let known = self.mark()?.0;
         // Whoever planned on the old state must find that it is another.
         by.conn.execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
         // What worked when it was taken may work still, elsewhere: it is not begun once more.
         by.conn.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
-        transfer(&by.conn, &mut self.conn)?;
+        transfer(&by.conn, self.conn_mut())?;
         self.checkpoint();
         Ok(())
     }
+}
+
+/// Writes a consistent copy in place of whatever is there, whole or not at all.
+pub fn copy(from: &Connection, to: &Path) -> Result<(), Refusal> {
+    let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
+    sweep(to);
+    let made = tempfile::Builder::new().prefix(&unfinished(to)).tempfile_in(parent(to));
+    let file = made.map_err(unwritable)?;
+    let mut copy = Connection::open(file.path())?;
+    transfer(from, &mut copy)?;
+    // One file, readable without a log beside it.
+    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
+    copy.close().map_err(|(_, error)| Refusal::from(error))?;
+    file.as_file().sync_all().map_err(unwritable)?;
+    file.persist(to).map_err(|error| unwritable(error.error))?;
+    File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
 }
 
 /// Removes what backups that were killed have left.
@@ -98,6 +106,13 @@ pub fn read_backup(from: &Path) -> Result<Copied, Refusal> {
         let what = format!("`{}` is corrupt", from.display());
         return Err(Refusal::new(Exit::State, what).because(found));
     }
+    let schema = migrate::schema_of(&conn)?;
+    if schema == 1 {
+        migrate::check_first(&conn, from)?;
+    }
+    if schema < SCHEMA {
+        migrate::migrate_copy(&conn)?;
+    }
     Ok(Copied { conn, _folder: folder })
 }
 
@@ -125,19 +140,26 @@ pub fn place(path: &Path) -> Result<Place, Refusal> {
     if let Header::Absent = header {
         return Ok(Place::Empty);
     }
-    let store = Store::connect(path)?;
-    let corrupt = |error: &rusqlite::Error| {
+    let file = connect(path)?;
+    let is_corrupt = |error: &rusqlite::Error| {
         let code = error.sqlite_error_code();
         matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
     };
-    match store.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
-        Ok(found) if found == "ok" => Ok(Place::Usable(store)),
-        Ok(found) => Ok(Place::Broken(format!("`{}` is corrupt: {found}", path.display()))),
-        Err(error) if corrupt(&error) => {
-            Ok(Place::Broken(format!("`{}` is corrupt: {error}", path.display())))
-        }
-        Err(error) => Err(error.into()),
+    let broken =
+        |why: &dyn Display| Ok(Place::Broken(format!("`{}` is corrupt: {why}", path.display())));
+    match file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(found) if found == "ok" => {}
+        Ok(found) => return broken(&found),
+        Err(error) if is_corrupt(&error) => return broken(&error),
+        Err(error) => return Err(error.into()),
     }
+    // What nothing migrates is of no use here, and another may take its place.
+    if migrate::schema_of(&file)? == 1
+        && let Err(refusal) = migrate::check_first(&file, path)
+    {
+        return Ok(Place::Broken(refusal.what));
+    }
+    Ok(Place::Usable(Box::new(Store::connect(path)?)))
 }
 
 /// A regular file that is empty, or begins as a state does and is cut short.
@@ -154,7 +176,7 @@ fn was_a_state(path: &Path) -> bool {
         && header.starts_with(b"SQLite format 3\0")
         && header[68..72] == *b"pool";
     // A newer poolctl knows what to do with its own.
-    read.is_ok() && (short || (ours && header[60..64] <= [0, 0, 0, 1][..]))
+    read.is_ok() && (short || (ours && header[60..64] <= SCHEMA.to_be_bytes()[..]))
 }
 
 /// A state that cannot be used makes room for another.
@@ -179,7 +201,7 @@ pub fn before_restore(path: &Path, time: &str) -> PathBuf {
 }
 
 /// Everything in one step, so that nobody writes between its parts.
-fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
+pub fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),
         _ => Err(Refusal::new(Exit::State, "the state file is locked by another program")),

@@ -21,7 +21,7 @@ impl AddressBook for Names<'_> {
     }
 
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
-        let (conn, id) = (&self.store.conn, pool.metadata.id);
+        let (conn, id) = (self.store.conn(), pool.metadata.id);
         self.tell(|| {
             let kept = documents::one::<IpPool>(conn, &pool.metadata.key())?;
             // An edit may have opened more than is listed; where pools overlap, another may have it.
@@ -44,7 +44,7 @@ impl AddressBook for Names<'_> {
     fn released(&self, pool: &IpPool, address: Addr) -> Option<Time> {
         let sql = "SELECT released FROM ip_released WHERE pool = ?1 AND address = ?2";
         self.tell(|| {
-            let mut statement = self.store.conn.prepare_cached(sql)?;
+            let mut statement = self.store.conn().prepare_cached(sql)?;
             let who = params![pool.metadata.id, address.key()];
             let found: Option<i64> = statement.query_row(who, |row| row.get(0)).optional()?;
             Ok(found.map(Time))
@@ -57,7 +57,7 @@ impl AddressBook for Names<'_> {
         before: Time,
         after: Option<(Addr, Time)>,
     ) -> Vec<(Addr, Time)> {
-        let conn = &self.store.conn;
+        let conn = self.store.conn();
         self.tell(|| match pool.strategy() {
             Strategy::Sequential => free::rested_in_order(conn, pool, before, after),
             _ => free::rested(conn, pool, before, after),
@@ -65,7 +65,7 @@ impl AddressBook for Names<'_> {
     }
 
     fn is_scarce(&self, pool: &IpPool) -> bool {
-        self.tell(|| tenancy::is_scarce(&self.store.conn, pool.metadata.id, pool))
+        self.tell(|| tenancy::is_scarce(self.store.conn(), pool.metadata.id, pool))
     }
 }
 

@@ -24,13 +24,13 @@ impl Store {
     /// What SQLite finds wrong with tables, indexes and references.
     pub fn constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut found: Vec<String> = Vec::new();
-        let mut check = self.conn.prepare("PRAGMA integrity_check(20)")?;
+        let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;
         let mut rows = check.query([])?;
         while let Some(row) = rows.next()? {
             let text: String = row.get(0)?;
             found.extend(Some(text).filter(|text| text != "ok"));
         }
-        let mut check = self.conn.prepare("PRAGMA foreign_key_check")?;
+        let mut check = self.conn().prepare("PRAGMA foreign_key_check")?;
         let mut rows = check.query([])?;
         while let Some(row) = rows.next()? {
             let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
@@ -39,7 +39,7 @@ impl Store {
         for table in ["cluster", "claim"] {
             let sql =
                 format!("SELECT name FROM {table} WHERE id NOT IN (SELECT id FROM {table}_body)");
-            let mut check = self.conn.prepare(&sql)?;
+            let mut check = self.conn().prepare(&sql)?;
             let mut rows = check.query([])?;
             while let Some(row) = rows.next()? {
                 found.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
@@ -51,8 +51,8 @@ impl Store {
     /// The log beside the file: its mode, its size, and whether it can work there.
     pub fn journal(&self) -> Result<Vec<String>, Refusal> {
         let mut found = Vec::new();
-        let mode: String = self.conn.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
-        if mode != "wal" {
+        let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        if mode != "wal" && !self.is_earlier() {
             found.push(format!("the journal mode is {mode}, not wal"));
         }
         let size = fs::metadata(copies::beside(self.path(), "-wal")).map_or(0, |log| log.len());
@@ -68,14 +68,14 @@ impl Store {
 
     /// Counts and free addresses of pools of addresses, against the leases.
     pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
-        tenancy::check(&self.conn, false)
+        tenancy::check(self.conn(), false)
     }
 
     /// Makes them anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
-        let fixed = tenancy::check(&self.conn, true).and_then(|_| self.commit());
+        let fixed = tenancy::check(self.conn(), true).and_then(|_| self.commit());
         if fixed.is_err() {
             self.rollback();
         }
@@ -85,7 +85,7 @@ impl Store {
     pub fn fix_journal(&self) -> Result<(), Refusal> {
         self.keep_log()?;
         // A log that is new, or read by others, is folded in another time.
-        drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        drop(self.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
         Ok(())
     }
 

@@ -20,7 +20,7 @@ impl Store {
                    OR (?1 = 'InfraEnv' AND infra_env = ?5) \
                    OR (?1 = 'ClusterDeployment' AND substr(cluster, instr(cluster, '/') + 1) = ?3) \
                    ORDER BY id DESC LIMIT ?4";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let (kind, key) = of.unzip();
         let namespace = key.map(|key| &key.namespace);
         let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
@@ -34,7 +34,7 @@ impl Store {
     /// The number of the newest event.
     pub fn last_event(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(id), 0) FROM event";
-        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+        Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
     /// Events after one of this number, oldest first, and the number of the last of them.
@@ -42,7 +42,7 @@ impl Store {
         let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, \
                    infra_env, cluster, id FROM event \
                    WHERE id > ?1 ORDER BY id";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let mut last = known;
         let rows = statement.query_map([known], |row| {
             last = row.get(10)?;

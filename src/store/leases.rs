@@ -76,7 +76,7 @@ impl Store {
     pub fn ip_counts(&self, pool: &IpPool) -> Result<(Counts, Option<Time>), Refusal> {
         let sql = "SELECT used, outside, updated FROM ip_count WHERE pool = ?1";
         let (used, outside, updated): (i64, i64, Option<i64>) = self
-            .conn
+            .conn()
             .prepare_cached(sql)?
             .query_row([pool.metadata.id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let sum =
@@ -99,7 +99,7 @@ impl Store {
         let within = |all: &[Stretch], address: Addr| all.iter().any(|range| range.has(address));
         let counted = |address: Addr| within(&usable, address) && within(&reserved, address);
         for address in pre.iter().filter(|one| !counted(**one)) {
-            let has = addresses::by_address(&self.conn, &pool.metadata.namespace, *address)?;
+            let has = addresses::by_address(self.conn(), &pool.metadata.namespace, *address)?;
             leased += u128::from(has.is_some_and(|one| one.pool == pool.metadata.name));
         }
         let (used, outside) = (u128::from(used.unsigned_abs()), u128::from(outside.unsigned_abs()));
@@ -117,7 +117,7 @@ impl Store {
         let sql = "SELECT EXISTS (SELECT 1 FROM ip_count c CROSS JOIN ip_pool p ON p.id = c.pool \
                    WHERE c.outside > 0 AND c.pool <> ?2 AND p.namespace = ?1)";
         let who = params![meta.namespace, meta.id];
-        let strays: bool = self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
+        let strays: bool = self.conn().prepare_cached(sql)?.query_row(who, |row| row.get(0))?;
         let mut all = 0;
         for part in open.iter().filter(|_| strays || meta.annotated(OVERLAP)) {
             all += self.leased_within(pool, *part, &[*part], false)?;
@@ -135,7 +135,7 @@ impl Store {
     ) -> Result<u128, Refusal> {
         let sql = "SELECT count(*) FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND (l.pool = ?2) = ?5 AND l.address BETWEEN ?3 AND ?4";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let mut all = 0;
         for part in usable.iter().filter(|part| part.meets(range)) {
             let (start, end) = (part.start.max(range.start), part.end.min(range.end));
@@ -149,13 +149,13 @@ impl Store {
 
     /// The lease of a claim.
     pub fn lease_of(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
-        addresses::by_claim(&self.conn, claim)
+        addresses::by_claim(self.conn(), claim)
     }
 
     /// The leases of a pool, by address.
     pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
         let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query([pool.metadata.id])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
@@ -172,7 +172,7 @@ impl Store {
     ) -> Result<HashMap<Addr, (String, bool)>, Refusal> {
         let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
                    WHERE s.namespace = ?1 AND l.address BETWEEN ?2 AND ?3";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let who = params![pool.metadata.namespace, range.start.key(), range.end.key()];
         let (mut rows, mut found) = (statement.query(who)?, HashMap::new());
         while let Some(row) = rows.next()? {
@@ -192,20 +192,20 @@ impl Store {
     ) -> Result<Vec<(IpLease, String)>, Refusal> {
         let mut found = Vec::new();
         if let (Some(namespace), Some(name), true) = (&filter.namespace, &filter.name, waiting) {
-            found.extend(by_claim(&self.conn, &Key::new(&**namespace, &**name))?);
+            found.extend(by_claim(self.conn(), &Key::new(&**namespace, &**name))?);
         } else {
             let sql = format!(
                 "SELECT {LEASE} WHERE (?1 IS NULL OR s.namespace = ?1) \
                  AND (NOT ?3 OR ?2 IS NULL OR l.claim = ?2) ORDER BY l.scope, l.address"
             );
-            let mut statement = self.conn.prepare_cached(&sql)?;
+            let mut statement = self.conn().prepare_cached(&sql)?;
             let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
             while let Some(row) = rows.next()? {
                 found.push(lease_row(row)?);
             }
             let sql = "SELECT namespace, claim, pool, created, more, id FROM ip_wait \
                        WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR claim = ?2) AND ?3 ORDER BY id";
-            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut statement = self.conn().prepare_cached(sql)?;
             let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
             while let Some(row) = rows.next()? {
                 found.push(wait_row(row)?);
@@ -228,7 +228,7 @@ impl Store {
 
     /// The leases that go with a cluster.
     pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
-        addresses::of_cluster(&self.conn, namespace, name)
+        addresses::of_cluster(self.conn(), namespace, name)
     }
 
     pub(super) fn ip_claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
@@ -238,7 +238,7 @@ impl Store {
 
     pub(super) fn ip_addresses(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         if let (Some(namespace), Some(name)) = (&filter.namespace, &filter.name)
-            && let Some((one, name)) = by_its_name(&self.conn, &Key::new(&**namespace, &**name))?
+            && let Some((one, name)) = by_its_name(self.conn(), &Key::new(&**namespace, &**name))?
         {
             return Ok(one
                 .to_address(&name)
@@ -256,7 +256,7 @@ impl Store {
     /// Who has an address, and who had it, the last one first; in a namespace, or in each.
     pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
         let sql = "SELECT namespace FROM ip_scope WHERE ?1 IS NULL OR namespace = ?1 ORDER BY 1";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let names = statement.query_map([namespace], |row| row.get(0))?;
         let names: Vec<String> = names.collect::<Result<_, _>>()?;
         let mut found = Vec::new();
@@ -267,7 +267,7 @@ impl Store {
     }
 
     fn tenants_in(&self, namespace: &str, address: Addr) -> Result<Vec<Tenant>, Refusal> {
-        let now = addresses::by_address(&self.conn, namespace, address)?;
+        let now = addresses::by_address(self.conn(), namespace, address)?;
         let mut found: Vec<Tenant> = now
             .map(|one| Tenant {
                 since: one.leased.unwrap_or(one.created),
@@ -282,7 +282,7 @@ impl Store {
         let sql = format!(
             "SELECT {PAST} WHERE s.namespace = ?1 AND h.address = ?2 ORDER BY h.until DESC, h.id DESC"
         );
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params![namespace, address.key()])?;
         while let Some(row) = rows.next()? {
             found.push(tenant(row, namespace)?);
@@ -299,7 +299,7 @@ impl Store {
              AND h.pool NOT IN (SELECT name FROM ip_pool WHERE namespace = ?1))) ORDER BY h.id"
         );
         let meta = &pool.metadata;
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params![meta.namespace, meta.name, meta.id])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {

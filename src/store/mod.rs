@@ -14,6 +14,7 @@ mod hosts;
 mod leases;
 mod load;
 mod lock;
+mod migrate;
 mod open;
 mod prune;
 mod read;

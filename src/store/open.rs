@@ -1,5 +1,6 @@
 //! Finds the state file, makes a new one in one step, and refuses what is not one, untouched.
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::backup;
 use super::copies::{beside, parent};
+use super::migrate::{self, SCHEMA};
 
 /// "pool" in ASCII: says whose file it is.
 const APPLICATION: u32 = 0x706f_6f6c;
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/1.sql")];
-const VERSION: u32 = 1;
 /// The log is folded into the state file when it is larger than this.
 const LOG_LIMIT: u64 = 512 << 10;
 
@@ -24,7 +25,12 @@ const BUSY: Duration = Duration::from_secs(10);
 
 /// An open state file.
 pub struct Store {
-    pub(super) conn: Connection,
+    /// The file, or a migrated copy in memory of one that has an earlier schema.
+    read: Connection,
+    /// The file once the first change has migrated it.
+    migrated: OnceCell<Connection>,
+    /// The file has another schema than what is read.
+    is_earlier: bool,
     path: PathBuf,
 }
 
@@ -53,44 +59,49 @@ impl Store {
         &self.path
     }
 
+    pub(super) fn conn(&self) -> &Connection {
+        self.migrated.get().unwrap_or(&self.read)
+    }
+
+    pub(super) fn conn_mut(&mut self) -> &mut Connection {
+        self.migrated.get_mut().unwrap_or(&mut self.read)
+    }
+
+    /// Whether the file still has an earlier schema, and what is read is a copy in memory.
+    pub(super) fn is_earlier(&self) -> bool {
+        self.is_earlier && self.migrated.get().is_none()
+    }
+
     pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags)?;
-        if conn.is_readonly("main")? {
-            return Err(Refusal::new(
-                Exit::State,
-                format!("the state `{}` is read-only", path.display()),
-            )
-            .next("ls -l, and df for the mount"));
-        }
-        // A command folds the log only when it is large: two fsyncs instead of five.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        conn.busy_timeout(BUSY)?;
-        for (pragma, value) in [
-            ("synchronous", 2),
-            ("foreign_keys", 1),
-            ("wal_autocheckpoint", 0),
-            // What a savepoint may have to undo stays in memory, not in a file of its own.
-            ("temp_store", 2),
-        ] {
-            conn.pragma_update(None, pragma, value)?;
-            // A pragma that SQLite does not understand is ignored without a word.
-            let set: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
-            if set != value {
-                let what = format!("SQLite did not take {pragma} = {value}, but {set}");
-                return Err(Refusal::new(Exit::State, what));
-            }
-        }
+        let file = connect(path)?;
         // Locks and copies lie beside the file itself, whatever name it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { conn, path })
+        let is_earlier = migrate::schema_of(&file)? < SCHEMA;
+        let read = if is_earlier { migrated_copy(&file, &path)? } else { file };
+        Ok(Self { read, migrated: OnceCell::new(), is_earlier, path })
+    }
+
+    /// Before a change: copies a state of an earlier schema beside itself and migrates it. Needs the
+    /// write lock.
+    pub(super) fn migrate(&self) -> Result<(), Refusal> {
+        if !self.is_earlier() {
+            return Ok(());
+        }
+        let file = connect(&self.path)?;
+        let schema = migrate::schema_of(&file)?;
+        if schema < SCHEMA {
+            backup::copy(&file, &migrate::copy_of(&self.path, schema))?;
+            migrate::migrate_copy(&file)?;
+        }
+        drop(self.migrated.set(file));
+        Ok(())
     }
 
     /// A state keeps a log; a backup that was copied into place does so from its first write on.
     pub(super) fn keep_log(&self) -> Result<(), Refusal> {
-        let mode: String = self.conn.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" {
-            self.conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+            self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         }
         Ok(())
     }
@@ -101,10 +112,54 @@ impl Store {
             return;
         }
         // Readers only put it off: nobody waits for them.
-        drop(self.conn.busy_timeout(Duration::ZERO));
-        drop(self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-        drop(self.conn.busy_timeout(BUSY));
+        drop(self.conn().busy_timeout(Duration::ZERO));
+        drop(self.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        drop(self.conn().busy_timeout(BUSY));
     }
+}
+
+/// A connection to a state file, with what SQLite is to hold to read back.
+pub(super) fn connect(path: &Path) -> Result<Connection, Refusal> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    if conn.is_readonly("main")? {
+        return Err(Refusal::new(
+            Exit::State,
+            format!("the state `{}` is read-only", path.display()),
+        )
+        .next("ls -l, and df for the mount"));
+    }
+    // A command folds the log only when it is large: two fsyncs instead of five.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    conn.busy_timeout(BUSY)?;
+    for (pragma, value) in [
+        ("synchronous", 2),
+        ("foreign_keys", 1),
+        ("wal_autocheckpoint", 0),
+        // What a savepoint may have to undo stays in memory, not in a file of its own.
+        ("temp_store", 2),
+    ] {
+        conn.pragma_update(None, pragma, value)?;
+        // A pragma that SQLite does not understand is ignored without a word.
+        let set: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
+        if set != value {
+            let what = format!("SQLite did not take {pragma} = {value}, but {set}");
+            return Err(Refusal::new(Exit::State, what));
+        }
+    }
+    Ok(conn)
+}
+
+/// For reading: what a state would be with the schema of this program, in memory.
+fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
+    if migrate::schema_of(file)? == 1 {
+        migrate::check_first(file, path)?;
+    }
+    let mut copy = Connection::open_in_memory()?;
+    backup::transfer(file, &mut copy)?;
+    copy.pragma_update(None, "foreign_keys", 1)?;
+    migrate::migrate_copy(&copy)?;
+    Ok(copy)
 }
 
 /// Bytes in the log that are not folded in yet, roughly.
@@ -161,7 +216,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     if &header[..16] != b"SQLite format 3\0" || number(68) != APPLICATION {
         return refuse("is not a poolctl state file");
     }
-    if number(60) > VERSION {
+    if number(60) > SCHEMA {
         return refuse("was written by a newer poolctl");
     }
     let page = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
@@ -209,11 +264,8 @@ pub fn unfinished(path: &Path) -> String {
 fn build(path: &Path) -> Result<(), Refusal> {
     let conn = Connection::open(path)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    for migration in MIGRATIONS {
-        conn.execute_batch(migration)?;
-    }
+    migrate::migrate(&conn)?;
     conn.pragma_update(None, "application_id", APPLICATION)?;
-    conn.pragma_update(None, "user_version", VERSION)?;
     conn.execute_batch("COMMIT")?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {

@@ -24,12 +24,12 @@ impl Store {
     /// Whether there is anything to forget, and it was not done today. Cheap: looks at one row.
     pub fn wants_pruning(&self, now: Time) -> Result<bool, Refusal> {
         let sql = "SELECT pruned FROM state";
-        let pruned: i64 = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        let pruned: i64 = self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?;
         if now.since(Time(pruned)) < DAY {
             return Ok(false);
         }
         let sql = "SELECT time FROM event ORDER BY id LIMIT 1";
-        let oldest = self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        let oldest = self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let limit = self.limit(now)?;
         Ok(oldest.is_some_and(|oldest: i64| oldest < limit.0))
     }
@@ -38,16 +38,16 @@ impl Store {
     /// an object. Needs an open write transaction.
     pub fn prune(&self, now: Time) -> Result<(), Refusal> {
         let limit = self.limit(now)?.0;
-        self.conn.execute(FORGET_EVENTS, [limit])?;
-        self.conn.execute("DELETE FROM job WHERE ended < ?1", [limit])?;
-        self.conn.execute("UPDATE state SET pruned = ?1", params![now.0])?;
+        self.conn().execute(FORGET_EVENTS, [limit])?;
+        self.conn().execute("DELETE FROM job WHERE ended < ?1", [limit])?;
+        self.conn().execute("UPDATE state SET pruned = ?1", params![now.0])?;
         Ok(())
     }
 
     fn limit(&self, now: Time) -> Result<Time, Refusal> {
         let sql = "SELECT body ->> '$.spec.keepEventsDays' FROM settings";
         let days: Option<Option<i64>> =
-            self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+            self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
         let days = days.flatten().unwrap_or(KEEP_DAYS);
         Ok(Time(now.0 - Span::hours(24 * days).0))
     }

@@ -10,12 +10,13 @@ use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Steering};
 use crate::model::object::Object;
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
 use crate::model::time::Time;
 
 use super::documents::{Document, all, one};
 use super::load::{self, Need};
+use super::migrate::{self, SCHEMA};
 use super::open::Store;
 use super::references::{complete, references};
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
@@ -33,45 +34,55 @@ pub struct Filter {
 
 impl Store {
     pub fn begin_read(&self) -> Result<(), Refusal> {
-        Ok(self.conn.execute_batch("BEGIN")?)
+        Ok(self.conn().execute_batch("BEGIN")?)
     }
 
+    /// Needs the write lock. A state of an earlier schema is migrated first.
     pub fn begin_write(&self) -> Result<(), Refusal> {
+        self.migrate()?;
         self.keep_log()?;
-        Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
+        self.conn().execute_batch("BEGIN IMMEDIATE")?;
+        // A newer poolctl may have migrated the state since it was opened.
+        let schema = migrate::schema_of(self.conn())?;
+        if schema != SCHEMA {
+            self.rollback();
+            let what = format!("the state was migrated to schema {schema} meanwhile");
+            return Err(Refusal::new(Exit::State, what).next("poolctl version"));
+        }
+        Ok(())
     }
 
     pub fn commit(&self) -> Result<(), Refusal> {
-        Ok(self.conn.execute_batch("COMMIT")?)
+        Ok(self.conn().execute_batch("COMMIT")?)
     }
 
     /// Ends a transaction without writing. Harmless when there is none.
     pub fn rollback(&self) {
-        drop(self.conn.execute_batch("ROLLBACK"));
+        drop(self.conn().execute_batch("ROLLBACK"));
     }
 
     pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
-        load::load(&self.conn, scope, needs)
+        load::load(self.conn(), scope, needs)
     }
 
     /// Loads what the pools in the state refer to by now.
     pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
-        references(&self.conn, scope, state)
+        references(self.conn(), scope, state)
     }
 
     /// Loads what anything in the state belongs to: a pass decides for all of it.
     pub fn complete(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
-        if *scope == Scope::Whole { Ok(()) } else { complete(&self.conn, scope, state) }
+        if *scope == Scope::Whole { Ok(()) } else { complete(self.conn(), scope, state) }
     }
 
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {
-        load::cluster_body(&self.conn, state, name)
+        load::cluster_body(self.conn(), state, name)
     }
 
     /// The number of commits so far, and when the last one was.
     pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
         let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
-        let mark = self.conn.prepare_cached(sql)?.query_row([], |row| {
+        let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
             let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
             let (boot, since_boot) = (row.get(3)?, row.get(4)?);
             let (doubted, off) = (row.get(5)?, row.get(6)?);
@@ -115,9 +126,9 @@ impl Store {
     ) -> Result<Vec<Object>, Refusal> {
         let found = match (&filter.namespace, &filter.name) {
             (Some(namespace), Some(name)) => {
-                one(&self.conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
+                one(self.conn(), &Key::new(&**namespace, &**name))?.into_iter().collect()
             }
-            (namespace, _) => all(&self.conn, namespace.as_deref())?,
+            (namespace, _) => all(self.conn(), namespace.as_deref())?,
         };
         let named = |one: &T| filter.name.as_ref().is_none_or(|name| one.meta().name == *name);
         Ok(found.into_iter().filter(named).map(wrap).collect())
@@ -127,7 +138,7 @@ impl Store {
         let mut found = self.documents(filter, |one| Object::Customization(Box::new(one)))?;
         for one in &mut found {
             if let Object::Customization(one) = one {
-                one.holder = load::holder(&self.conn, one.metadata.id)?;
+                one.holder = load::holder(self.conn(), one.metadata.id)?;
             }
         }
         Ok(found)
@@ -137,7 +148,7 @@ impl Store {
         let mut found = self.documents(filter, Object::Secret)?;
         for one in &mut found {
             if let Object::Secret(secret) = one {
-                secret.values = load::secret_keys(&self.conn, secret.metadata.id)?;
+                secret.values = load::secret_keys(self.conn(), secret.metadata.id)?;
             }
         }
         Ok(found)
@@ -148,13 +159,13 @@ impl Store {
             "SELECT {CLAIM} FROM claim WHERE (?1 IS NULL OR namespace = ?1) \
              AND (?2 IS NULL OR name = ?2) ORDER BY id"
         );
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params![filter.namespace, filter.name])?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             let mut claim = rows::claim(row)?;
             if filter.whole {
-                claim.body = load::body(&self.conn, "claim_body", claim.id)?;
+                claim.body = load::body(self.conn(), "claim_body", claim.id)?;
             }
             found.push(Object::Claim(Box::new(claim)));
         }
@@ -168,13 +179,13 @@ impl Store {
              (?1 IS NULL OR namespace = ?1 OR pool_namespace = ?1) \
              AND (?2 IS NULL OR name = ?2) ORDER BY id"
         );
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params![filter.namespace, filter.name])?;
         let (mut found, mut shared) = (Vec::new(), Shared::default());
         while let Some(row) = rows.next()? {
             let mut cluster = rows::cluster(row, &mut shared)?;
             if filter.whole {
-                cluster.body = load::body(&self.conn, "cluster_body", cluster.id)?;
+                cluster.body = load::body(self.conn(), "cluster_body", cluster.id)?;
             }
             found.push(Object::Cluster(Box::new(cluster)));
         }
@@ -188,7 +199,7 @@ impl Store {
     }
 
     pub fn secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
-        load::secret_value(&self.conn, key, name)
+        load::secret_value(self.conn(), key, name)
     }
 
     /// Whether two Secrets hold the same.
@@ -201,7 +212,7 @@ impl Store {
              SELECT NOT EXISTS (SELECT * FROM a EXCEPT SELECT * FROM b) \
                 AND NOT EXISTS (SELECT * FROM b EXCEPT SELECT * FROM a)";
         let who = params![one.namespace, one.name, other.namespace, other.name];
-        Ok(self.conn.prepare_cached(sql)?.query_row(who, |row| row.get(0))?)
+        Ok(self.conn().prepare_cached(sql)?.query_row(who, |row| row.get(0))?)
     }
 
     /// Pools that are there, and those that clusters or claims name.
@@ -209,7 +220,7 @@ impl Store {
         let sql = "SELECT namespace, name FROM pool UNION \
                    SELECT pool_namespace, pool FROM cluster WHERE pool IS NOT NULL UNION \
                    SELECT namespace, pool FROM claim";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
         })?;
@@ -220,7 +231,7 @@ impl Store {
     pub fn consumer_of(&self, host: &Key) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT c.namespace, c.name FROM host h JOIN cluster c ON c.name = h.consumer \
                    WHERE h.namespace = ?1 AND h.name = ?2";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let found = statement.query_row(params![host.namespace, host.name], |row| {
             Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
         });
@@ -230,7 +241,7 @@ impl Store {
     /// Whether a cluster uses hosts.
     pub fn has_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM host WHERE consumer = ?1)";
-        Ok(self.conn.prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
+        Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
     }
 
     /// All jobs that worked on a host.
@@ -239,7 +250,7 @@ impl Store {
             "SELECT {JOB} FROM job WHERE id IN (SELECT job FROM job_host WHERE host = ?1) \
              ORDER BY started, id"
         );
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let found = statement.query_map([host], rows::job)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
@@ -250,7 +261,7 @@ impl Store {
             "SELECT {JOB} FROM job WHERE (?1 IS NULL OR object = ?1) \
              AND (NOT ?2 OR ended IS NULL) ORDER BY started, rowid"
         );
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let rows = statement.query_map(params![object, live], rows::job)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
@@ -259,21 +270,21 @@ impl Store {
     pub fn secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT v.key FROM secret v JOIN secret_object o ON o.id = v.object \
                    WHERE o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let keys = statement.query_map(params![key.namespace, key.name], |row| row.get(0))?;
         Ok(keys.collect::<Result<_, _>>()?)
     }
 
     /// A Secret that a report of a driver changes.
     pub fn load_secret(&self, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        load::secret(&self.conn, state, key)
+        load::secret(self.conn(), state, key)
     }
 
     /// The labels and annotations of a cluster: what its driver goes by.
     pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
         let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let text: Option<Option<String>> =
             statement.query_row([cluster], |row| row.get(0)).optional()?;
         let text = text.flatten().unwrap_or_else(|| "{}".into());
@@ -288,7 +299,7 @@ impl Store {
             }
             _ => "SELECT pool_namespace, pool FROM cluster WHERE ?1 IS NOT NULL AND name = ?2",
         };
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.conn().prepare_cached(sql)?;
         let found = statement
             .query_row(params![key.namespace, key.name], |row| {
                 Ok(row.get::<_, Option<String>>(0)?.zip(row.get::<_, Option<String>>(1)?))
@@ -319,7 +330,7 @@ impl Names<'_> {
     pub(super) fn look(&self, sql: &str, who: impl rusqlite::Params) -> Option<String> {
         let found = self
             .store
-            .conn
+            .conn()
             .prepare_cached(sql)
             .and_then(|mut statement| statement.query_row(who, |row| row.get(0)).optional());
         found.unwrap_or_else(|error| {

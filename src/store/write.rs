@@ -39,7 +39,7 @@ pub fn write(
     state: &State,
     mark: &Mark,
 ) -> Result<Vec<(Rc<Key>, Refusal)>, Refusal> {
-    let conn = &store.conn;
+    let conn = store.conn();
     let mut refused = Vec::new();
     // Clusters that are gone go first, of all pools: what they held others may take in this pass,
     // and two pools may well swap. A pool that is undone below has lost them all the same.

@@ -1,0 +1,118 @@
+//! Schemas move forward. The first change to a state of an earlier schema copies it beside itself and
+//! migrates it in one transaction; a command that only reads migrates a copy in memory. Nothing here
+//! ever goes back, and a migration that has landed is never edited: a change is the next one.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use sha2::{Digest, Sha256};
+
+use crate::model::refusal::{Exit, Refusal};
+
+use super::copies::beside;
+
+/// The schema of this program: as many as there are migrations.
+pub const SCHEMA: u32 = 2;
+/// Migration N makes schema N out of the one before; the first makes it out of an empty file.
+const MIGRATIONS: [&str; SCHEMA as usize] =
+    [include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
+
+/// How a digest of the first schema begins.
+const FIRST: &str = "40134e11517b9943";
+/// Schemas that call themselves the first and came before it: how their digests begin, and the commit
+/// whose poolctl made them. Nothing migrates them.
+const BEFORE_THE_FIRST: [(&str, &str); 16] = [
+    ("f02ca28021dc78c0", "1fcd8ea"),
+    ("9b9b57bd09efd9af", "ded642d"),
+    ("b454f55ebb7d8642", "9dda5c5"),
+    ("466abdcce34649b7", "b116b11"),
+    ("d1712ca39480054d", "54ee904"),
+    ("30410671ce77975e", "327db78"),
+    ("849672873a19984c", "175dd4f"),
+    ("0f63b44142226755", "c189831"),
+    ("d7b167242fcac280", "5db1eb8"),
+    ("858b299a6fb20728", "0d31e48"),
+    ("b0fc2144b27d41b0", "b3ecbe3"),
+    ("76d534108e65e5dc", "b72acbb"),
+    ("388a922a9460154e", "d56e0d9"),
+    ("052bdb44d8d80d06", "b632f83"),
+    ("bf9646e60f9a3768", "f330a40"),
+    ("323591dbda77b351", "373ad68"),
+];
+
+/// The schema that a file says it has; 0 for an empty one.
+pub fn schema_of(conn: &Connection) -> Result<u32, Refusal> {
+    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+/// Runs the migrations that a file needs. Needs a write transaction; the caller commits.
+pub fn migrate(conn: &Connection) -> Result<(), Refusal> {
+    let known = usize::try_from(schema_of(conn)?).unwrap_or(usize::MAX);
+    for migration in MIGRATIONS.iter().skip(known) {
+        conn.execute_batch(migration)?;
+    }
+    Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
+}
+
+/// The same in a transaction of its own, for a copy that nobody else sees.
+pub fn migrate_copy(conn: &Connection) -> Result<(), Refusal> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    migrate(conn)?;
+    Ok(conn.execute_batch("COMMIT")?)
+}
+
+/// Refuses a state whose schema no migration knows, although it calls itself the first.
+pub fn check_first(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+    let digest = digest(conn)?;
+    if digest.starts_with(FIRST) {
+        return Ok(());
+    }
+    let maker = BEFORE_THE_FIRST.iter().find(|(known, _)| digest.starts_with(known));
+    let path = path.display();
+    let what = match maker {
+        Some((_, commit)) => {
+            format!(
+                "`{path}` was made by the poolctl of commit {commit}, before states were migrated"
+            )
+        }
+        None => format!("`{path}` has a schema that no poolctl has made"),
+    };
+    Err(Refusal::new(Exit::State, what)
+        .because("it was left as it is")
+        .next("poolctl --state OTHER import FILE, with what that poolctl exports"))
+}
+
+/// What SQLite keeps of the schema, as a SHA-256 in hexadecimal digits.
+fn digest(conn: &Connection) -> Result<String, Refusal> {
+    let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut hash = Sha256::new();
+    while let Some(row) = rows.next()? {
+        hash.update(row.get::<_, String>(0)?);
+        hash.update("\n");
+    }
+    Ok(format!("{:x}", hash.finalize()))
+}
+
+/// Where the state is copied before it is migrated.
+pub fn copy_of(path: &Path, schema: u32) -> PathBuf {
+    beside(path, &format!(".schema-{schema}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_before_any_change_is_the_first_and_all_before_it_are_others() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(MIGRATIONS[0]).unwrap();
+        assert!(digest(&conn).unwrap().starts_with(FIRST));
+        let mut digests: Vec<&str> = BEFORE_THE_FIRST.iter().map(|(digest, _)| *digest).collect();
+        digests.push(FIRST);
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), BEFORE_THE_FIRST.len() + 1);
+    }
+}

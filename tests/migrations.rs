@@ -1,0 +1,269 @@
+//! States of earlier schemas. A fixture of every schema that has landed is opened, migrated and used;
+//! it is written once, by the poolctl of that schema, and never edited again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use sha2::{Digest, Sha256};
+
+use crate::sandbox::{Sandbox, has, jsonpath};
+
+/// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
+const FIXTURES: [(u32, &str); 1] = [(1, DIGEST_OF_1)];
+const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
+/// When the fixtures were written.
+const THEN: &str = "2026-03-02T11:06:00Z";
+/// All that can be listed.
+const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,\
+    datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
+
+fn fixture(schema: u32) -> PathBuf {
+    let name = format!("tests/fixtures/state-{schema}.db");
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// A sandbox whose state is a copy of a fixture.
+fn earlier(schema: u32) -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.set("POOLCTL_NOW", THEN);
+    fs::copy(fixture(schema), sandbox.state()).unwrap();
+    fs::set_permissions(sandbox.state(), fs::Permissions::from_mode(0o600)).unwrap();
+    sandbox
+}
+
+fn bytes(sandbox: &Sandbox) -> Vec<u8> {
+    fs::read(sandbox.state()).unwrap()
+}
+
+fn schema_of(state: &Path) -> u32 {
+    let conn = Connection::open(state).unwrap();
+    conn.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+}
+
+fn everything(sandbox: &Sandbox) -> String {
+    sandbox.ok(&["get", KINDS, "-A", "-o", "json"]) + &sandbox.ok(&["export"])
+}
+
+/// The smallest change there is.
+fn label(sandbox: &Sandbox) {
+    sandbox.ok(&["label", "imgset", "ocp", "migrated=yes", "-q", "--no-reconcile"]);
+}
+
+#[test]
+fn fixtures_are_never_edited_and_there_is_one_of_each_earlier_schema() {
+    for (schema, digest) in FIXTURES {
+        let found = Sha256::digest(fs::read(fixture(schema)).unwrap());
+        assert_eq!(format!("{found:x}"), digest, "schema {schema}");
+        assert_eq!(schema_of(&earlier(schema).state()), schema);
+    }
+    let fresh = Sandbox::new();
+    fresh.ok(&["pool", "create", "lab", "--fake"]);
+    let earlier: Vec<u32> = (1..schema_of(&fresh.state())).collect();
+    assert_eq!(FIXTURES.map(|(schema, _)| schema).to_vec(), earlier);
+}
+
+#[test]
+fn who_only_reads_migrates_a_copy_in_memory_and_writes_nothing() {
+    for (schema, _) in FIXTURES {
+        let sandbox = earlier(schema);
+        let before = bytes(&sandbox);
+        everything(&sandbox);
+        for command in ["status", "plan", "doctor", "why pool/lab", "describe pool metal"] {
+            let ran = sandbox.shell(&format!("poolctl {command}"));
+            assert!([0, 10].contains(&ran.code), "{command}: {}", ran.err);
+        }
+        assert_eq!(bytes(&sandbox), before, "schema {schema}");
+        assert_eq!(schema_of(&sandbox.state()), schema);
+    }
+}
+
+#[test]
+fn the_first_change_migrates_after_a_copy_and_everything_is_as_it_was() {
+    for (schema, _) in FIXTURES {
+        let sandbox = earlier(schema);
+        let (before, seen) = (bytes(&sandbox), everything(&sandbox));
+        label(&sandbox);
+        // The copy beside is the state as it was.
+        let copy = sandbox.path().join(format!("state.db.schema-{schema}"));
+        assert_eq!(schema_of(&copy), schema);
+        let mut old = Sandbox::new();
+        old.set("POOLCTL_NOW", THEN);
+        fs::copy(&copy, old.state()).unwrap();
+        assert_eq!(everything(&old), seen);
+        assert_eq!(before.len(), bytes(&old).len());
+        // A migrated state has the tables and indexes of a new one.
+        let fresh = Sandbox::new();
+        fresh.ok(&["pool", "create", "lab", "--fake"]);
+        assert_eq!(tables(&sandbox.state()), tables(&fresh.state()));
+        let plain =
+            |text: &str| text.replace("migrated: \"yes\"", "").replace("\"migrated\": \"yes\"", "");
+        let (seen, now) = (plain(&seen), plain(&everything(&sandbox)));
+        let (seen, now): (BTreeSet<&str>, BTreeSet<&str>) =
+            (seen.lines().collect(), now.lines().collect());
+        let lost: Vec<_> =
+            seen.difference(&now).filter(|line| !changes_with_a_label(line)).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+    }
+}
+
+/// Lines of an object that was labelled.
+fn changes_with_a_label(line: &str) -> bool {
+    ["generation", "labels", "}", "]"].iter().any(|word| line.contains(word))
+}
+
+/// Tables and indexes with their SQL, whatever their order.
+fn tables(state: &Path) -> BTreeSet<(String, String)> {
+    let conn = Connection::open(state).unwrap();
+    let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL";
+    let mut statement = conn.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn a_migrated_state_goes_on_where_it_was() {
+    for (schema, _) in FIXTURES {
+        let mut sandbox = earlier(schema);
+        sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
+        sandbox.ok(&["release", "ci-2", "-y", "-q"]);
+        sandbox.ok(&["ip", "claim", "lab-net", "host-9", "-q"]);
+        sandbox.ok(&["ip", "release", "only", "-y", "-q"]);
+        sandbox.ok(&["reconcile", "--wait=2h", "-q"]);
+        assert_eq!(sandbox.run(&["plan"]).code, 0);
+        sandbox.ok(&["doctor"]);
+        // The claim that waited for an address has the one that was released.
+        assert_eq!(jsonpath(&sandbox, "ipaddress/tiny-10-8-0-10", "{.spec.claim.name}"), "waits");
+        assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
+        let running = "{.items[?(@.metadata.name==\"sleepy-hubn9\")].status.powerState}";
+        assert_eq!(jsonpath(&sandbox, "cluster", running), "Running");
+        // What it exports is what an empty state becomes by it.
+        let file = sandbox.file("moved.yaml", &sandbox.ok(&["export"]));
+        let before = sandbox.ok(&["export"]);
+        let moved = sandbox.path().join("moved.db").display().to_string();
+        sandbox.set("POOLCTL_STATE", &moved);
+        sandbox.ok(&["import", &file, "--settings"]);
+        assert_eq!(sandbox.ok(&["export"]), before);
+    }
+}
+
+#[test]
+fn addresses_of_the_first_schema_are_those_of_the_hosts_that_have_them() {
+    let sandbox = earlier(1);
+    let owner = |claim: &str| {
+        jsonpath(&sandbox, &format!("ipclaim/{claim}"), "{.metadata.ownerReferences[*].name}")
+    };
+    for host in ["a", "a-nodes", "b"] {
+        assert_eq!(owner(&format!("metal-cns7l-{host}")), format!("metal-cns7l {host}"));
+    }
+    assert_eq!(owner("metal-cns7l-api"), "metal-cns7l");
+    assert_eq!(owner("host-1"), "");
+}
+
+#[test]
+fn two_that_migrate_at_once_migrate_once() {
+    let sandbox = earlier(1);
+    let claim = |name: &str| ["claim", "sleepy", name, "-q"].map(str::to_owned).to_vec();
+    let all: Vec<_> = (0..6).map(|number| claim(&format!("at-once-{number}"))).collect();
+    for ran in sandbox.together(&all) {
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    let names = jsonpath(&sandbox, "claim", "{.items[*].metadata.name}");
+    assert_eq!(names.matches("at-once-").count(), 6, "{names}");
+    sandbox.ok(&["doctor"]);
+    let copies = fs::read_dir(sandbox.path()).unwrap().flatten();
+    let copies = copies.filter(|entry| entry.file_name().to_string_lossy().contains(".schema-"));
+    assert_eq!(copies.count(), 1);
+}
+
+/// System calls by which anything is changed.
+const CALLS: [&str; 6] = ["pwrite64", "write", "fsync", "fdatasync", "ftruncate", "rename"];
+
+#[test]
+fn a_migration_that_is_killed_anywhere_is_done_by_the_next_command() {
+    if !has("strace") {
+        return;
+    }
+    let mut fired = 0;
+    for call in CALLS {
+        // Of many writes of the copy beside one is as good as another.
+        let steps: Vec<u32> = (1..12).chain((12..400).step_by(23)).collect();
+        for step in steps {
+            let sandbox = earlier(1);
+            let ran = sandbox.shell(&format!(
+                "strace -f -qq -o /dev/null -e trace={call} \
+                 -e inject={call}:signal=KILL:when={step} poolctl claim lab ci-9 -q"
+            ));
+            if ran.code == 0 {
+                break;
+            }
+            assert_eq!(ran.code, 137, "{call} {step}: {}", ran.err);
+            fired += 1;
+            let claimed = jsonpath(&sandbox, "claim", "{.items[*].metadata.name}").contains("ci-9");
+            if !claimed {
+                sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
+            }
+            assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
+            let checked = sandbox.ok(&["doctor", "--fix"]);
+            assert!(checked.contains("constraints  ok"), "{call} {step}: {checked}");
+        }
+    }
+    assert!(fired >= 25, "{fired}");
+}
+
+#[test]
+fn a_full_disk_leaves_the_earlier_state_as_it_was() {
+    let sandbox = earlier(1);
+    let before = bytes(&sandbox);
+    let mut refused = 0;
+    // Below the size of the copy, then of the log that the migration writes.
+    for blocks in [1, 100, 400, 800] {
+        let ran = sandbox.shell(&format!(
+            "trap '' XFSZ; ulimit -f {blocks}; poolctl claim lab ci-9 -q --no-reconcile"
+        ));
+        refused += 1;
+        assert_eq!(ran.code, 8, "{blocks}: {}", ran.err);
+        assert_eq!(bytes(&sandbox), before, "{blocks}");
+        assert_eq!(sandbox.run(&["get", "claim", "ci-9"]).code, 3, "{blocks}");
+    }
+    assert_eq!(refused, 4);
+    sandbox.ok(&["claim", "lab", "ci-9", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "claim/ci-9", "{.spec.namespace}"), "lab-8zjxn");
+}
+
+#[test]
+fn schemas_from_before_the_first_are_refused_by_name() {
+    let sandbox = Sandbox::new();
+    let make = |sql: &str| {
+        drop(fs::remove_file(sandbox.state()));
+        let conn = Connection::open(sandbox.state()).unwrap();
+        conn.execute_batch(sql).unwrap();
+        conn.pragma_update(None, "application_id", 0x706f_6f6c).unwrap();
+        conn.pragma_update(None, "user_version", 1).unwrap();
+        conn.close().unwrap();
+    };
+    for (sql, says) in [
+        (include_str!("fixtures/before-schema-1.sql"), "made by the poolctl of commit 1fcd8ea"),
+        ("CREATE TABLE state (id INTEGER);", "has a schema that no poolctl has made"),
+    ] {
+        make(sql);
+        let before = bytes(&sandbox);
+        for command in [&["get", "pool"][..], &["pool", "create", "lab", "--fake"]] {
+            let ran = sandbox.run(command);
+            assert_eq!(ran.code, 8, "{}", ran.err);
+            assert!(ran.err.contains(says) && ran.err.contains("left as it is"), "{}", ran.err);
+            assert!(ran.err.contains("next: poolctl --state OTHER import FILE"), "{}", ran.err);
+        }
+        assert_eq!(bytes(&sandbox), before);
+        // As a backup it is refused alike, and another backup may take its place.
+        let state = sandbox.state().display().to_string();
+        let other = sandbox.path().join("other.db").display().to_string();
+        let ran = sandbox.run(&["--state", &other, "restore", &state, "-y"]);
+        assert!(ran.code == 8 && ran.err.contains(says), "{}", ran.err);
+    }
+    let fixture = fixture(1).display().to_string();
+    sandbox.ok(&["restore", &fixture, "-y"]);
+    assert!(sandbox.ok(&["get", "claim"]).contains("ci-1"));
+}
