@@ -22,7 +22,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{Filter, Lock, Mark, Need, Store};
+use crate::store::{Filter, Lock, Mark, Need, Refused, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -35,9 +35,6 @@ pub struct Door<'a> {
     pub world: &'a World,
     pub pass: bool,
 }
-
-/// Pools whose changes were undone, and why.
-type Refused = Vec<(Rc<Key>, Refusal)>;
 
 /// What a pass did or would do, and the pools whose changes were refused.
 #[derive(Debug)]
@@ -165,10 +162,7 @@ impl Door<'_> {
             return Ok((value, Passed::new(state)));
         }
         // A command is done whole or not at all.
-        if let Some((pool, refusal)) = store::write(self.store, &state, &mark)?.into_iter().next() {
-            let what = format!("{} (pool `{pool}`, InvariantViolated)", refusal.what);
-            return Err(Refusal { what, ..refusal });
-        }
+        store::write(self.store, &state, &mark)?;
         self.store.commit()?;
         self.store.checkpoint();
         Ok((value, Passed::new(state)))
@@ -290,7 +284,15 @@ impl Door<'_> {
             if found != revision {
                 return Ok(None);
             }
-            let refused = store::write(self.store, state, mark)?;
+            let refused = match store::write(self.store, state, mark) {
+                Err(refusal) if refusal.exit == Exit::Conflict => {
+                    // The lock is held: the state is still the one that was planned on.
+                    self.store.rollback();
+                    self.store.begin_write()?;
+                    store::write_pool_by_pool(self.store, state, mark)?
+                }
+                written => written.map(|()| Refused::new())?,
+            };
             self.store.commit()?;
             Ok(Some(refused))
         });

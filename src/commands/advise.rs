@@ -17,6 +17,8 @@ use super::{Context, Verb};
 
 /// Less history than this tells nothing.
 const LEAST: usize = 3;
+/// The pool's last jobs, which tell how long things take.
+const JOBS: u32 = 2_000;
 
 #[derive(Args)]
 pub struct Advise {
@@ -105,13 +107,12 @@ struct History {
 impl History {
     /// Claims are gone when they are over: events tell when they came.
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
-        let mut jobs = store.jobs(None, false)?;
-        jobs.retain(|job| job.pool.as_deref() == Some(pool));
+        let jobs = store.last_jobs_of_pool(pool, JOBS)?;
         let asks = Claim::asks(&pool.name);
-        let events = store.events(None, usize::MAX)?;
-        let came = events.iter().filter(|one| {
-            one.time >= since && one.object.namespace == pool.namespace && one.message == asks
-        });
+        let events = store.events_since(since)?;
+        let came = events
+            .iter()
+            .filter(|one| one.object.namespace == pool.namespace && one.message == asks);
         let mut claims: Vec<Time> = came.map(|one| one.time).collect();
         claims.sort();
         Ok(Self { since, claims, jobs })

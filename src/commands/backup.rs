@@ -119,7 +119,7 @@ fn make_room(
 }
 
 fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
-    let live = store.jobs(None, true)?;
+    let live = store.live_jobs()?;
     let Some(job) = live.first() else { return Ok(()) };
     let what = format!(
         "{} jobs are running, {} of cluster `{}` among them",

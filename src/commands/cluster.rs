@@ -112,7 +112,7 @@ impl Verb for Logs {
             context.find(&store, Kind::ClusterDeployment, &self.name)?;
         }
         let name = target::bare(Kind::ClusterDeployment, &self.name);
-        let mut jobs = store.jobs(Some(&name), false)?;
+        let mut jobs = store.jobs_of(&name)?;
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {

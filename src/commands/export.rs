@@ -97,7 +97,7 @@ impl Verb for Export {
 /// Every object, job and event, as it is to be found elsewhere: what a job was doing is
 /// interrupted by the move.
 pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
-    let mut jobs = store.jobs(None, false)?;
+    let mut jobs = store.all_jobs()?;
     let mut found = Vec::new();
     for kind in ORDER {
         for mut object in store.objects(kind, &Filter { whole: true, ..Filter::default() })? {

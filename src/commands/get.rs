@@ -155,7 +155,7 @@ impl Get {
         let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
         let now = context.world.now();
         if kind == Kind::Job {
-            let mut all = store.jobs(None, false)?;
+            let mut all = store.all_jobs()?;
             all.retain(|job| wanted(&job.object) || wanted(&job.id.to_string()));
             if let Some(by) = &self.sort_by {
                 sort::by(&mut all, by, |one| output::job_row(one, now), job::document)?;

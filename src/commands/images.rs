@@ -50,7 +50,7 @@ pub fn hint_left(context: &Context, store: &Store, gone: &[Object]) -> anyhow::R
 /// Folders of images that no InfraEnv and no job that lives names.
 pub fn nobodys(store: &Store, settings: &SettingsSpec) -> Result<Vec<PathBuf>, Refusal> {
     let Some(folder) = &settings.iso_directory else { return Ok(Vec::new()) };
-    let jobs = store.jobs(None, true)?.into_iter().map(|job| job.id.to_string());
+    let jobs = store.live_jobs()?.into_iter().map(|job| job.id.to_string());
     let mut known: Vec<String> = jobs.collect();
     for object in store.objects(Kind::InfraEnv, &Filter::default())? {
         let Object::InfraEnv(one) = object else { continue };

@@ -191,7 +191,7 @@ fn take(
     for kind in ORDER.into_iter().filter(|kind| settings || *kind != Kind::Settings) {
         known.extend(store.objects(kind, &Filter { whole: true, ..Filter::default() })?);
     }
-    let jobs = store.jobs(None, false)?;
+    let jobs = store.all_jobs()?;
     if known.is_empty() && jobs.is_empty() && store.last_event()? == 0 {
         return Ok(Taken::Whole { repairs: fill(state, read, tick)? });
     }

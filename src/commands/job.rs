@@ -30,7 +30,8 @@ impl Verb for List {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        show(context, &store.jobs(None, !self.all)?, false, true)
+        let jobs = if self.all { store.all_jobs()? } else { store.live_jobs()? };
+        show(context, &jobs, false, true)
     }
 }
 
@@ -80,13 +81,12 @@ impl Verb for Show {
 /// The jobs of a cluster or of a host, or the one of that id.
 fn named(context: &Context, store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
     let name = name.rsplit('/').next().unwrap_or(name);
-    let mut jobs = store.jobs(Some(name), false)?;
+    let mut jobs = store.jobs_of(name)?;
     if jobs.is_empty() {
         jobs = store.jobs_on_host(&Key::new(context.namespace()?, name).to_string())?;
     }
     if jobs.is_empty() {
-        jobs = store.jobs(None, false)?;
-        jobs.retain(|job| job.id.to_string() == name);
+        jobs.extend(store.job(name)?);
     }
     if jobs.is_empty() {
         let what = format!("there is no job `{name}`, nor a cluster or host that had one");

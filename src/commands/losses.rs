@@ -13,6 +13,8 @@ use super::why::Chain;
 
 /// How far back.
 const LATELY: Span = Span::hours(24);
+/// The pool's jobs that are looked at; each of its clusters has a few.
+const JOBS: u32 = 2_000;
 /// Fewer are nothing to wonder about.
 const MANY: usize = 3;
 
@@ -24,12 +26,11 @@ pub fn of(
     at: &str,
 ) -> Result<Option<Chain>, Refusal> {
     let key = pool.key();
-    let jobs = store.jobs(None, false)?;
-    let mine = jobs.iter().filter(|job| job.pool.as_deref() == Some(&key));
-    let mine: HashSet<&str> = mine.map(|job| job.object.as_str()).collect();
-    let events = store.events(None, usize::MAX)?;
+    let jobs = store.last_jobs_of_pool(&key, JOBS)?;
+    let mine: HashSet<&str> = jobs.iter().map(|job| job.object.as_str()).collect();
+    let events = store.events_since(Time(now.0 - LATELY.0))?;
     let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for event in events.iter().filter(|one| now.since(one.time) < LATELY) {
+    for event in &events {
         let why = [BROKEN, STALE].into_iter().find(|why| event.reason == *why);
         if let Some(why) = why.filter(|_| mine.contains(event.object.name.as_str())) {
             lost.entry(why).or_default().push(&event.object.name);

@@ -16,6 +16,8 @@ use crate::store::{Filter, Store};
 
 /// As much of a pool's history as tells how long things take.
 const RECENT: usize = 20;
+/// The pool's last jobs, among which those are and all that are live.
+const JOBS: u32 = 500;
 
 /// Place of every waiting claim in the queue of its pool.
 pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
@@ -32,7 +34,6 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     if pools.is_empty() {
         return Ok(places);
     }
-    let jobs = store.jobs(None, false)?;
     let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
     let known = store.objects(Kind::ClusterPool, &Filter::default())?;
     let known = known.into_iter().filter_map(|one| match one {
@@ -45,6 +46,7 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
         let gives = |one: &&ClusterPool| {
             !one.metadata.annotated(PAUSED) && one.metadata.deletion_timestamp.is_none()
         };
+        let jobs = store.last_jobs_of_pool(&pool, JOBS)?;
         let expected =
             known.get(&pool).filter(gives).map(|pool| expected(pool, &clusters, &jobs, now));
         for (at, claim) in waiting.iter().enumerate() {
@@ -85,9 +87,8 @@ impl Expected {
 
 fn expected(pool: &ClusterPool, clusters: &[Object], jobs: &[Job], now: Time) -> Expected {
     let (spec, key) = (&pool.spec, &pool.key());
-    let of = |job: &&Job| job.pool.as_deref() == Some(key);
     let usual = |verb: Verb| {
-        let done = jobs.iter().filter(of).filter(|job| job.verb == verb);
+        let done = jobs.iter().filter(|job| job.verb == verb);
         let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED)).rev().take(RECENT);
         median(done.filter_map(|job| Some(job.ended?.since(job.started))).collect())
     };
@@ -97,7 +98,7 @@ fn expected(pool: &ClusterPool, clusters: &[Object], jobs: &[Job], now: Time) ->
         _ => None,
     });
     let mine: Vec<&Cluster> = mine.collect();
-    let live = jobs.iter().filter(of).filter(|job| job.ended.is_none());
+    let live = jobs.iter().filter(|job| job.ended.is_none());
     let live: HashMap<&str, Time> = live.map(|job| (job.object.as_str(), job.started)).collect();
     let ready = |one: &Cluster| {
         let since = live.get(one.name.as_str()).copied().unwrap_or(now);

@@ -75,7 +75,7 @@ impl Verb for Status {
         for problem in all {
             let _ = writeln!(out, "! {}", clean(&problem));
         }
-        let jobs = store.jobs(None, true)?.len();
+        let jobs = store.live_jobs()?.len();
         let some = |count: usize, what: &str| match count {
             0 => String::new(),
             count => format!("{count} {what}, "),

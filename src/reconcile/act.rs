@@ -14,7 +14,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
-use crate::store::{Filter, copies};
+use crate::store::{Filter, copies, job_folders};
 
 use super::Door;
 
@@ -57,7 +57,7 @@ impl Door<'_> {
         }
         // What of a cluster that is left running was saved may be all that is known of it.
         for gone in removed.iter().filter(|gone| !gone.preserve && gone.driver.supervised()) {
-            for job in self.store.jobs(Some(&gone.name), false).unwrap_or_default() {
+            for job in self.store.jobs_of(&gone.name).unwrap_or_default() {
                 let place = Place::of(&self.jobs(), &job.id.to_string());
                 if matches!(place.standing(), Standing::Over(_) | Standing::Interrupted) {
                     place.tidy(true);
@@ -107,26 +107,29 @@ impl Door<'_> {
     /// they were given.
     fn settle_others(&self) {
         let names = place::untidy(&self.jobs());
-        if names.is_empty() {
-            return;
-        }
-        // Those that the state does not know are the operator's.
-        let Ok(all) = self.store.jobs(None, false) else { return };
-        let ended = all.iter().filter(|job| job.ended.is_some()).map(|job| job.id.to_string());
-        let ended: HashSet<String> = ended.collect();
-        for name in names.iter().filter(|name| ended.contains(*name)) {
-            self.settle(name);
+        for name in &names {
+            // Those that the state does not know are the operator's.
+            let known = self.store.job(name).ok().flatten();
+            if known.is_some_and(|job| job.ended.is_some()) {
+                self.settle(name);
+            }
         }
     }
 
     /// Of a pool's clusters that are gone, the logs of the last failed installations stay.
     fn forget_jobs(&self, pool: Option<&Key>) {
-        let Ok(mut jobs) = self.store.jobs(None, false) else { return };
         let names = self.store.names_in_use();
-        jobs.retain(|job| {
-            let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
-            of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
-        });
+        // Past jobs are many more than folders.
+        let folders = job_folders(self.store.path());
+        let ids = folders.iter().filter_map(|folder| folder.file_name()?.to_str());
+        let jobs = ids.filter_map(|id| self.store.job(id).ok().flatten());
+        let mut jobs: Vec<Job> = jobs
+            .filter(|job| {
+                let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
+                of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
+            })
+            .collect();
+        jobs.sort_by_key(|job| job.started);
         let failed =
             |job: &&Job| job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED);
         let stay: HashSet<_> =
@@ -152,7 +155,7 @@ impl Door<'_> {
 
     /// Begins jobs that nobody works on: those of the pools first that have fewest running.
     fn begin_jobs(&self) -> Result<Vec<String>, Refusal> {
-        let mut live = self.store.jobs(None, true)?;
+        let mut live = self.store.live_jobs()?;
         live.retain(|job| job.driver.supervised());
         if live.is_empty() {
             return Ok(Vec::new());

@@ -111,7 +111,7 @@ impl Door<'_> {
     /// Live jobs, of one pool or all.
     pub fn in_flight(&self, pool: Option<&Key>) -> Result<InFlight, Refusal> {
         let mut found = InFlight::default();
-        for job in self.store.jobs(None, true)? {
+        for job in self.store.live_jobs()? {
             if pool.is_some_and(|pool| job.pool.as_deref() != Some(pool)) {
                 continue;
             }

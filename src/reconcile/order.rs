@@ -66,7 +66,7 @@ impl Door<'_> {
         if asks(job.verb) {
             return Ok(Vec::new());
         }
-        let mut all = self.store.jobs(Some(&job.object), false)?;
+        let mut all = self.store.jobs_of(&job.object)?;
         for host in &job.hosts {
             all.extend(self.store.jobs_on_host(host)?);
         }

@@ -21,7 +21,7 @@ use super::load;
 pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more \
     FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
     JOIN ip_network n ON n.id = l.network";
-const WAIT: &str = "namespace, claim, pool, created, more, id FROM ip_wait";
+pub const WAIT: &str = "namespace, claim, pool, created, more, id FROM ip_wait";
 
 /// What few leases have.
 #[derive(Default, PartialEq, Serialize, Deserialize)]

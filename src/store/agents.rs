@@ -1,7 +1,7 @@
 //! Agents with what they belong to: their InfraEnv, their clusters and the other hosts of those,
 //! and whoever else says that it is the same machine.
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params, params_from_iter};
 
 use crate::model::agent::Agent;
 use crate::model::infra_env::{InfraEnv, Token};
@@ -20,6 +20,7 @@ use super::load::{cluster_body, cluster_facts};
 use super::open::Store;
 use super::read::Filter;
 use super::references::cluster_template;
+use super::write::is_of;
 
 const AGENT: &str = "id, body, secret, seen FROM agent";
 
@@ -207,16 +208,16 @@ fn of_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Re
     cluster_template(conn, state, name)
 }
 
-pub fn write(conn: &Connection, state: &State, owner: &Owner) -> Result<(), Refusal> {
-    for change in state.infra_envs.difference().filter(|one| one.owner == owner) {
+pub fn write(conn: &Connection, state: &State, owner: Option<&Owner>) -> Result<(), Refusal> {
+    for change in state.infra_envs.difference().filter(|change| is_of(change, owner)) {
         infra_env_row(conn, &change)?;
     }
-    if owner.is_none() {
+    if owner.is_none_or(Option::is_none) {
         for change in state.nmstate_configs.difference() {
             documents::write(conn, &change)?;
         }
     }
-    let all: Vec<_> = state.agents.difference().filter(|one| one.owner == owner).collect();
+    let all: Vec<_> = state.agents.difference().filter(|change| is_of(change, owner)).collect();
     // Those that let go of a machine first: another may have it.
     let lets_go = |one: &&Change<'_, Agent>| {
         one.before.is_some() && one.after.is_none_or(|one| one.status.bound_to.is_none())
@@ -292,8 +293,8 @@ impl Store {
     }
 
     pub(super) fn agents(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let which = "WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR name = ?2)";
-        let found = some(self.conn(), which, params![filter.namespace, filter.name])?;
+        let (which, who) = filter.conditions("namespace = #", "name = #");
+        let found = some(self.conn(), &which, params_from_iter(who))?;
         Ok(found.into_iter().map(|one| Object::Agent(Box::new(one))).collect())
     }
 

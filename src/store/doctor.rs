@@ -153,8 +153,7 @@ impl Store {
     /// Folders of jobs that the state does not know. What is in them may be all that is known of
     /// machines that run: nobody but the operator removes them.
     pub fn strays(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let known: Vec<String> =
-            self.jobs(None, false)?.iter().map(|job| job.id.to_string()).collect();
+        let known: Vec<String> = self.all_jobs()?.iter().map(|job| job.id.to_string()).collect();
         let mut found = job_folders(self.path());
         let id =
             |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();

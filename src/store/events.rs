@@ -10,25 +10,59 @@ use crate::model::time::Time;
 
 use super::open::Store;
 
+const EVENT: &str =
+    "time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster";
+
 impl Store {
-    /// The newest events first, of one object or of all. A cluster's name is unique over the
-    /// state, so its namespace does not count.
+    /// The newest events first, of one object or of all. Those of an InfraEnv are also those of its
+    /// hosts, and those of a cluster those of its hosts. A cluster's name is unique over the state,
+    /// so its namespace does not count.
     pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
-        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, \
-                   infra_env, cluster FROM event \
-                   WHERE ?1 IS NULL OR (kind = ?1 AND coalesce(?2, namespace) = namespace AND name = ?3) \
-                   OR (?1 = 'InfraEnv' AND infra_env = ?5) \
-                   OR (?1 = 'ClusterDeployment' AND substr(cluster, instr(cluster, '/') + 1) = ?3) \
-                   ORDER BY id DESC LIMIT ?4";
-        let mut statement = self.conn().prepare_cached(sql)?;
-        let (kind, key) = of.unzip();
-        let namespace = key.map(|key| &key.namespace);
-        let namespace = namespace.filter(|_| kind != Some(Kind::ClusterDeployment));
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let full = key.map(Key::to_string);
-        let who = params![kind.map(Kind::name), namespace, key.map(|key| &key.name), limit, full];
+        let Some((kind, key)) = of else {
+            return self.select_events("", params![limit]);
+        };
+        let (name, namespace, full) = (&key.name, &key.namespace, key.to_string());
+        match kind {
+            Kind::InfraEnv => self.select_events(
+                "WHERE id IN (SELECT id FROM event WHERE kind = ?2 AND name = ?3 AND namespace = ?4 \
+                 UNION SELECT id FROM event WHERE infra_env = ?5)",
+                params![limit, kind.name(), name, namespace, full],
+            ),
+            Kind::ClusterDeployment => self.select_events(
+                "WHERE id IN (SELECT id FROM event WHERE kind = ?2 AND name = ?3 \
+                 UNION SELECT id FROM event WHERE cluster IS NOT NULL \
+                 AND substr(cluster, instr(cluster, '/') + 1) = ?3)",
+                params![limit, kind.name(), name],
+            ),
+            _ => self.select_events(
+                "WHERE kind = ?2 AND name = ?3 AND namespace = ?4",
+                params![limit, kind.name(), name, namespace],
+            ),
+        }
+    }
+
+    /// `?1` is how many at most.
+    fn select_events(
+        &self,
+        which: &str,
+        who: impl rusqlite::Params,
+    ) -> Result<Vec<Event>, Refusal> {
+        let sql = format!("SELECT {EVENT} FROM event {which} ORDER BY id DESC LIMIT ?1");
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let rows = statement.query_map(who, event)?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Events from a time on, the newest first. Those before are not read.
+    pub fn events_since(&self, since: Time) -> Result<Vec<Event>, Refusal> {
+        let sql = format!("SELECT {EVENT} FROM event ORDER BY id DESC");
+        let mut statement = self.conn().prepare_cached(&sql)?;
+        let rows = statement.query_map([], event)?;
+        let lately = |event: &rusqlite::Result<Event>| {
+            event.as_ref().map_or(true, |event| event.time >= since)
+        };
+        Ok(rows.take_while(lately).collect::<Result<_, _>>()?)
     }
 
     /// The number of the newest event.
@@ -39,10 +73,8 @@ impl Store {
 
     /// Events after one of this number, oldest first, and the number of the last of them.
     pub fn events_after(&self, known: i64) -> Result<(Vec<Event>, i64), Refusal> {
-        let sql = "SELECT time, warning, reason, kind, namespace, name, actor, message, \
-                   infra_env, cluster, id FROM event \
-                   WHERE id > ?1 ORDER BY id";
-        let mut statement = self.conn().prepare_cached(sql)?;
+        let sql = format!("SELECT {EVENT}, id FROM event WHERE id > ?1 ORDER BY id");
+        let mut statement = self.conn().prepare_cached(&sql)?;
         let mut last = known;
         let rows = statement.query_map([known], |row| {
             last = row.get(10)?;

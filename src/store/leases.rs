@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Row as SqlRow, params};
+use rusqlite::{Connection, Row as SqlRow, params, params_from_iter};
 use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Stretch};
@@ -14,7 +14,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
 
-use super::addresses::{self, LEASE, by_claim, lease_row, unreadable, wait_row};
+use super::addresses::{self, LEASE, WAIT, by_claim, lease_row, unreadable, wait_row};
 use super::open::Store;
 use super::read::Filter;
 
@@ -194,20 +194,21 @@ impl Store {
         if let (Some(namespace), Some(name), true) = (&filter.namespace, &filter.name, waiting) {
             found.extend(by_claim(self.conn(), &Key::new(&**namespace, &**name))?);
         } else {
-            let sql = format!(
-                "SELECT {LEASE} WHERE (?1 IS NULL OR s.namespace = ?1) \
-                 AND (NOT ?3 OR ?2 IS NULL OR l.claim = ?2) ORDER BY l.scope, l.address"
-            );
+            // An IPAddress has another name than its claim.
+            let name = filter.name.clone().filter(|_| waiting);
+            let filter = Filter { name, ..filter.clone() };
+            let (which, who) = filter.conditions("s.namespace = #", "l.claim = #");
+            let sql = format!("SELECT {LEASE} {which} ORDER BY l.scope, l.address");
             let mut statement = self.conn().prepare_cached(&sql)?;
-            let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
+            let mut rows = statement.query(params_from_iter(who))?;
             while let Some(row) = rows.next()? {
                 found.push(lease_row(row)?);
             }
-            let sql = "SELECT namespace, claim, pool, created, more, id FROM ip_wait \
-                       WHERE (?1 IS NULL OR namespace = ?1) AND (?2 IS NULL OR claim = ?2) AND ?3 ORDER BY id";
-            let mut statement = self.conn().prepare_cached(sql)?;
-            let mut rows = statement.query(params![filter.namespace, filter.name, waiting])?;
-            while let Some(row) = rows.next()? {
+            let (which, who) = filter.conditions("namespace = #", "claim = #");
+            let sql = format!("SELECT {WAIT} {which} ORDER BY id");
+            let mut statement = self.conn().prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(who))?;
+            while let Some(row) = rows.next()?.filter(|_| waiting) {
                 found.push(wait_row(row)?);
             }
         }
@@ -255,9 +256,11 @@ impl Store {
 
     /// Who has an address, and who had it, the last one first; in a namespace, or in each.
     pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
-        let sql = "SELECT namespace FROM ip_scope WHERE ?1 IS NULL OR namespace = ?1 ORDER BY 1";
-        let mut statement = self.conn().prepare_cached(sql)?;
-        let names = statement.query_map([namespace], |row| row.get(0))?;
+        let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
+        let (which, who) = filter.conditions("namespace = #", "");
+        let sql = format!("SELECT namespace FROM ip_scope {which} ORDER BY 1");
+        let mut statement = self.conn().prepare_cached(&sql)?;
+        let names = statement.query_map(params_from_iter(who), |row| row.get(0))?;
         let names: Vec<String> = names.collect::<Result<_, _>>()?;
         let mut found = Vec::new();
         for name in &names {

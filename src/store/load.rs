@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::model::claim::Claim;
 use crate::model::customization::{Customization, Holder};
@@ -18,6 +18,7 @@ use super::agents;
 use super::documents::{self, need, one};
 use super::hosts;
 use super::leases;
+use super::read::Filter;
 use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 
@@ -168,11 +169,14 @@ pub fn customizations(
             state.customizations.load(one);
         }
     }
-    let sql = "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
-               FROM lease l JOIN customization u ON u.id = l.customization \
-               WHERE ?1 IS NULL OR u.namespace = ?1";
-    let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([namespace])?;
+    let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
+    let (which, who) = filter.conditions("u.namespace = #", "");
+    let sql = format!(
+        "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
+         FROM lease l JOIN customization u ON u.id = l.customization {which}"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(who))?;
     while let Some(row) = rows.next()? {
         let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
         let holder = read_holder(row)?;

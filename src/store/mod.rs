@@ -29,7 +29,7 @@ pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;
 pub use read::Filter;
-pub use write::{Mark, violated, write};
+pub use write::{Mark, Refused, violated, write, write_pool_by_pool};
 
 use rusqlite::ErrorCode;
 

@@ -14,7 +14,7 @@ const DAY: Span = Span::hours(24);
 /// Old events go, but for the last 100 of an object that is there.
 const FORGET_EVENTS: &str = "DELETE FROM event WHERE time < ?1 AND id NOT IN (\
     SELECT id FROM (SELECT id, kind, namespace, name, \
-    row_number() OVER (PARTITION BY kind, namespace, name ORDER BY id DESC) AS place FROM event) AS e \
+    row_number() OVER (PARTITION BY kind, name, namespace ORDER BY id DESC) AS place FROM event) AS e \
     WHERE place <= 100 AND (kind NOT IN ('ClusterDeployment', 'ClusterClaim', 'ClusterPool') \
     OR EXISTS (SELECT 1 FROM cluster c WHERE e.kind = 'ClusterDeployment' AND c.name = e.name) \
     OR EXISTS (SELECT 1 FROM claim c WHERE e.kind = 'ClusterClaim' AND c.namespace = e.namespace AND c.name = e.name) \

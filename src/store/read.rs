@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, params, params_from_iter};
 
 use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
@@ -30,6 +30,22 @@ pub struct Filter {
     pub name: Option<String>,
     /// Whether clusters and claims come whole.
     pub whole: bool,
+}
+
+impl Filter {
+    /// The conditions that are asked for, as a WHERE clause, and their values; `#` stands for the
+    /// value. A condition that is not asked for is not there: `?1 IS NULL OR x = ?1` makes SQLite
+    /// scan the whole table.
+    pub(super) fn conditions(&self, namespace: &str, name: &str) -> (String, Vec<&str>) {
+        let (mut clauses, mut values) = (Vec::new(), Vec::new());
+        for (value, clause) in [(&self.namespace, namespace), (&self.name, name)] {
+            let Some(value) = value else { continue };
+            values.push(value.as_str());
+            clauses.push(clause.replace('#', &format!("?{}", values.len())));
+        }
+        let which = clauses.join(" AND ");
+        (if which.is_empty() { which } else { format!("WHERE {which}") }, values)
+    }
 }
 
 impl Store {
@@ -155,12 +171,10 @@ impl Store {
     }
 
     fn claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let sql = format!(
-            "SELECT {CLAIM} FROM claim WHERE (?1 IS NULL OR namespace = ?1) \
-             AND (?2 IS NULL OR name = ?2) ORDER BY id"
-        );
+        let (which, who) = filter.conditions("namespace = #", "name = #");
+        let sql = format!("SELECT {CLAIM} FROM claim {which} ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params![filter.namespace, filter.name])?;
+        let mut rows = statement.query(params_from_iter(who))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
             let mut claim = rows::claim(row)?;
@@ -174,13 +188,10 @@ impl Store {
 
     /// A cluster is found by its own namespace and by that of its pool.
     fn clusters(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let sql = format!(
-            "SELECT {CLUSTER} FROM cluster WHERE \
-             (?1 IS NULL OR namespace = ?1 OR pool_namespace = ?1) \
-             AND (?2 IS NULL OR name = ?2) ORDER BY id"
-        );
+        let (which, who) = filter.conditions("(namespace = # OR pool_namespace = #)", "name = #");
+        let sql = format!("SELECT {CLUSTER} FROM cluster {which} ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params![filter.namespace, filter.name])?;
+        let mut rows = statement.query(params_from_iter(who))?;
         let (mut found, mut shared) = (Vec::new(), Shared::default());
         while let Some(row) = rows.next()? {
             let mut cluster = rows::cluster(row, &mut shared)?;
@@ -255,14 +266,40 @@ impl Store {
         Ok(found.collect::<Result<_, _>>()?)
     }
 
-    /// Jobs in the order they were started; of one object, or all, or only the live ones.
-    pub fn jobs(&self, object: Option<&str>, live: bool) -> Result<Vec<Job>, Refusal> {
-        let sql = format!(
-            "SELECT {JOB} FROM job WHERE (?1 IS NULL OR object = ?1) \
-             AND (NOT ?2 OR ended IS NULL) ORDER BY started, rowid"
-        );
+    /// All jobs, in the order they were started.
+    pub fn all_jobs(&self) -> Result<Vec<Job>, Refusal> {
+        self.jobs("ORDER BY started, rowid", [])
+    }
+
+    /// Jobs that have not ended, in the order they were started. Past jobs are many, and do not
+    /// count here: an index has the live ones alone.
+    pub fn live_jobs(&self) -> Result<Vec<Job>, Refusal> {
+        self.jobs("WHERE ended IS NULL ORDER BY started, rowid", [])
+    }
+
+    /// The jobs of a cluster or a host, in the order they were started.
+    pub fn jobs_of(&self, object: &str) -> Result<Vec<Job>, Refusal> {
+        self.jobs("WHERE object = ?1 ORDER BY started, rowid", [object])
+    }
+
+    /// The last jobs of a pool, in the order they were started.
+    pub fn last_jobs_of_pool(&self, pool: &Key, limit: u32) -> Result<Vec<Job>, Refusal> {
+        let which =
+            "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY started DESC, rowid DESC LIMIT ?3";
+        let mut jobs = self.jobs(which, params![pool.namespace, pool.name, limit])?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The job of an id.
+    pub fn job(&self, id: &str) -> Result<Option<Job>, Refusal> {
+        Ok(self.jobs("WHERE id = ?1", [id])?.pop())
+    }
+
+    fn jobs(&self, which: &str, who: impl rusqlite::Params) -> Result<Vec<Job>, Refusal> {
+        let sql = format!("SELECT {JOB} FROM job {which}");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let rows = statement.query_map(params![object, live], rows::job)?;
+        let rows = statement.query_map(who, rows::job)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 

@@ -14,14 +14,20 @@ use crate::model::time::Time;
 use super::addresses::{More, unreadable};
 use super::documents;
 use super::free;
+use super::write::is_of;
 
 /// Random pools list their free addresses when there are fewer than this, or than a 1024th.
 const FEW: u128 = 4096;
 
 /// Writes what changed of leases and pools, and what follows.
-pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(), Refusal> {
+pub fn write(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+    now: Time,
+) -> Result<(), Refusal> {
     let mut changed = Vec::new();
-    for change in state.ip_pools.difference().filter(|one| one.owner == owner) {
+    for change in state.ip_pools.difference().filter(|change| is_of(change, owner)) {
         let id = documents::write(conn, &change)?;
         if let Some(after) = change.after {
             let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
@@ -39,7 +45,7 @@ pub fn write(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Resu
         change.before.is_some_and(|one| Some(one.address) != change.after.map(|one| one.address))
     };
     let all: Vec<Change<'_, IpLease>> =
-        state.ip_leases.difference().filter(|one| one.owner == owner).collect();
+        state.ip_leases.difference().filter(|change| is_of(change, owner)).collect();
     // What is given back goes first: another may take it.
     for change in all.iter().filter(gone) {
         if let Some(before) = change.before {

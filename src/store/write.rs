@@ -1,5 +1,5 @@
-//! Writes a difference inside one transaction: a command's own changes all or none, each pool's
-//! changes under a savepoint of their own.
+//! Writes a difference inside one transaction: all or nothing, or, after that was refused, each
+//! pool's changes under a savepoint of their own.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -25,6 +25,9 @@ use super::open::Store;
 use super::rows::{put_claim, put_cluster, put_job};
 use super::tenancy;
 
+/// Pools whose changes were undone, and why.
+pub type Refused = Vec<(Rc<Key>, Refusal)>;
+
 /// When a pass wrote last: as passes count time, and what the clocks said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
@@ -32,37 +35,29 @@ pub struct Mark {
     pub clocks: Clocks,
 }
 
-/// Writes everything that changed and returns the pools that the database refused, with why.
-/// Needs an open write transaction; the caller commits.
-pub fn write(
-    store: &Store,
-    state: &State,
-    mark: &Mark,
-) -> Result<Vec<(Rc<Key>, Refusal)>, Refusal> {
+/// Writes everything that changed, all or nothing. Needs an open write transaction; the caller
+/// commits, or rolls back if the database refuses.
+pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
     let conn = store.conn();
-    let mut refused = Vec::new();
-    // Clusters that are gone go first, of all pools: what they held others may take in this pass,
-    // and two pools may well swap. A pool that is undone below has lost them all the same.
-    let left_running = state.customizations.rows().filter_map(|one| one.holder.as_ref());
-    let left_running: HashSet<&str> =
-        left_running.filter(|holder| holder.preserved).map(|one| one.cluster.as_str()).collect();
-    for gone in state.clusters.difference().filter(|change| change.after.is_none()) {
-        let Some(gone) = gone.before else { continue };
-        remove_cluster(conn, gone, left_running.contains(gone.name.as_str()), mark.now)?;
-    }
-    // So do jobs that are over from their hosts: on those whoever else owns them may work now.
-    let over = state.jobs.difference().filter_map(|change| change.after);
-    for job in over.filter(|job| job.ended.is_some() && !job.hosts.is_empty()) {
-        let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
-        conn.prepare_cached(sql)?.execute([job.id.to_string()])?;
-    }
+    make_room(conn, state, mark.now)?;
+    group(conn, state, None, mark.now)?;
+    finish(conn, state, &[], mark)
+}
+
+/// Writes what changed of each pool under a savepoint of its own, and returns the pools that the
+/// database refused, with why. Needed only after `write` was refused: a savepoint for each pool
+/// makes SQLite keep every page twice.
+pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<Refused, Refusal> {
+    let conn = store.conn();
+    let mut refused = Refused::new();
+    make_room(conn, state, mark.now)?;
     for owner in state.owners() {
         let Some(pool) = &owner else {
-            group(conn, state, &owner, mark.now)?;
+            group(conn, state, Some(&owner), mark.now)?;
             continue;
         };
         conn.execute_batch("SAVEPOINT pool")?;
-        match group(conn, state, &owner, mark.now) {
+        match group(conn, state, Some(&owner), mark.now) {
             Ok(()) => conn.execute_batch("RELEASE pool")?,
             Err(refusal) if refusal.exit == Exit::Conflict => {
                 conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
@@ -76,7 +71,36 @@ pub fn write(
             Err(refusal) => return Err(refusal),
         }
     }
-    // In the order in which it happened, whoever did it.
+    finish(conn, state, &refused, mark)?;
+    Ok(refused)
+}
+
+/// What goes before anything is taken: what goes of all pools others may take in this pass, and two
+/// pools may well swap. A pool whose changes are undone has lost it all the same.
+fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
+    let left_running = state.customizations.rows().filter_map(|one| one.holder.as_ref());
+    let left_running: HashSet<&str> =
+        left_running.filter(|holder| holder.preserved).map(|one| one.cluster.as_str()).collect();
+    for gone in state.clusters.difference().filter(|change| change.after.is_none()) {
+        let Some(gone) = gone.before else { continue };
+        remove_cluster(conn, gone, left_running.contains(gone.name.as_str()), now)?;
+    }
+    // So do jobs that are over from their hosts: on those whoever else owns them may work now.
+    let over = state.jobs.difference().filter_map(|change| change.after);
+    for job in over.filter(|job| job.ended.is_some() && !job.hosts.is_empty()) {
+        let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
+        conn.prepare_cached(sql)?.execute([job.id.to_string()])?;
+    }
+    Ok(())
+}
+
+/// Events in the order in which things happened, whoever did them, and the mark of this commit.
+fn finish(
+    conn: &Connection,
+    state: &State,
+    refused: &[(Rc<Key>, Refusal)],
+    mark: &Mark,
+) -> Result<(), Refusal> {
     let undone =
         |by: &Owner| by.as_ref().is_some_and(|by| refused.iter().any(|(one, _)| one == by));
     for (one, _) in state.events.iter().filter(|(_, by)| !undone(by)) {
@@ -87,7 +111,7 @@ pub fn write(
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
     let clocks = params![mark.now.0, wall.0, boot, since_boot, doubted, off];
     conn.prepare_cached(sql)?.execute(clocks)?;
-    Ok(refused)
+    Ok(())
 }
 
 /// The event of a pool whose changes were undone.
@@ -104,13 +128,24 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// Leases come after the clusters that they point to.
-fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(), Refusal> {
+/// Whether a change is one of those that are written together; without an owner all are.
+pub fn is_of<T>(change: &Change<'_, T>, owner: Option<&Owner>) -> bool {
+    owner.is_none_or(|owner| change.owner == owner)
+}
+
+/// What changed on behalf of an owner, or all of it. Leases come after the clusters that they point
+/// to.
+fn group(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+    now: Time,
+) -> Result<(), Refusal> {
     fn of<'a, T: 'a>(
         all: impl Iterator<Item = Change<'a, T>>,
-        owner: &'a Owner,
+        owner: Option<&'a Owner>,
     ) -> impl Iterator<Item = Change<'a, T>> {
-        all.filter(move |change| change.owner == owner)
+        all.filter(move |change| is_of(change, owner))
     }
     let clusters: Vec<_> = of(state.clusters.difference(), owner).collect();
     for change in of(state.claims.difference(), owner) {
@@ -145,7 +180,8 @@ fn group(conn: &Connection, state: &State, owner: &Owner, now: Time) -> Result<(
     }
     agents::write(conn, state, owner)?;
     tenancy::write(conn, state, owner, now)?;
-    if owner.is_none() {
+    // Nobody but commands changes these.
+    if owner.is_none_or(Option::is_none) {
         for change in state.data_templates.difference() {
             documents::write(conn, &change)?;
         }

@@ -145,7 +145,7 @@ impl Around<'_> {
 
     /// What the last attempt to destroy a cluster said, if there was one.
     fn failed_to_go(&self, cluster: &str) -> Option<String> {
-        let jobs = self.store.jobs(Some(cluster), false).ok()?;
+        let jobs = self.store.jobs_of(cluster).ok()?;
         let ended = jobs.into_iter().filter(|job| job.verb == JobVerb::Deprovision);
         ended.filter(|job| job.ended.is_some()).last()?.message
     }

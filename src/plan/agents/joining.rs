@@ -65,8 +65,12 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 }
 
 fn begin(state: &mut State, at: usize, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)).cloned() else { return };
-    let mut hosts = ready(state, &cluster, tick);
+    let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)) else { return };
+    let mut hosts = ready(state, cluster, tick);
+    if hosts.is_empty() {
+        return;
+    }
+    let cluster = cluster.clone();
     let waiting = without_addresses(state, &cluster, &hosts, tick);
     hosts.retain(|at| !waiting.contains(at));
     let machines = controllers(state, &cluster, &hosts);
@@ -140,7 +144,9 @@ pub fn without_addresses(
     hosts: &[usize],
     tick: &Tick,
 ) -> Vec<usize> {
-    let Some(key) = cluster.pool.as_deref() else { return Vec::new() };
+    let Some(key) = cluster.pool.as_deref().filter(|_| !hosts.is_empty()) else {
+        return Vec::new();
+    };
     let Some(pool) = state.pools.by_key(key).cloned() else { return Vec::new() };
     let names = pool.nodes_from();
     let mut waiting = Vec::new();

@@ -29,3 +29,13 @@ FROM of_host h
 WHERE h.scope = ip_lease.scope AND h.address = ip_lease.address AND h.agent IS NOT NULL;
 
 DROP TABLE of_host;
+
+-- Events of an object are found by its name, those of a cluster also without its namespace; jobs of a
+-- pool in the order they were started; clusters of a namespace.
+DROP INDEX event_object;
+CREATE INDEX event_object ON event (kind, name, namespace);
+DROP INDEX event_cluster;
+CREATE INDEX event_cluster ON event (substr(cluster, instr(cluster, '/') + 1))
+  WHERE cluster IS NOT NULL;
+CREATE INDEX job_pool ON job (pool_namespace, pool, started) WHERE pool IS NOT NULL;
+CREATE INDEX cluster_namespace ON cluster (namespace);
