@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::env::VarError;
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::unistd::{Group, Uid, User, getgrouplist};
@@ -49,8 +49,8 @@ const VARIABLES: [&str; 16] = [
 
 pub struct World {
     environment: HashMap<&'static str, String>,
-    /// The user behind sudo.
-    guest: Option<u32>,
+    /// The user behind sudo, unless that is root or the account itself.
+    sudo_user: Option<u32>,
     /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
     standing: Cell<Option<Time>>,
     seed: Option<u64>,
@@ -83,14 +83,7 @@ impl World {
                 }
             }
         }
-        let guest = behind_sudo(&environment)?;
-        if guest.is_some()
-            && let Some(name) = environment.keys().find(|name| name.starts_with("POOLCTL_"))
-        {
-            return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
-                .because("the state is another account's, and so is how it is used")
-                .next(format!("env -u {name} ...; if the account is yours, env -u SUDO_UID ...")));
-        }
+        let sudo_user = sudo_user(&environment)?;
         let standing =
             match environment.get("POOLCTL_NOW") {
                 Some(text) => Some(text.parse().map_err(|why: String| {
@@ -107,7 +100,8 @@ impl World {
         // The state and every copy made from it are for their owner alone.
         let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
         let (signals, signal) = (RefCell::default(), Cell::default());
-        Ok(Self { environment, guest, standing: Cell::new(standing), seed, signals, signal, umask })
+        let standing = Cell::new(standing);
+        Ok(Self { environment, sudo_user, standing, seed, signals, signal, umask })
     }
 
     /// A variable that is set.
@@ -175,21 +169,27 @@ impl World {
         service && self.variable("POOLCTL_KILL_MODE") != Some("process")
     }
 
-    /// The user behind sudo, unless that is root or the account itself.
-    pub fn guest(&self) -> Option<u32> {
-        self.guest
+    /// Whether sudo was used by somebody who is neither root nor the account itself.
+    pub fn is_behind_sudo(&self) -> bool {
+        self.sudo_user.is_some()
+    }
+
+    /// One of our own variables that is set, if any is.
+    pub fn own_variable(&self) -> Option<&'static str> {
+        let mut variables = VARIABLES.into_iter();
+        variables.find(|name| name.starts_with("POOLCTL_") && self.variable(name).is_some())
     }
 
     /// Who asks: the user, or the one behind sudo.
     pub fn actor(&self) -> String {
         let root = || self.variable("SUDO_UID").is_some_and(|text| text == "0");
-        let uid = self.guest.unwrap_or_else(|| if root() { 0 } else { getuid().as_raw() });
+        let uid = self.sudo_user.unwrap_or_else(|| if root() { 0 } else { getuid().as_raw() });
         name_of(uid)
     }
 
     /// The names of the groups of the user behind sudo.
     pub fn groups(&self) -> Vec<String> {
-        let user = self.guest.and_then(user);
+        let user = self.sudo_user.and_then(user);
         let found = user.and_then(|user| {
             let name = CString::new(user.name).ok()?;
             getgrouplist(&name, user.gid).ok()
@@ -203,18 +203,28 @@ impl World {
         name_of(geteuid().as_raw())
     }
 
+    /// Whether we are root and this file is another account's.
+    pub fn is_root_over(&self, file: &Path) -> bool {
+        getuid().is_root() && std::fs::metadata(file).is_ok_and(|file| file.uid() != 0)
+    }
+
     /// Where the state is, unless `--state` says otherwise.
     pub fn state_path(&self) -> Result<PathBuf, Refusal> {
-        if let Some(path) = self.variable("POOLCTL_STATE") {
-            return Ok(path.into());
+        match self.variable("POOLCTL_STATE") {
+            Some(path) => Ok(path.into()),
+            None => self.default_state_path(),
         }
+    }
+
+    /// Where the state is when neither `--state` nor `POOLCTL_STATE` says it.
+    pub fn default_state_path(&self) -> Result<PathBuf, Refusal> {
         let system = PathBuf::from("/var/lib/poolctl/state.db");
         let us = geteuid();
         let theirs = std::fs::metadata(&system).map(|file| file.uid());
         if theirs.is_ok_and(|owner| us.is_root() || owner == us.as_raw()) {
             return Ok(system);
         }
-        if self.guest.is_some() {
+        if self.sudo_user.is_some() {
             // Whoever asks does not choose: the account's home is what the system says.
             let account = user(us.as_raw()).ok_or_else(|| unknown(us.as_raw()))?;
             return Ok(account.dir.join(".local/state/poolctl/state.db"));
@@ -289,7 +299,7 @@ impl World {
 
 /// `SUDO_UID`, unless it says that root or the account itself asks. It is believed because only
 /// root and the account can read the state; whoever invents it gains nothing.
-fn behind_sudo(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal> {
+fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal> {
     let Some(text) = environment.get("SUDO_UID") else {
         return Ok(None);
     };
@@ -297,11 +307,11 @@ fn behind_sudo(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refus
     let uid: u32 = text.parse().ok().filter(|_| digits).ok_or_else(|| {
         Refusal::new(Exit::Denied, format!("SUDO_UID is `{text}`, not a user's number"))
     })?;
-    let guest = (uid != 0 && uid != getuid().as_raw()).then_some(uid);
+    let other = (uid != 0 && uid != getuid().as_raw()).then_some(uid);
     // Nobody is taken for somebody else, or for nobody, when the name service fails.
-    match guest {
+    match other {
         Some(uid) if user(uid).is_none() => Err(unknown(uid)),
-        guest => Ok(guest),
+        other => Ok(other),
     }
 }
 

@@ -8,17 +8,46 @@ use std::path::PathBuf;
 use crate::sandbox::{Ran, Sandbox, has, is_root, met};
 
 const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
-/// Name, number, groups; `poolctl` has the state.
-const USERS: [(&str, u32); 5] =
-    [("poolctl", 4801), ("alice", 4802), ("bob", 4803), ("carol", 4804), ("dave", 4805)];
+/// Name and number; `poolctl` is the account that usually has the state.
+const USERS: [(&str, u32); 8] = [
+    ("poolctl", 4801),
+    ("alice", 4802),
+    ("bob", 4803),
+    ("carol", 4804),
+    ("dave", 4805),
+    ("erin", 4806),
+    ("frank", 4807),
+    ("gina", 4808),
+];
+const GROUPS: &str = "root:x:0:
+lab:x:4900:alice,bob,carol,dave,gina
+watchers:x:4901:dave
+lab watchers:x:4902:carol
+sudo:x:4903:erin
+wheel:x:4904:gina
+";
+/// Beside the line of examples/access: an ordinary admin's, and one for poolctl as root.
+const SUDOERS: &str = "%sudo ALL = (ALL:ALL) NOPASSWD: ALL
+frank ALL = (root) NOPASSWD: /usr/local/bin/poolctl
+";
+pub const CREATE: &str =
+    "pool create lab --fake --fake-install-duration 1s --size 3 --running-count 3 -q";
 
-/// A machine with these users, the sudoers of examples/access, and a state of account poolctl.
-struct Machine {
-    sandbox: Sandbox,
+/// A machine with these users and the sudoers of examples/access.
+pub struct Machine {
+    pub sandbox: Sandbox,
 }
 
 impl Machine {
+    /// With a state of account poolctl, in its home.
     fn new() -> Option<Self> {
+        let machine = Self::without_state()?;
+        let made = machine.owner(CREATE);
+        assert_eq!(made.code, 0, "{}", made.err);
+        Some(machine)
+    }
+
+    pub fn without_state() -> Option<Self> {
         let root = met(is_root(), "only root can be somebody else");
         if !root || !has("unshare") || !has("sudo") {
             return None;
@@ -28,17 +57,17 @@ impl Machine {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         open(sandbox.path().to_owned(), 0o755);
-        let home = sandbox.path().join("home");
-        std::fs::create_dir(&home).unwrap();
-        std::os::unix::fs::chown(&home, Some(4801), Some(4801)).unwrap();
-        let (home, mut passwd, mut group, mut shadow) = (
-            home.display().to_string(),
-            "root:x:0:0::/root:/bin/sh\n".to_owned(),
-            "root:x:0:\nlab:x:4900:alice,bob,carol,dave\nwatchers:x:4901:dave\n\
-             lab watchers:x:4902:carol\n"
-                .to_owned(),
-            "root:*:19000::::::\n".to_owned(),
-        );
+        for folder in ["home", "root", "lib", "lib/poolctl"] {
+            std::fs::create_dir(sandbox.path().join(folder)).unwrap();
+        }
+        for folder in ["home", "lib/poolctl"] {
+            let folder = sandbox.path().join(folder);
+            std::os::unix::fs::chown(folder, Some(4801), Some(4801)).unwrap();
+        }
+        let home = sandbox.path().join("home").display().to_string();
+        let mut passwd = format!("root:x:0:0::{}/root:/bin/sh\n", sandbox.path().display());
+        let mut group = GROUPS.to_owned();
+        let mut shadow = "root:*:19000::::::\n".to_owned();
         for (name, id) in USERS {
             let home = if name == "poolctl" { &home } else { "/nonexistent" };
             writeln!(passwd, "{name}:x:{id}:{id}::{home}:/bin/sh").unwrap();
@@ -49,23 +78,19 @@ impl Machine {
         sandbox.file("group", &group);
         sandbox.file("shadow", &shadow);
         let sudoers = std::fs::read_to_string("examples/access/sudoers").unwrap();
-        let sudoers = sandbox.file("sudoers", &sudoers);
+        let sudoers = sandbox.file("sudoers", &(sudoers + SUDOERS));
         open(sudoers.into(), 0o440);
-        let machine = Self { sandbox };
-        let made = machine.owner(
-            "pool create lab --fake --fake-install-duration 1s --size 3 --running-count 3 -q",
-        );
-        assert_eq!(made.code, 0, "{}", made.err);
-        Some(machine)
+        Some(Self { sandbox })
     }
 
     /// What a user types.
-    fn types(&self, user: &str, command: &str) -> Ran {
+    pub fn types(&self, user: &str, command: &str) -> Ran {
         let id = USERS.iter().find(|(name, _)| *name == user).map_or(0, |(_, id)| *id);
         let folder = self.sandbox.path().display().to_string();
         self.sandbox.shell(&format!(
             "exec unshare -m sh -ec '
             for file in passwd group shadow sudoers; do mount --bind {folder}/$file /etc/$file; done
+            mount --bind {folder}/lib /var/lib
             mount -t tmpfs -o mode=755 none /usr/local/bin
             cp {POOLCTL} /usr/local/bin/poolctl
             exec setpriv --reuid={id} --regid={id} --init-groups \\
@@ -75,23 +100,29 @@ impl Machine {
     }
 
     /// A poolctl command of somebody behind sudo.
-    fn sudo(&self, user: &str, command: &str) -> Ran {
+    pub fn sudo(&self, user: &str, command: &str) -> Ran {
         self.types(user, &format!("sudo -n -u poolctl poolctl {command}"))
     }
 
     /// A poolctl command of whoever has the account.
-    fn owner(&self, command: &str) -> Ran {
+    pub fn owner(&self, command: &str) -> Ran {
         let home = self.sandbox.path().join("home");
         self.types("poolctl", &format!("HOME={} poolctl {command}", home.display()))
     }
 
-    fn ok(&self, user: &str, command: &str) -> String {
+    /// A poolctl command of root, without sudo.
+    pub fn root(&self, command: &str) -> Ran {
+        let home = self.sandbox.path().join("root");
+        self.types("root", &format!("HOME={} poolctl {command}", home.display()))
+    }
+
+    pub fn ok(&self, user: &str, command: &str) -> String {
         let ran = self.sudo(user, command);
         assert_eq!(ran.code, 0, "{user}: {command}: {}{}", ran.out, ran.err);
         ran.out
     }
 
-    fn denied(&self, user: &str, command: &str) {
+    pub fn denied(&self, user: &str, command: &str) {
         let ran = self.sudo(user, command);
         assert_eq!(ran.code, 9, "{user}: {command}: {}{}", ran.out, ran.err);
         assert!(ran.out.is_empty(), "{user}: {command}: {}", ran.out);
@@ -191,6 +222,29 @@ fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
 }
 
 #[test]
+fn guests_see_how_many_clusters_pools_have() {
+    let Some(machine) = Machine::new() else { return };
+    assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
+    let proxy = r#"{"spec": {"installerEnv": [{"name": "HTTPS_PROXY", "value": "hunter2"}]}}"#;
+    assert_eq!(machine.owner(&format!("patch pool lab -p '{proxy}'")).code, 0);
+    assert!(machine.owner("get pool lab -o yaml").out.contains("hunter2"));
+    machine.ok("alice", "claim lab hers --lifetime 2h -q");
+    machine.ok("bob", "claim lab his -q");
+    assert_eq!(machine.ok("alice", "get pool -o name"), "clusterpool/lab\n");
+    assert_eq!(machine.ok("alice", "get pool lab -o jsonpath='{.status.claimed}'"), "2");
+    assert_eq!(machine.ok("alice", "get pool,claim -o name"), "clusterpool/lab\nclaim/hers\n");
+    for whole in ["get pool -A -o json", "get pool lab -o yaml", "status -o json"] {
+        let shown = machine.ok("alice", whole);
+        assert!(shown.contains("ready") && !shown.contains("hunter2"), "{whole}: {shown}");
+    }
+    let status = machine.ok("alice", "status");
+    assert!(status.starts_with("default/lab ") && status.contains(" 2 claimed"), "{status}");
+    assert!(status.contains("claim default/hers has cluster lab-"), "{status}");
+    assert!(status.contains("\n1 pools, 1 claims\n") && !status.contains("/his"), "{status}");
+    assert!(machine.ok("carol", "status").contains("\n1 pools, 0 claims\n"));
+}
+
+#[test]
 fn no_way_out_of_a_guests_line() {
     let Some(machine) = Machine::new() else { return };
     let home = machine.sandbox.path().join("home").display().to_string();
@@ -200,13 +254,13 @@ fn no_way_out_of_a_guests_line() {
         "--state=/tmp/other.db claim lab x",
         "run lab -- sh",
         "edit pool/lab",
-        "get pool",
+        "patch settings default -p '{}'",
+        "get settings",
         "get secret -o yaml",
-        "get claim,pool",
+        "get claim,secret",
         "get job",
         "get event",
         "events",
-        "status",
         "describe pool lab",
         "why pool/lab",
         "state path",

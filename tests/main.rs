@@ -5,6 +5,7 @@
 
 mod access;
 mod addresses;
+mod admins;
 mod agent_config;
 mod agents;
 mod architecture;

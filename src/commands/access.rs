@@ -1,43 +1,78 @@
-//! Somebody behind sudo: finds out who, and asks the rules before anything is shown or done.
+//! Somebody behind sudo: finds out who, and whether that is an admin or a guest, and asks the rules
+//! before anything is shown or done.
 
 use crate::model::claim::Claim;
+use crate::model::documents::SettingsSpec;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
-use crate::rules::access::{Deed, Guest};
+use crate::rules::access::{Deed, Person, shown_to_guests};
 use crate::store::{Filter, Store};
 
 use super::Context;
 
 impl Context {
-    /// The user behind sudo, if it is not the account itself or root who asks.
-    pub fn guest(&self) -> Option<&Guest> {
-        let read = || {
-            self.world.guest()?;
-            Some(Guest { name: self.world.actor(), groups: self.world.groups() })
-        };
-        self.guest.get_or_init(read).as_ref()
+    /// The user behind sudo, unless that is an owner of the state.
+    pub fn guest(&self) -> Option<&Person> {
+        self.guest.get_or_init(|| self.find_guest()).as_ref()
     }
 
-    /// Before anything is opened: guests have a few commands, and name no files.
+    fn find_guest(&self) -> Option<Person> {
+        if !self.world.is_behind_sudo() {
+            return None;
+        }
+        let person = Person { name: self.world.actor(), groups: self.world.groups() };
+        // Whoever is not known as an owner is none.
+        let is_owner = self.is_owner(&person).unwrap_or(false);
+        (!is_owner).then_some(person)
+    }
+
+    /// Whether somebody behind sudo may do what the account may. Only the state in the default
+    /// place decides that. In a state of their own, brought with --state or POOLCTL_STATE, people
+    /// could name themselves as admins, and have the account read files and run programs for them.
+    fn is_owner(&self, person: &Person) -> Result<bool, Refusal> {
+        let path = self.world.default_state_path()?;
+        // Root could read it anyway.
+        if self.world.is_root_over(&path) {
+            return Ok(true);
+        }
+        let settings = match Store::open(&path) {
+            Err(absent) if absent.exit == Exit::NotFound => SettingsSpec::default(),
+            store => self.door(&store?).settings()?,
+        };
+        Ok(person.is_admin(settings.admins.as_ref()))
+    }
+
+    /// Asked before a command does anything: guests have a few commands, and name no files.
     pub fn admit(&self, command: &str, for_guests: bool) -> Result<(), Refusal> {
-        if self.world.guest().is_none() {
+        let Some(guest) = self.guest() else {
             return Ok(());
+        };
+        if !for_guests {
+            self.is_owner(guest).map_err(|refusal| {
+                let account = self.world.account();
+                refusal
+                    .because("a state that cannot be read does not say who its admins are")
+                    .next(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
+            })?;
+            return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
         if self.globals.state.is_some() {
             return Err(self.denied("--state chooses the state, which is the account's"));
         }
-        if !for_guests {
-            return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
+        if let Some(name) = self.world.own_variable() {
+            return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
+                .because("the state is another account's, and so is how it is used")
+                .next(format!("env -u {name} ...; if the account is yours, env -u SUDO_UID ...")));
         }
         Ok(())
     }
 
     /// What no guest may see, whether there is such a thing or not.
     pub fn admit_to(&self, what: &str) -> Result<(), Refusal> {
-        match self.world.guest() {
+        match self.guest() {
             Some(_) => Err(self.denied(&format!("{what} is not yours"))),
             None => Ok(()),
         }
@@ -45,7 +80,7 @@ impl Context {
 
     /// What to type next; a guest is not sent where he may not go.
     pub fn step(&self, next: &str) -> String {
-        if self.world.guest().is_none() || super::tree::for_guests(next) {
+        if self.guest().is_none() || super::tree::for_guests(next) {
             return next.to_owned();
         }
         format!("ask {}", self.world.account())
@@ -54,8 +89,11 @@ impl Context {
     fn denied(&self, what: &str) -> Refusal {
         let (guest, account) = (self.world.actor(), self.world.account());
         Refusal::new(Exit::Denied, what)
-            .because(format!("you are {guest}, and the state belongs to {account}"))
-            .next("poolctl claim, get claim, release, extend, kubeconfig and credentials are yours")
+            .because(format!(
+                "you are {guest}, and the state belongs to {account} and to its admins \
+                 (poolctl explain settings.spec.admins)"
+            ))
+            .next("poolctl status, get, claim, extend, release, kubeconfig, credentials are yours")
     }
 
     /// Refuses what a guest may not do with an object.
@@ -93,15 +131,19 @@ impl Context {
         }
     }
 
-    /// Of several objects those that a guest may see.
+    /// Of several objects those that a guest may see: all pools, as far as they are his concern.
     pub fn visible(&self, store: &Store, found: Vec<Object>) -> Result<Vec<Object>, Refusal> {
-        if self.world.guest().is_none() {
+        if self.guest().is_none() {
             return Ok(found);
         }
         let mut seen = Vec::new();
-        for one in found {
-            match self.permit(store, Deed::See, &one) {
-                Ok(()) => seen.push(one),
+        for object in found {
+            if let Object::Pool(pool) = object {
+                seen.push(Object::Pool(Box::new(shown_to_guests(*pool))));
+                continue;
+            }
+            match self.permit(store, Deed::See, &object) {
+                Ok(()) => seen.push(object),
                 Err(refusal) if refusal.exit == Exit::Denied => {}
                 Err(refusal) => return Err(refusal),
             }
@@ -112,8 +154,8 @@ impl Context {
     /// Since when a guest may know what happened to an object: another may have had its name.
     pub fn since(&self, object: &Object) -> Time {
         match object {
-            Object::Claim(one) if self.world.guest().is_some() => one.created,
-            Object::Cluster(one) if self.world.guest().is_some() => one.created,
+            Object::Claim(one) if self.guest().is_some() => one.created,
+            Object::Cluster(one) if self.guest().is_some() => one.created,
             _ => Time::default(),
         }
     }

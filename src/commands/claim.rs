@@ -281,13 +281,11 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         let what = format!("bound to cluster/{cluster} ({how})");
         context.changed(Kind::ClusterClaim, &key.name, &what)?;
         if context.globals.output == Format::Table {
-            let next = match context.guest() {
-                None => format!("export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name),
-                Some(_) => format!(
-                    "sudo -u {} poolctl kubeconfig {}{at} >kubeconfig",
-                    context.world.account(),
-                    key.name
-                ),
+            let next = if context.world.is_behind_sudo() {
+                let account = context.world.account();
+                format!("sudo -u {account} poolctl kubeconfig {}{at} >kubeconfig", key.name)
+            } else {
+                format!("export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name)
             };
             context.hint(&format!("next: {next}"));
         }

@@ -19,7 +19,7 @@ use crate::output::{Format, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
 use crate::rules::{
     self,
-    access::{Deed, Guest},
+    access::{Deed, Person},
 };
 use crate::store::{Filter, Store};
 use crate::world::World;
@@ -86,7 +86,7 @@ pub struct Globals {
 pub struct Context {
     pub globals: Globals,
     pub world: World,
-    pub(super) guest: OnceCell<Option<Guest>>,
+    pub(super) guest: OnceCell<Option<Person>>,
 }
 
 impl Context {
@@ -159,7 +159,7 @@ impl Context {
             Filter { namespace: namespace.clone(), name: Some(name.to_owned()), whole: true };
         let found = store.objects(kind, &filter)?.into_iter().next();
         found.ok_or_else(|| {
-            if kind != Kind::ClusterPool && self.world.guest().is_some() {
+            if kind != Kind::ClusterPool && self.guest().is_some() {
                 return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
             }
             absent(store, kind, name, namespace.as_deref())

@@ -30,7 +30,7 @@ impl Verb for Kubeconfig {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        if context.guest().is_some() {
+        if context.world.is_behind_sudo() {
             // The file would be the account's: no use to anybody else.
             let cluster = cluster(context, &store, &self.name)?;
             return context.print_value(content(&store, &cluster)?.reveal());
@@ -58,7 +58,7 @@ impl Verb for Credentials {
         let password = metadata.and_then(|metadata| metadata.admin_password_secret_ref);
         let username = value(&store, &cluster, password.as_ref(), "username")?;
         let password = value(&store, &cluster, password.as_ref(), "password")?;
-        let path = if context.guest().is_some() {
+        let path = if context.world.is_behind_sudo() {
             format!("poolctl kubeconfig {} prints it", self.name)
         } else {
             kubeconfig(&store, &cluster)?

@@ -50,7 +50,8 @@ impl Verb for Get {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let wanted = self.wanted()?;
         for (kind, _) in &wanted {
-            let theirs = matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment);
+            let theirs =
+                matches!(kind, Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment);
             context.admit(&format!("get {}", kind.word()), theirs)?;
         }
         let store = context.look()?;
@@ -122,13 +123,14 @@ impl Get {
             || self.selector.is_some()
             || self.sort_by.is_some()
             || (kind == Kind::ClusterDeployment && context.globals.output == Format::Wide);
-        let mut found = match list(context, store, kind, names, whole) {
+        let found = match list(context, store, kind, names, whole) {
             Err(absent) if absent.exit == Exit::NotFound && those_there => {
-                let there = names.iter().map(|name| context.find(store, kind, name));
+                let there = names.iter().map(|name| named(context, store, kind, name));
                 there.filter_map(Result::ok).collect()
             }
-            found => context.visible(store, found?)?,
+            found => found?,
         };
+        let mut found = context.visible(store, found)?;
         if let Some(selector) = &self.selector {
             found.retain(|one| selector.matches(&one.labels()));
         }
@@ -233,7 +235,16 @@ fn list(
             None => Ok(found),
         };
     }
-    names.iter().map(|name| context.find(store, kind, name)).collect()
+    names.iter().map(|name| named(context, store, kind, name)).collect()
+}
+
+/// An object by its name. Pools are everybody's to see; what else guests name must be theirs.
+fn named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+    if kind == Kind::ClusterPool {
+        context.there(store, kind, name)
+    } else {
+        context.find(store, kind, name)
+    }
 }
 
 /// What the rows of a kind need to know of others.

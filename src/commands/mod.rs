@@ -99,7 +99,7 @@ trait Verb: Args + FromArgMatches {
     const ABOUT: &'static str;
     /// After `Example:`; a test runs it.
     const EXAMPLE: &'static str;
-    /// Whether somebody behind sudo may use it, on what is his. It then names no files.
+    /// Whether a guest may use it, on what is his. It then names no files.
     const FOR_GUESTS: bool = false;
     fn run(self, context: &Context) -> anyhow::Result<()>;
 }

@@ -37,9 +37,17 @@ impl Verb for Run {
     const ABOUT: &'static str = "Run a command with a cluster that is released afterwards";
     const EXAMPLE: &'static str =
         "poolctl run lab --lifetime 2h -- sh -c 'test -r \"$KUBECONFIG\"'";
+    /// Guests get this far to be told what helps: behind sudo nobody may run anything.
+    const FOR_GUESTS: bool = true;
 
     /// Whatever is wrong with poolctl's own part is exit 125; else the command's code.
     fn run(self, context: &Context) -> anyhow::Result<()> {
+        if context.world.is_behind_sudo() {
+            let what = "`poolctl run` is for the account's owner, not behind sudo";
+            let why = format!("its command would run as {}", context.world.account());
+            let next = format!("poolctl claim --wait {}", self.pool);
+            bail!(Refusal::new(Exit::Denied, what).because(why).next(next));
+        }
         let own = |refusal: Refusal| match refusal.exit {
             Exit::Interrupted | Exit::Terminated => refusal,
             _ => Refusal { exit: Exit::Run, ..refusal },

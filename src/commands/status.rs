@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::model::agent::Agent;
+use crate::model::claim::Claim;
 use crate::model::cluster::Phase;
 use crate::model::condition::Condition;
 use crate::model::host::{BareMetalHost, HOLD};
@@ -30,6 +31,7 @@ impl Verb for Status {
     const NAME: &'static str = "status";
     const ABOUT: &'static str = "Show all pools at a glance, and what is wrong";
     const EXAMPLE: &'static str = "poolctl status";
+    const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -38,7 +40,8 @@ impl Verb for Status {
             Kind::ClusterPool,
             &Filter { namespace: namespace.clone(), ..Filter::default() },
         )?;
-        let pools: Vec<ClusterPool> = found
+        let pools: Vec<ClusterPool> = context
+            .visible(&store, found)?
             .into_iter()
             .filter_map(|one| if let Object::Pool(pool) = one { Some(*pool) } else { None })
             .collect();
@@ -52,6 +55,9 @@ impl Verb for Status {
                 documents.collect(),
                 false,
             )?);
+        }
+        if context.guest().is_some() {
+            return show_to_guest(context, &store, namespace, &pools);
         }
         let agents = agents::all(&store, namespace.clone())?;
         if pools.is_empty() && agents.is_empty() {
@@ -84,6 +90,38 @@ impl Verb for Status {
         let _ = writeln!(out, "{} pools, {hosts}{agents}{jobs} jobs running", pools.len());
         context.print(&out)
     }
+}
+
+/// How many clusters the pools have, and the claims that the guest may see.
+fn show_to_guest(
+    context: &Context,
+    store: &Store,
+    namespace: Option<String>,
+    pools: &[ClusterPool],
+) -> anyhow::Result<()> {
+    let filter = Filter { namespace, ..Filter::default() };
+    let claims = context.visible(store, store.objects(Kind::ClusterClaim, &filter)?)?;
+    let mut out = String::new();
+    for pool in pools {
+        let _ = writeln!(out, "{}", line(pool));
+    }
+    for object in &claims {
+        if let Object::Claim(claim) = object {
+            let _ = writeln!(out, "{}", clean(&claim_line(claim)));
+        }
+    }
+    let _ = writeln!(out, "{} pools, {} claims", pools.len(), claims.len());
+    context.print(&out)
+}
+
+fn claim_line(claim: &Claim) -> String {
+    let state = match (&claim.cluster, claim.expires()) {
+        _ if claim.deleting.is_some() => "is being released".to_owned(),
+        (None, _) => format!("waits for a cluster of pool {}", claim.pool),
+        (Some(cluster), None) => format!("has cluster {cluster}"),
+        (Some(cluster), Some(end)) => format!("has cluster {cluster} until {end}"),
+    };
+    format!("claim {}/{} {state}", claim.namespace, claim.name)
 }
 
 fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>, Refusal> {

@@ -176,4 +176,20 @@ pub struct SettingsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 20))]
     pub max_jobs: Option<u32>,
+    /// Who may do behind sudo what the account may. Without it, members of the groups sudo, wheel
+    /// and admin; with it, nobody but those that it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admins: Option<Admins>,
+}
+
+/// `spec.admins` of the Settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admins {
+    /// Names of users.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
+    /// Names of groups; their members are admins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
 }

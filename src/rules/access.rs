@@ -1,15 +1,23 @@
 //! Who may do what with somebody else's state: the one place that decides. Whoever has the
-//! account that owns the state may do everything and is not asked about here.
+//! account that owns the state may do everything and is not asked about here; behind sudo admins
+//! may do the same.
+
+use std::collections::BTreeMap;
 
 use crate::model::claim::Claim;
-use crate::model::documents::{RoleBinding, Subject};
+use crate::model::documents::{Admins, RoleBinding, Subject};
+use crate::model::meta::Meta;
+use crate::model::pool::{ClusterPool, PoolHistory, PoolSpec, PoolStatus};
 
 /// The role whose subjects see what the pools of a namespace make.
 const POOL_ADMIN: &str = "hive-cluster-pool-admin";
 
-/// Somebody behind sudo.
+/// Whose members are admins while the Settings name none.
+const ADMIN_GROUPS: [&str; 3] = ["sudo", "wheel", "admin"];
+
+/// Somebody behind sudo: an admin, who may do what the account may, or a guest.
 #[derive(Debug, Default)]
-pub struct Guest {
+pub struct Person {
     pub name: String,
     pub groups: Vec<String>,
 }
@@ -23,8 +31,17 @@ pub enum Deed {
     Change,
 }
 
-impl Guest {
-    /// `claim` is the claim, or the one that has the cluster; `bindings` are those of the
+impl Person {
+    /// `admins` are those of the Settings, if they name any.
+    pub fn is_admin(&self, admins: Option<&Admins>) -> bool {
+        let Some(admins) = admins else {
+            return self.groups.iter().any(|group| ADMIN_GROUPS.contains(&group.as_str()));
+        };
+        let by_group = self.groups.iter().any(|group| admins.groups.contains(group));
+        by_group || admins.users.contains(&self.name)
+    }
+
+    /// What a guest may do. `claim` is the claim, or the one that has the cluster; `bindings` are those of the
     /// namespace of its pool.
     pub fn may(&self, deed: Deed, claim: Option<&Claim>, bindings: &[RoleBinding]) -> bool {
         let owns = claim.is_some_and(|claim| claim.owner == self.name);
@@ -56,5 +73,39 @@ impl Guest {
             "Group" => self.groups.contains(&one.name),
             _ => false,
         })
+    }
+}
+
+/// A pool as guests see it: what its clusters are, and how many. The rest is the account's, the
+/// environment of its installer for one.
+pub fn shown_to_guests(pool: ClusterPool) -> ClusterPool {
+    let ClusterPool { metadata, spec, status } = pool;
+    ClusterPool {
+        metadata: Meta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            creation_timestamp: metadata.creation_timestamp,
+            deletion_timestamp: metadata.deletion_timestamp,
+            labels: metadata.labels,
+            ..Meta::default()
+        },
+        spec: PoolSpec {
+            base_domain: spec.base_domain,
+            claim_lifetime: spec.claim_lifetime,
+            image_set_ref: spec.image_set_ref,
+            inventory: spec.inventory,
+            max_size: spec.max_size,
+            running_count: spec.running_count,
+            size: spec.size,
+            ..PoolSpec::default()
+        },
+        status: PoolStatus {
+            schedule: None,
+            history: PoolHistory::default(),
+            inventory: BTreeMap::new(),
+            conditions: Vec::new(),
+            ..status
+        },
     }
 }

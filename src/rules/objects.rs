@@ -104,6 +104,11 @@ fn settings(one: &Settings) -> Vec<String> {
         let url = url::Url::parse(text);
         !url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
     });
+    let nameless = spec
+        .admins
+        .iter()
+        .flat_map(|admins| admins.users.iter().chain(&admins.groups))
+        .any(String::is_empty);
     let all = [
         (one.metadata.name != "default", "the one Settings object is named `default`"),
         (
@@ -113,6 +118,7 @@ fn settings(one: &Settings) -> Vec<String> {
         (spec.max_jobs == Some(0), "spec.maxJobs 0 would let no job begin"),
         (relative, "spec.isoDirectory is no absolute path"),
         (elsewhere, "spec.isoURL is no address by http or https"),
+        (nameless, "spec.admins has an empty name"),
     ];
     all.into_iter().filter(|(wrong, _)| *wrong).map(|(_, why)| why.to_owned()).collect()
 }

@@ -1,0 +1,239 @@
+//! Admins behind sudo, with the real users and the real sudo of `access`: who owns which state, row
+//! by row of the README's table, and how nobody makes himself an admin.
+
+use poolctl::model::documents::Admins;
+use poolctl::rules::access::Person;
+
+use crate::access::{CREATE, Machine};
+use crate::sandbox::{Ran, Sandbox};
+
+const AS_ROOT: &str = "sudo -n poolctl";
+const AS_ACCOUNT: &str = "sudo -n -u poolctl poolctl";
+/// What only owners may do; all of it succeeds on a state that is as it should be.
+const FOR_OWNERS: [&str; 5] =
+    ["state path", "describe pool lab", "get job", "doctor", "scale pool lab --replicas 3"];
+
+fn behind_sudo(machine: &Machine, user: &str, sudo: &str, command: &str) -> Ran {
+    machine.types(user, &format!("{sudo} {command}"))
+}
+
+/// Owners may do all of it, and see the whole of `status`.
+fn is_owner(machine: &Machine, user: &str, sudo: &str) {
+    let each = FOR_OWNERS.map(|command| format!("{sudo} {command} >/dev/null; echo $?\n"));
+    let ran = machine.types(user, &format!("{}{sudo} status", each.concat()));
+    let status = ran.out.strip_prefix(&"0\n".repeat(FOR_OWNERS.len()));
+    let is_whole = status.is_some_and(|status| status.contains("jobs running"));
+    assert!(is_whole && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
+}
+
+/// Guests may do nothing of it, are shown nothing, and see their own `status`.
+fn is_guest(machine: &Machine, user: &str, sudo: &str) {
+    let each = FOR_OWNERS.map(|command| format!("{sudo} {command}; echo $?\n"));
+    let ran = machine.types(user, &format!("{}{sudo} status", each.concat()));
+    let status = ran.out.strip_prefix(&"9\n".repeat(FOR_OWNERS.len()));
+    let is_own = status.is_some_and(|status| status.ends_with(" claims\n"));
+    assert!(is_own && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
+}
+
+/// Settings that name these admins, in a file that everybody may read.
+fn settings(machine: &Machine, admins: &str) -> String {
+    let text = format!(
+        "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\n\
+         spec: {{{admins}}}\n"
+    );
+    machine.sandbox.file("settings.yaml", &text)
+}
+
+fn ok(ran: &Ran) -> &str {
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    &ran.out
+}
+
+#[test]
+fn where_root_has_no_state_yet_only_an_admin_makes_one() {
+    let Some(machine) = Machine::without_state() else { return };
+    assert_eq!(behind_sudo(&machine, "frank", AS_ROOT, CREATE).code, 9);
+    assert_eq!(behind_sudo(&machine, "erin", AS_ROOT, "status").code, 3);
+    ok(&behind_sudo(&machine, "erin", AS_ROOT, CREATE));
+    is_owner(&machine, "erin", AS_ROOT);
+    is_guest(&machine, "frank", AS_ROOT);
+    assert_eq!(ok(&machine.root("get pool -o name")), "clusterpool/lab\n");
+}
+
+#[test]
+fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.root(CREATE));
+    ok(&machine.root("reconcile --wait=1m -q"));
+    is_owner(&machine, "erin", AS_ROOT);
+    is_guest(&machine, "frank", AS_ROOT);
+    ok(&behind_sudo(&machine, "erin", AS_ROOT, "scale pool lab --replicas 4"));
+    let events = machine.root("events pool/lab");
+    assert!(ok(&events).contains(" erin "), "{}", events.out);
+    ok(&behind_sudo(&machine, "erin", AS_ROOT, "claim lab hers -q"));
+    let owner = machine.root("get claim hers -o jsonpath='{.metadata.annotations}'");
+    assert!(ok(&owner).contains("erin"), "{}", owner.out);
+    // The file would be root's.
+    let kubeconfig = behind_sudo(&machine, "erin", AS_ROOT, "kubeconfig hers");
+    assert!(ok(&kubeconfig).contains("\"server\": \"https:"), "{}", kubeconfig.out);
+    // What a guest claimed is asked about, and both are named.
+    ok(&behind_sudo(&machine, "frank", AS_ROOT, "claim lab his -q"));
+    let asked = behind_sudo(&machine, "erin", AS_ROOT, "release his");
+    assert!(asked.code == 2 && asked.err.contains("belongs to frank"), "{}", asked.err);
+    ok(&behind_sudo(&machine, "erin", AS_ROOT, "release his -y"));
+    let events = machine.root("events claim/his");
+    assert!(ok(&events).contains("what frank claimed was asked for by erin"), "{}", events.out);
+}
+
+#[test]
+fn root_owns_the_state_of_an_account_whoever_is_behind_sudo() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.owner(&format!("--state /var/lib/poolctl/state.db {CREATE}")));
+    ok(&machine.owner(&format!("apply -f {} -q", settings(&machine, "admins: {}"))));
+    for user in ["erin", "frank"] {
+        is_owner(&machine, user, AS_ROOT);
+        ok(&behind_sudo(&machine, user, AS_ROOT, &format!("annotate pool lab {user}=here")));
+        let events = machine.owner("events pool/lab");
+        assert!(ok(&events).contains(&format!(" {user} ")), "{}", events.out);
+    }
+    // As the account they are what its Settings say, and it still has all of its state.
+    is_guest(&machine, "erin", AS_ACCOUNT);
+    is_guest(&machine, "alice", AS_ACCOUNT);
+    ok(&machine.owner("doctor"));
+    ok(&machine.owner("scale pool lab --replicas 2"));
+}
+
+#[test]
+fn settings_say_who_owns_an_accounts_state_beside_it() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.owner(CREATE));
+    // Without a word in the Settings: members of sudo and wheel.
+    let cases: [(&str, &[&str]); 5] = [
+        ("", &["erin", "gina"]),
+        ("admins: {}", &[]),
+        ("admins: {users: [alice]}", &["alice"]),
+        ("admins: {users: [nobody], groups: [watchers, sudo]}", &["dave", "erin"]),
+        ("admins: null", &["erin", "gina"]),
+    ];
+    for (admins, owners) in cases {
+        ok(&machine.owner(&format!("apply -f {} -q", settings(&machine, admins))));
+        for user in ["alice", "dave", "erin", "gina"] {
+            if owners.contains(&user) {
+                is_owner(&machine, user, AS_ACCOUNT);
+            } else {
+                is_guest(&machine, user, AS_ACCOUNT);
+            }
+        }
+    }
+    // Only an owner changes them.
+    let named = settings(&machine, "admins: {users: [alice]}");
+    machine.denied("alice", &format!("apply -f {named}"));
+    machine.denied("alice", "patch settings default -p '{}'");
+    machine.ok("gina", &format!("apply -f {named} -q"));
+    is_owner(&machine, "alice", AS_ACCOUNT);
+    is_guest(&machine, "gina", AS_ACCOUNT);
+}
+
+#[test]
+fn a_state_that_somebody_brings_makes_nobody_an_admin() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.owner(CREATE));
+    ok(&machine.root(CREATE));
+    // Theirs to write, and open to all.
+    for user in ["alice", "frank"] {
+        let folder = machine.sandbox.path().join(user).display().to_string();
+        let named = settings(&machine, &format!("admins: {{users: [{user}]}}"));
+        let made = machine.sandbox.shell(&format!("mkdir -m 777 {folder}"));
+        assert_eq!(made.code, 0, "{}", made.err);
+        let state = format!("{folder}/state.db");
+        for command in [CREATE, &format!("apply -f {named} -q")] {
+            ok(&machine.types(user, &format!("poolctl --state {state} {command}")));
+        }
+        ok(&machine.types(user, &format!("chmod a+rw {folder}/state.db*")));
+    }
+    let brought = |user: &str| machine.sandbox.path().join(user).join("state.db");
+    let (hers, his) = (brought("alice"), brought("frank"));
+    let (hers, his) = (hers.display(), his.display());
+    for (user, line) in [
+        ("alice", format!("{AS_ACCOUNT} --state {hers} get job")),
+        ("alice", format!("{AS_ACCOUNT} --state {hers} get pool")),
+        ("poolctl", format!("SUDO_UID=4802 POOLCTL_STATE={hers} poolctl get job")),
+        ("poolctl", format!("SUDO_UID=4802 POOLCTL_STATE={hers} poolctl get pool")),
+        // Root has a state of its own here, in which frank is a guest.
+        ("frank", format!("{AS_ROOT} --state {his} get job")),
+        ("frank", format!("{AS_ROOT} --state {hers} get pool")),
+    ] {
+        let ran = machine.types(user, &line);
+        assert_eq!(ran.code, 9, "{user}: {line}: {}{}", ran.out, ran.err);
+        assert!(ran.out.is_empty(), "{user}: {line}: {}", ran.out);
+    }
+    // An admin may name any: it is not the state that stands in the way.
+    for (user, line) in [
+        ("gina", format!("{AS_ACCOUNT} --state {hers} get job")),
+        ("erin", format!("{AS_ROOT} --state {his} get job")),
+        ("erin", format!("sudo -n POOLCTL_STATE={hers} poolctl get job")),
+    ] {
+        ok(&machine.types(user, &line));
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_read_has_no_admins() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.owner(CREATE));
+    let state = machine.sandbox.path().join("home/.local/state/poolctl/state.db");
+    std::fs::write(state, "not a state").unwrap();
+    for user in ["alice", "gina"] {
+        let ran = behind_sudo(&machine, user, AS_ACCOUNT, "doctor");
+        assert_eq!(ran.code, 8, "{user}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("does not say who its admins are"), "{user}: {}", ran.err);
+        ok(&behind_sudo(&machine, user, AS_ACCOUNT, "version"));
+    }
+}
+
+#[test]
+fn run_is_refused_behind_sudo_and_names_what_helps() {
+    let Some(machine) = Machine::without_state() else { return };
+    ok(&machine.owner(CREATE));
+    for user in ["alice", "gina"] {
+        let ran = behind_sudo(&machine, user, AS_ACCOUNT, "-n here run lab -- touch /tmp/x");
+        assert_eq!(ran.code, 9, "{user}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains("would run as poolctl"), "{user}: {}", ran.err);
+        assert!(ran.err.contains("next: poolctl claim --wait lab -n here\n"), "{}", ran.err);
+    }
+    assert_eq!(ok(&machine.owner("get claim -A -o name")), "");
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn admins_are_those_who_are_named_and_nobody_else() {
+    let nobody = Admins::default();
+    let alice = Admins { users: names(&["alice"]), ..Admins::default() };
+    let ops = Admins { groups: names(&["ops"]), ..Admins::default() };
+    for (name, groups, admins, expected) in [
+        ("alice", ["sudo", "lab"], None, true),
+        ("alice", ["lab", "wheel"], None, true),
+        ("alice", ["admin", "lab"], None, true),
+        ("sudo", ["lab", "admins"], None, false),
+        ("alice", ["sudo", "wheel"], Some(&nobody), false),
+        ("alice", ["lab", "users"], Some(&alice), true),
+        ("bob", ["sudo", "alice"], Some(&alice), false),
+        ("bob", ["lab", "ops"], Some(&ops), true),
+        ("ops", ["lab", "users"], Some(&ops), false),
+    ] {
+        let person = Person { name: name.to_owned(), groups: names(&groups) };
+        assert_eq!(person.is_admin(admins), expected, "{name} {groups:?} {admins:?}");
+    }
+}
+
+#[test]
+fn an_admin_has_a_name() {
+    let sandbox = Sandbox::new();
+    let settings = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
+                    spec: {admins: {groups: ['']}}\n";
+    let ran = sandbox.run(&["apply", "-f", &sandbox.file("settings.yaml", settings)]);
+    assert!(ran.code == 1 && ran.err.contains("spec.admins has an empty name"), "{}", ran.err);
+}
