@@ -191,3 +191,64 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
     }
     assert!(fired > 5, "{fired}");
 }
+
+/// A state that has two names is refused. Killed between a link and the removal of the other name,
+/// a new one had two for ever.
+#[test]
+fn a_state_whose_making_is_killed_anywhere_has_one_name() {
+    if !has("strace") {
+        return;
+    }
+    // Calls that give, use or take names; then where no rename spares what is there.
+    let elsewhere = "-e inject=renameat2:error=EINVAL";
+    let sweeps = [
+        ("openat", "", 15),
+        ("fsync", "", 9),
+        ("/^link", "", 0),
+        ("/^unlink", "", 2),
+        ("/^rename", "", 1),
+        ("openat", elsewhere, 15),
+        ("flock", elsewhere, 2),
+        ("/^link", elsewhere, 0),
+        ("/^unlink", elsewhere, 2),
+        ("?rename,?renameat", elsewhere, 1),
+    ];
+    for (calls, fault, at_least) in sweeps {
+        let mut fired = 0;
+        for at in 1..60 {
+            let sandbox = Sandbox::new();
+            let kill = format!("-e inject={calls}:signal=KILL:when={at}");
+            let options = format!("-e trace={calls},renameat2 {kill} {fault}");
+            let create = "pool create lab --fake -q --no-reconcile";
+            let (code, traced) = trace(&sandbox, &options, create);
+            if code == 0 {
+                break;
+            }
+            assert_eq!(code, 137, "{calls} {at} {fault}: {traced}");
+            fired += 1;
+            let linked = sandbox.shell("find $HOME -type f -links +1");
+            assert_eq!((linked.code, linked.out.as_str()), (0, ""), "{calls} {at} {fault}");
+            let again = sandbox.run(&["pool", "create", "lab", "--fake", "-q"]);
+            assert!([0, 4].contains(&again.code), "{calls} {at} {fault}: {}", again.err);
+        }
+        assert!((at_least..59).contains(&fired), "{calls} {fault}: {fired}");
+    }
+}
+
+#[test]
+fn a_state_is_made_once_also_where_no_rename_spares_what_is_there() {
+    if !has("strace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let strace =
+        "strace -f -qq -o $HOME/trace.$n -e trace=renameat2 -e inject=renameat2:error=EINVAL";
+    let create = "poolctl pool create p$n --fake --size 1 -q";
+    let ran = sandbox.shell(&format!(
+        "for n in 1 2 3 4 5 6 7 8; do {strace} {create} & done; wait; cat $HOME/trace.*; rm $HOME/trace.*"
+    ));
+    assert!(ran.out.contains("RENAME_NOREPLACE) = -1 EINVAL"), "the fault never fired");
+    assert_eq!(ran.err, "");
+    assert_eq!(sandbox.ok(&["get", "pool", "-o", "name"]).lines().count(), 8);
+    assert_eq!(sandbox.shell("ls -A $HOME | grep '^[.]state[.]db'").out, "");
+}

@@ -143,6 +143,100 @@ fn a_read_only_state_is_refused() {
     assert!(sandbox.ok(&["get", "pool"]).contains("lab   1"));
 }
 
+/// Commands that change something, commands that only look, and those that copy.
+const OF_A_STATE: [&str; 9] = [
+    "claim lab other",
+    "release c",
+    "reconcile",
+    "pool create x --fake",
+    "get claim",
+    "status",
+    "doctor",
+    "backup $HOME/copy.db",
+    "restore $HOME/backup.db -y",
+];
+
+fn with_a_claim_and_a_backup() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 2);
+    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    assert_eq!(sandbox.shell("poolctl backup $HOME/backup.db").code, 0);
+    sandbox
+}
+
+/// What is said of a state with two names.
+fn more_than_one_name(path: &std::path::Path, cause: &str, next: &str) -> String {
+    format!(
+        "error: the state `{}` has more than one name\n  cause: {cause}\n  \
+         cause: its log and its locks lie beside one name, and are not seen through another\n  \
+         next: {next}\n",
+        path.display()
+    )
+}
+
+/// A claim through a second link was not seen through the first: one cluster had two users.
+#[test]
+fn a_state_with_two_hard_links_is_refused_by_either_name() {
+    let sandbox = with_a_claim_and_a_backup();
+    let before = sandbox.objects();
+    let other = sandbox.path().join("other.db");
+    std::fs::hard_link(sandbox.state(), &other).unwrap();
+    for path in [sandbox.state(), other.clone()] {
+        let shown = path.display();
+        let find = format!("find \"$(stat -c %m '{shown}')\" -xdev -samefile '{shown}'");
+        let next = format!("{find} lists them; keep the one with a -wal beside it, rm the others");
+        let said = more_than_one_name(&path, "it has 2 hard links", &next);
+        for command in OF_A_STATE {
+            let ran = sandbox.shell(&format!("poolctl --state {shown} {command}"));
+            assert_eq!((ran.code, &ran.err), (8, &said), "{command}");
+        }
+        // As it says, but not through the whole file system.
+        let here = "stat() { command stat \"$@\" >$HOME/mount && echo $HOME; }";
+        let found =
+            sandbox.shell(&format!("{here}; {find} | sort; test -d \"$(cat $HOME/mount)\""));
+        let both = format!("{}\n{}\n", other.display(), sandbox.state().display());
+        assert_eq!((found.code, found.out), (0, both), "{}", found.err);
+    }
+    for end in ["-wal", "-shm", ".lock", ".pass", ".clusters"] {
+        let beside = format!("{}{end}", other.display());
+        assert!(!std::path::Path::new(&beside).exists(), "{beside}");
+    }
+    std::fs::remove_file(other).unwrap();
+    assert_eq!(sandbox.objects(), before);
+    sandbox.ok(&["claim", "lab", "d", "-q"]);
+    sandbox.ok(&["release", "c", "-q"]);
+}
+
+#[test]
+fn a_state_that_is_mounted_as_a_file_is_refused_there_and_only_there() {
+    if !met(is_root() && mounts(), "needs root and mounts of its own") {
+        return;
+    }
+    let sandbox = with_a_claim_and_a_backup();
+    let before = sandbox.objects();
+    let mounted = sandbox.path().join("mounted.db");
+    let shown = mounted.display();
+    let mount = format!("touch {shown} && mount --bind $HOME/state.db {shown}");
+    let next =
+        format!("findmnt -no SOURCE '{shown}' names the file; use that one, or mount its folder");
+    let said = more_than_one_name(&mounted, "it is a bind mount of one file", &next);
+    for command in OF_A_STATE {
+        let script = format!("{mount} && poolctl --state {shown} {command}");
+        let ran = sandbox.shell(&format!("unshare -m sh -c '{script}'"));
+        assert_eq!((ran.code, ran.err), (8, said.clone()), "{command}");
+    }
+    let ran = sandbox.shell(&format!("unshare -m sh -c \"{mount} && findmnt -no SOURCE {shown}\""));
+    assert!(ran.code == 0 && ran.out.contains("state.db"), "{}{}", ran.out, ran.err);
+    assert_eq!(sandbox.objects(), before);
+    // By its own name it is the same as ever, and so it is in a folder that is mounted.
+    let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl claim lab d -q'"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let folder = "mkdir $HOME/folder && mount --bind $HOME $HOME/folder";
+    let release = "poolctl --state $HOME/folder/state.db release c d";
+    let ran = sandbox.shell(&format!("unshare -m sh -c '{folder} && {release}'"));
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
 fn mounts() -> bool {
     let ran = Sandbox::new().shell("unshare -m sh -c 'mount --bind $HOME $HOME'");
     ran.code == 0

@@ -293,6 +293,31 @@ fn a_backup_that_was_copied_into_place_is_a_state() {
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
 }
 
+/// Its log lies beside the file: read through a link, what was in the log was lost.
+#[test]
+fn a_state_is_restored_from_with_its_log_or_not_at_all() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    let restore = |from: &str, to: &str| {
+        sandbox.shell(&format!(
+            "poolctl --state $HOME/{to} restore $HOME/{from} && \
+             poolctl --state $HOME/{to} get claim -o name"
+        ))
+    };
+    sandbox.shell("ln -s state.db $HOME/symbolic.db");
+    let ran = restore("symbolic.db", "new.db");
+    assert!(ran.code == 0 && ran.out.ends_with("claim/c\n"), "{}{}", ran.out, ran.err);
+    sandbox.shell("ln $HOME/state.db $HOME/hard.db");
+    let ran = restore("hard.db", "newer.db");
+    assert_eq!(ran.code, 8, "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("hard.db` has more than one name"), "{}", ran.err);
+    // A backup has no log. What rotates backups may well link them.
+    sandbox.shell("rm $HOME/hard.db; poolctl backup $HOME/b.db; ln $HOME/b.db $HOME/b.1.db");
+    let ran = restore("b.1.db", "newest.db");
+    assert!(ran.code == 0 && ran.out.ends_with("claim/c\n"), "{}{}", ran.out, ran.err);
+}
+
 #[test]
 fn metrics_are_openmetrics() {
     let sandbox = Sandbox::new();

@@ -13,7 +13,7 @@ use crate::model::refusal::{Exit, Refusal};
 use super::copies::{beside, is_ours, parent};
 use super::doctor::abandoned;
 use super::migrate::{self, SCHEMA};
-use super::open::{Header, Store, check_header, connect, unfinished};
+use super::open::{Header, Store, check_header, connect, refuse_second_name, unfinished};
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -88,8 +88,16 @@ fn sweep(to: &Path) {
 
 /// Reads a backup without touching it: it is copied with its log, if it has one, and checked.
 pub fn read_backup(from: &Path) -> Result<Copied, Refusal> {
-    if let Header::Absent = check_header(from)? {
-        return Err(Refusal::not_found(format!("there is no backup `{}`", from.display())));
+    // A log lies beside the file itself, not beside a symbolic link to it.
+    let from = &fs::canonicalize(from).unwrap_or_else(|_| from.to_owned());
+    match check_header(from)? {
+        Header::Absent => {
+            return Err(Refusal::not_found(format!("there is no backup `{}`", from.display())));
+        }
+        // A state that is in use: its log may lie beside another name of it.
+        Header::Ours { plain: false } => refuse_second_name(from)?,
+        // A backup is one file, whatever names it has.
+        Header::Ours { plain: true } => {}
     }
     let wrong = |error: std::io::Error| {
         Refusal::invalid(format!("`{}` cannot be read", from.display())).because(error.to_string())

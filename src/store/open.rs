@@ -2,12 +2,14 @@
 
 use std::cell::OnceCell;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags, renameat_with, statx};
+use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
 
@@ -73,9 +75,9 @@ impl Store {
     }
 
     pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
-        let file = connect(path)?;
-        // Locks and copies lie beside the file itself, whatever name it was reached by.
+        // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let file = connect(&path)?;
         let is_earlier = migrate::schema_of(&file)? < SCHEMA;
         let read = if is_earlier { migrated_copy(&file, &path)? } else { file };
         Ok(Self { read, migrated: OnceCell::new(), is_earlier, path })
@@ -120,6 +122,7 @@ impl Store {
 
 /// A connection to a state file, with what SQLite is to hold to read back.
 pub(super) fn connect(path: &Path) -> Result<Connection, Refusal> {
+    refuse_second_name(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     if conn.is_readonly("main")? {
@@ -233,9 +236,40 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     Ok(Header::Ours { plain: header[18] == 1 && !beside(path, "-wal").exists() })
 }
 
-/// Builds a state beside, whole, and links it into place; the loser of the link has the winner's.
+/// Refuses a state that has a second name: a hard link, or a bind mount of the file alone. SQLite
+/// keeps its log, and we keep our locks, beside the name that was used. Through another name an
+/// acknowledged claim is not seen and its cluster is claimed once more. Reading is refused as well:
+/// nobody can tell which name has the log, and without it an old state would pass for the present.
+pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
+    // statx is there since Linux 4.11 and marks mount points since 5.8; an older kernel knows of
+    // neither, and refuses nothing.
+    let Ok(status) = statx(CWD, path, AtFlags::empty(), StatxFlags::NLINK) else {
+        return Ok(());
+    };
+    let is_mount_point = status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    if status.stx_nlink < 2 && !is_mount_point {
+        return Ok(());
+    }
+    let path = path.display();
+    let refusal = Refusal::new(Exit::State, format!("the state `{path}` has more than one name"));
+    let refusal = if is_mount_point {
+        refusal.because("it is a bind mount of one file").next(format!(
+            "findmnt -no SOURCE '{path}' names the file; use that one, or mount its folder"
+        ))
+    } else {
+        refusal.because(format!("it has {} hard links", status.stx_nlink)).next(format!(
+            "find \"$(stat -c %m '{path}')\" -xdev -samefile '{path}' lists them; keep the one \
+             with a -wal beside it, rm the others"
+        ))
+    };
+    Err(refusal
+        .because("its log and its locks lie beside one name, and are not seen through another"))
+}
+
+/// Builds a whole state beside and gives it its name at last. Whoever comes second opens what the
+/// first has made.
 fn create(path: &Path) -> Result<(), Refusal> {
-    let failed = |error: std::io::Error| {
+    let failed = |error: io::Error| {
         let denied = error.kind() == ErrorKind::PermissionDenied;
         let full = error.kind() == ErrorKind::StorageFull;
         let exit = if denied { Exit::Denied } else { Exit::State };
@@ -249,10 +283,32 @@ fn create(path: &Path) -> Result<(), Refusal> {
         tempfile::Builder::new().prefix(&unfinished(path)).tempfile_in(folder).map_err(failed)?;
     build(beside.path())?;
     beside.as_file().sync_all().map_err(failed)?;
-    match fs::hard_link(beside.path(), path) {
-        Ok(()) => File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed),
+    match rename_without_replacing(beside.path(), path) {
+        Ok(()) => {
+            // Nothing has the temporary name any more that would have to be removed.
+            drop(beside.keep());
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(failed(error)),
+    }
+}
+
+/// Gives a file another name unless that is taken. It never has both names: if poolctl were killed
+/// in between, the state would keep the second one and be refused ever after.
+fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // NFS, 9p and some FUSE file systems cannot do it in one step. There whoever makes a state
+        // locks the folder, so that nobody else can make one between the two steps.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            let folder = File::open(parent(to))?;
+            folder.lock()?;
+            if fs::symlink_metadata(to).is_ok() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(from, to)
+        }
+        renamed => Ok(renamed?),
     }
 }
 
