@@ -27,7 +27,7 @@ use crate::model::time::{Span, Time};
 /// Longest sleep before looking for signals.
 const BLINK: Span = Span(100_000);
 
-/// Variables that poolctl reads; no other reaches it.
+/// Variables that poolctl reads; no other reaches it, but for PATH when a program is looked for.
 const VARIABLES: [&str; 16] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
@@ -317,6 +317,14 @@ fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal
 
 fn unknown(uid: u32) -> Refusal {
     Refusal::new(Exit::Denied, format!("the system knows no user {uid}")).next(format!("id {uid}"))
+}
+
+/// The folders where exec looks for a program whose name has no slash.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub fn program_folders() -> Vec<PathBuf> {
+    // Without PATH the C library looks in these.
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&folders).collect()
 }
 
 /// A user as the system's name service knows it.

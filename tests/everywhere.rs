@@ -235,6 +235,8 @@ fn every_exit_code_occurs() {
         ("wait pool/lab --for=condition=Never --timeout=0", 5),
         ("--state Cargo.toml get pool", 8),
         ("run nothing -- true", 125),
+        ("run lab -- /etc/passwd", 126),
+        ("run lab -- ./no-such-program", 127),
     ] {
         let ran = sandbox.shell(&format!("poolctl {line}"));
         assert_eq!(ran.code, code, "{line}: {}", ran.err);

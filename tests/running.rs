@@ -60,11 +60,15 @@ fn run_gives_the_cluster_to_a_command_and_takes_it_back() {
 fn run_exits_as_its_command_does() {
     let sandbox = sandbox();
     sandbox.ok(&["pool", "scale", "lab", "--size", "4", "--running-count", "4"]);
+    // That they cannot be run comes out when they are started.
+    let uninterpreted = sandbox.file("uninterpreted", "#!/nowhere/no-such-program\n");
+    let no_program = sandbox.file("no-program", "echo\n");
+    sandbox.shell("chmod +x $HOME/uninterpreted $HOME/no-program");
     for (command, code) in [
         (&["sh", "-c", "exit 7"][..], 7),
         (&["sh", "-c", "kill -9 $$"], 137),
-        (&["/nowhere/no-such-program"], 127),
-        (&["/etc/passwd"], 126),
+        (&[uninterpreted.as_str()], 127),
+        (&[no_program.as_str()], 126),
     ] {
         let ran = sandbox.run(&[&["run", "lab", "--lifetime", "1h", "--"], command].concat());
         assert_eq!(ran.code, code, "{command:?}: {}", ran.err);
@@ -77,6 +81,48 @@ fn run_exits_as_its_command_does() {
     }
     let ran = sandbox.run(&["run", "lab", "--wait", "0s", "--", "true"]);
     assert!([0, 125].contains(&ran.code), "{}", ran.err);
+}
+
+/// A cluster was claimed for a mistyped command, and destroyed.
+#[test]
+fn run_looks_for_its_command_before_it_claims() {
+    let sandbox = sandbox();
+    let script = "mkdir $HOME/first $HOME/second; cd $HOME; \
+                  echo '#!/bin/sh' >first/tool; printf '#!/bin/sh\\nexit 3\\n' >second/tool; \
+                  chmod +x second/tool; ln -s nowhere dangling";
+    assert_eq!(sandbox.shell(script).code, 0);
+    let seen = || sandbox.objects() + &sandbox.ok(&["events", "-A", "-o", "json"]);
+    let before = seen();
+    let absent = "No such file or directory (os error 2)";
+    let denied = "Permission denied (os error 13)";
+    for (path, command, code, cause) in [
+        ("", "./no-such-program", 127, absent),
+        ("", "no-such-program", 127, absent),
+        ("", "''", 127, absent),
+        ("", "./dangling", 127, absent),
+        ("", "first/tool", 126, denied),
+        ("", "/etc", 126, denied),
+        ("", "first/tool/x", 126, "Not a directory (os error 20)"),
+        ("$HOME/first:", "tool", 126, denied),
+    ] {
+        let run = "poolctl run lab --lifetime 1h --";
+        let ran = sandbox.shell(&format!("cd $HOME; PATH={path}$PATH; {run} {command}"));
+        let name = command.trim_matches('\'');
+        let next = if name.contains('/') {
+            format!("ls -ld '{name}'")
+        } else {
+            "echo \"$PATH\" shows where it was looked for".to_owned()
+        };
+        let said = format!(
+            "error: `{name}` cannot be run; nothing was claimed\n  cause: {cause}\n  next: {next}\n"
+        );
+        assert_eq!((ran.code, ran.err), (code, said), "{path}{command}");
+    }
+    assert_eq!(seen(), before);
+    // What may not be run hides nothing behind it.
+    let ran =
+        sandbox.shell("PATH=$HOME/first:$HOME/second:$PATH; poolctl run lab --lifetime 1h -- tool");
+    assert_eq!(ran.code, 3, "{}", ran.err);
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! `run`: claims a cluster, runs a command with it, and releases it whatever happens.
 
 use std::cell::Cell;
-use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
 
 use anyhow::bail;
 use clap::Args;
 
-use crate::drivers::process::Foreground;
+use crate::drivers::process::{self, Foreground};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::store::Store;
+use crate::world;
 
 use super::claim::{self, Made, Terms};
 use super::{Context, Quit, Verb, credentials};
@@ -52,6 +53,11 @@ impl Verb for Run {
             Exit::Interrupted | Exit::Terminated => refusal,
             _ => Refusal { exit: Exit::Run, ..refusal },
         };
+        // Before anything is claimed: a cluster would be destroyed for a mistyped command.
+        if let Some(program) = self.command.first() {
+            process::look_up(program, &world::program_folders())
+                .map_err(|error| cannot_run(program, &error))?;
+        }
         context.world.catch_signals();
         let store = context.look().map_err(own)?;
         let made = claim::take(context, &store, &self.pool, None, &self.terms).map_err(own)?;
@@ -114,8 +120,28 @@ impl Run {
         command.attend(signal).or_else(|error| {
             let name = self.command.first().map(|name| name.to_string_lossy().into_owned());
             context.warn(&format!("`{}` cannot be run: {error}", name.unwrap_or_default()));
-            // As shells have it: not found, or there but not to be run.
-            Ok(if error.kind() == ErrorKind::NotFound { 127 } else { 126 })
+            Ok(exit_of(&error) as u8)
         })
     }
+}
+
+/// Why the command was not started, as shells have it: it is not there, or it cannot be run.
+fn exit_of(error: &io::Error) -> Exit {
+    if error.kind() == ErrorKind::NotFound {
+        Exit::CommandNotFound
+    } else {
+        Exit::CommandNotExecutable
+    }
+}
+
+fn cannot_run(program: &OsStr, error: &io::Error) -> Refusal {
+    let name = program.to_string_lossy();
+    let next = if name.contains('/') {
+        format!("ls -ld '{name}'")
+    } else {
+        "echo \"$PATH\" shows where it was looked for".to_owned()
+    };
+    Refusal::new(exit_of(error), format!("`{name}` cannot be run; nothing was claimed"))
+        .because(error.to_string())
+        .next(next)
 }

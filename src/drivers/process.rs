@@ -1,21 +1,48 @@
 //! Starts programs. Nothing else does.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::Mode;
+use rustix::fs::{Access, Mode, access};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 
 /// How often a program is asked whether it has ended.
 const BLINK: Duration = Duration::from_millis(20);
 /// How long a program that was asked to end may take.
 pub const GRACE: Duration = Duration::from_secs(10);
+
+/// Looks for a program as exec does, without starting it: a name with a slash is a path, any other
+/// is in the first folder that has a file of this name which may be run. The error is exec's.
+pub fn look_up(program: &OsStr, folders: &[PathBuf]) -> io::Result<()> {
+    if program.is_empty() || program.as_bytes().contains(&b'/') {
+        return check_executable(Path::new(program));
+    }
+    let mut failure = io::Error::from(Errno::NOENT);
+    for folder in folders {
+        match check_executable(&folder.join(program)) {
+            Ok(()) => return Ok(()),
+            // It is there and may not be run; a later folder may have a better one.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => failure = error,
+            Err(_) => {}
+        }
+    }
+    Err(failure)
+}
+
+fn check_executable(path: &Path) -> io::Result<()> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(Errno::ACCESS.into());
+    }
+    Ok(access(path, Access::EXEC_OK)?)
+}
 
 /// A program in the foreground: it has our terminal, our environment and these variables.
 pub struct Foreground<'a> {

@@ -21,6 +21,10 @@ pub enum Exit {
     Changes = 10,
     /// `run` itself failed, not its command.
     Run = 125,
+    /// The command of `run` is there and cannot be run.
+    CommandNotExecutable = 126,
+    /// The command of `run` is not there.
+    CommandNotFound = 127,
     Interrupted = 130,
     Terminated = 143,
 }
