@@ -2,8 +2,9 @@
 # Builds poolctl, then claims a simulated cluster and releases it, on a throw-away state.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release --locked
-PATH="$PWD/target/release:$PATH"
+cargo build --release --locked
+# Only cargo knows where it puts what it builds, and PATH may have another poolctl.
+poolctl() { cargo run --quiet --release --locked -- "$@"; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset SUDO_UID
