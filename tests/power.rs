@@ -227,6 +227,95 @@ fn a_cluster_that_does_not_wake_is_replaced() {
     }
 }
 
+/// A pool of two that sleep, the older of which never wakes from now on; their names, oldest first.
+fn oldest_never_wakes(how: &str) -> (Sandbox, Vec<String>) {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
+    sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
+    sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    let names: Vec<String> = names.lines().map(str::to_owned).collect();
+    let ill = format!("poolctl.dev/fake-health={how}");
+    sandbox.ok(&["annotate", "cluster", &names[0], &ill, "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T13:00:00Z");
+    (sandbox, names)
+}
+
+#[test]
+fn a_claim_does_not_wait_for_a_standby_that_never_wakes_while_another_could_serve_it() {
+    for how in ["nodes", "machines", "operators", "start-fails"] {
+        let (sandbox, names) = oldest_never_wakes(how);
+        // Ten minutes for the first, nobody knows how long they take; then the second wakes.
+        let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+        assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{how}: {waited}");
+        let expected = jsonpath(&sandbox, "claim/ci", "{.status.conditions[0].lastTransitionTime}");
+        assert!(expected.starts_with("2026-03-02T13:1"), "{how}: {expected}");
+        // The pool's own history counts from now on.
+        assert_ne!(jsonpath(&sandbox, "pool/lab", "{.status.wakings[0]}"), "");
+    }
+}
+
+#[test]
+fn a_standby_that_does_not_wake_in_the_usual_time_is_replaced_without_a_resume_timeout() {
+    for how in ["nodes", "machines", "operators"] {
+        let (mut sandbox, names) = oldest_never_wakes(how);
+        sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
+        sandbox.ok(&["reconcile", "-q"]);
+        sandbox.set("POOLCTL_NOW", "2026-03-02T13:19:00Z");
+        sandbox.ok(&["reconcile", "-q"]);
+        let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+        assert!(!events.contains("ClusterBroken"), "{how}: {events}");
+        sandbox.set("POOLCTL_NOW", "2026-03-02T13:40:00Z");
+        sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+        let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+        assert!(events.contains("ClusterBroken"), "{how}: {events}");
+        assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.ready}"), "1", "{how}");
+        assert_eq!(sandbox.run(&["plan"]).code, 0);
+    }
+}
+
+#[test]
+fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
+    let (sandbox, names) = oldest_never_wakes("nodes");
+    sandbox.ok(&["annotate", "pool", "lab", "poolctl.dev/wake-next-after=2m", "-q"]);
+    let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+    assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{waited}");
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    let power = |name: &str| {
+        let power = format!("{{.items[?(@.metadata.name==\"{name}\")].status.powerState}}");
+        jsonpath(&sandbox, "cluster", &power)
+    };
+    assert_eq!(power(&names[0]), "Hibernating");
+    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    assert_eq!(events.matches("PassedOver").count(), 1, "{events}");
+    // The one that is made now is younger, and is woken first.
+    let more = "{\"spec\": {\"maxSize\": 3}}";
+    sandbox.ok(&["patch", "pool", "lab", "-p", more, "-q"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "2");
+    let waited = sandbox.ok(&["claim", "lab", "next", "--wait=30m"]);
+    assert!(!waited.contains(&names[0]), "{waited}");
+    assert_eq!(power(&names[0]), "Hibernating");
+    let soon = "poolctl.dev/wake-next-after=soon";
+    let ran = sandbox.run(&["annotate", "pool", "lab", soon, "--overwrite"]);
+    assert!(ran.code == 1 && ran.err.contains("is not a duration"), "{ran:?}");
+}
+
+#[test]
+fn a_platform_that_is_away_breaks_no_standby() {
+    let (mut sandbox, names) = oldest_never_wakes("start-fails");
+    sandbox.ok(&["pool", "scale", "lab", "--running-count", "2", "-q"]);
+    for hour in ["14", "18", "23"] {
+        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{hour}:00:00Z"));
+        sandbox.ok(&["reconcile", "--wait=10m", "-q"]);
+    }
+    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    assert!(!events.contains("ClusterBroken") && events.contains("FailedToStart"), "{events}");
+}
+
 #[test]
 fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
     let sandbox = Sandbox::new();

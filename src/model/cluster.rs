@@ -71,6 +71,9 @@ pub struct Cluster {
     pub power_since: Option<Time>,
     /// Since when it does not hibernate.
     pub awake_since: Option<Time>,
+    /// When another standby was woken for the claims that waited for this one; until it runs, it is
+    /// woken after the others.
+    pub passed_over: Option<Time>,
     /// The machines that are waited for, or what failed.
     pub power_message: Option<String>,
     /// Its driver cannot stop it.
@@ -247,6 +250,7 @@ impl Cluster {
         self.started_at = status.install_started_timestamp;
         self.restarts = status.install_restarts;
         self.interrupted = status.interrupted;
+        self.passed_over = status.passed_over_timestamp;
         let requirements = condition::find(&status.conditions, "RequirementsMet");
         let unmet = requirements.filter(|one| one.status == "False");
         self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
@@ -347,6 +351,7 @@ impl Cluster {
             install_started_timestamp: self.started_at,
             interrupted: self.interrupted,
             installed_timestamp: self.installed_at,
+            passed_over_timestamp: self.passed_over,
             power_state: self.power_state().into(),
             conditions: self.conditions(),
         }

@@ -185,6 +185,10 @@ pub struct DeploymentStatus {
     /// An installation broke off: what it left is destroyed before the next begins.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted: bool,
+    /// When another standby was woken for the claims that waited for this one; until it runs, it is
+    /// woken after the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed_over_timestamp: Option<Time>,
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_state: String,

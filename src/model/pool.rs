@@ -98,7 +98,9 @@ pub struct ClaimLifetime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HibernationConfig {
-    /// A cluster that takes longer to wake is broken; without it, none is.
+    /// A cluster that takes longer to wake is broken. Without it: three times as long as clusters of
+    /// the pool usually take, at least 20 minutes, on bare metal 45, not counting the time in which
+    /// the machines cannot be told to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_timeout: Option<Span>,
 }
@@ -152,6 +154,9 @@ pub struct PoolStatus {
     /// What happened since the pool was made, for `metrics`.
     #[serde(skip_serializing_if = "is_zero")]
     pub history: PoolHistory,
+    /// How many seconds the last clusters that woke took, the latest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wakings: Vec<u32>,
     /// Each entry of spec.inventory by name, as this pool sees it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub inventory: BTreeMap<String, InventoryStatus>,
@@ -172,6 +177,26 @@ pub struct PoolHistory {
     pub waited: i64,
     /// Stale clusters that were replaced.
     pub stale_deleted: u32,
+}
+
+/// So many of the last wakings tell what is usual.
+const WAKINGS: usize = 10;
+/// A cluster may always take this long to wake, whatever is usual.
+const LEAST_RESUME_TIMEOUT: Span = Span::minutes(20);
+/// The same for machines that test their memory before they boot.
+const LEAST_RESUME_TIMEOUT_OF_METAL: Span = Span::minutes(45);
+/// How long a claim waits for one standby alone while nobody knows what is usual.
+const WAKE_NEXT_AFTER: Span = Span::minutes(10);
+/// Between two passes of cron.
+const PASS_OF_CRON: Span = Span::minutes(1);
+
+impl PoolStatus {
+    pub fn note_waking(&mut self, took: Span) {
+        let seconds = u32::try_from(took.0 / Span::seconds(1).0).unwrap_or(u32::MAX);
+        self.wakings.push(seconds);
+        let before = self.wakings.len().saturating_sub(WAKINGS);
+        self.wakings.drain(..before);
+    }
 }
 
 impl PoolHistory {
@@ -198,6 +223,9 @@ pub const REFRESH: &str = "poolctl.dev/refresh";
 pub const STRICT_PATCHES: &str = "poolctl.dev/strict-patches";
 /// On a pool: JSON pointers at and below which customizations may patch the install-config.
 pub const ALLOWED_PATHS: &str = "poolctl.dev/allowed-patch-paths";
+/// On a pool: how long a claim waits for one standby that is waking before the next one is woken for
+/// it, too.
+pub const WAKE_NEXT_AFTER_NOTE: &str = "poolctl.dev/wake-next-after";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
@@ -226,6 +254,36 @@ impl ClusterPool {
         let given = self.metadata.annotation(note);
         let given = given.or_else(|| self.spec.annotations.get(note).map(String::as_str));
         given.unwrap_or_default().split(',').map(str::trim).filter(|one| !one.is_empty()).collect()
+    }
+
+    /// `spec.hibernationConfig.resumeTimeout`, if it is set.
+    pub fn resume_timeout(&self) -> Option<Span> {
+        let given = self.spec.hibernation_config.as_ref()?.resume_timeout;
+        given.filter(|limit| limit.0 > 0)
+    }
+
+    /// How long clusters of the pool usually take to wake: the median of the last ones.
+    fn usual_waking(&self) -> Option<Span> {
+        let mut wakings = self.status.wakings.clone();
+        wakings.sort_unstable();
+        let median = wakings.get(wakings.len() / 2)?;
+        Some(Span::seconds(i64::from(*median)))
+    }
+
+    /// The resumeTimeout of a pool that sets none.
+    pub fn usual_resume_timeout(&self) -> Span {
+        let is_metal = self.driver() == Driver::Agent;
+        let least = if is_metal { LEAST_RESUME_TIMEOUT_OF_METAL } else { LEAST_RESUME_TIMEOUT };
+        self.usual_waking().map_or(least, |usual| Span(usual.0.saturating_mul(3)).max(least))
+    }
+
+    /// How long a claim waits for one standby alone: twice as long as clusters usually take, but not
+    /// less than cron needs to see that one runs.
+    pub fn wake_next_after(&self) -> Span {
+        let given =
+            self.metadata.annotation(WAKE_NEXT_AFTER_NOTE).and_then(|text| text.parse().ok());
+        let usual = || self.usual_waking().map(|usual| Span(usual.0.saturating_mul(2)));
+        given.or_else(|| usual().map(|usual| usual.max(PASS_OF_CRON))).unwrap_or(WAKE_NEXT_AFTER)
     }
 
     pub fn key(&self) -> Key {

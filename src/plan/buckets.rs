@@ -139,16 +139,45 @@ pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
     cluster.stopped || timeout(pool, cluster).is_some_and(|end| now >= end)
 }
 
-/// When a cluster that is waking counts as broken.
-fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
-    let limit = pool.spec.hibernation_config.as_ref()?.resume_timeout.filter(|span| span.0 > 0)?;
-    let waking = cluster.installed() && cluster.power.waking();
-    (waking && cluster.wants() == Power::Running && cluster.claim.is_none())
-        .then(|| cluster.awake_since.map(|since| since.plus(limit)))?
+/// Whether a cluster that nobody has is on its way from hibernating to running.
+fn is_waking(cluster: &Cluster) -> bool {
+    let called = cluster.wants() == Power::Running && cluster.deleting.is_none();
+    cluster.installed() && cluster.power.waking() && called && cluster.claim.is_none()
 }
 
+/// When a cluster that is waking counts as broken. Against a resumeTimeout all of its waking counts.
+/// Without one, only the step counts that it is at, and only once its machines were told to start:
+/// as long as they cannot be told, the platform is away, and that breaks no standby.
+fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
+    if !is_waking(cluster) {
+        return None;
+    }
+    if let Some(limit) = pool.resume_timeout() {
+        return Some(cluster.awake_since?.plus(limit));
+    }
+    if matches!(cluster.power, Power::Starting | Power::FailedToStart) {
+        return None;
+    }
+    Some(cluster.power_since?.plus(pool.usual_resume_timeout()))
+}
+
+/// When a cluster that is waking has kept a claim waiting for so long that the next standby is woken
+/// for that claim, too.
+pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
+    let waits = is_waking(cluster) && cluster.passed_over.is_none();
+    Some(cluster.awake_since.filter(|_| waits)?.plus(pool.wake_next_after()))
+}
+
+/// The instants at which waking clusters of a pool count as broken, or as too slow for the claims
+/// that wait.
 pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {
-    let members = state.members(&pool.key()).clusters.into_iter();
-    let clusters = members.filter_map(|at| state.clusters.get(at));
-    clusters.filter(|one| one.deleting.is_none()).filter_map(|one| timeout(pool, one)).collect()
+    let members = state.members(&pool.key());
+    let waits = |claim: &usize| state.claims.get(*claim).is_some_and(Claim::waits);
+    let claims_wait = members.claims.iter().any(waits);
+    let clusters = members.clusters.into_iter().filter_map(|at| state.clusters.get(at));
+    let instants = clusters.flat_map(|cluster| {
+        let passed_over = passed_over_at(pool, cluster).filter(|_| claims_wait);
+        [timeout(pool, cluster), passed_over].into_iter().flatten()
+    });
+    instants.collect()
 }

@@ -1,6 +1,7 @@
 //! Power: who runs and who hibernates, and how a cluster gets there. The oldest runningCount +
 //! waiting claims of a pool run; a claimed cluster is its user's, or hibernateAfter's.
 
+use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::job::{Health, Verb};
@@ -9,7 +10,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::buckets::sort_pool;
+use super::buckets::{passed_over_at, sort_pool};
 use super::size::as_count;
 use super::{CLUSTER, clusters_hosts, life, say, warn};
 
@@ -18,27 +19,63 @@ const RETRY: Span = Span::minutes(1);
 /// How long after a cluster was asked how it does it is asked again.
 const ASK: Span = Span::seconds(5);
 
-pub fn choose(state: &mut State, pool: usize, tick: &Tick) {
-    let Some(pool) = state.pools.get(pool) else {
+pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else {
         return;
     };
     if pool.metadata.deletion_timestamp.is_some() {
         return;
     }
+    pass_over_slow(state, pool_id, tick);
+    let Some(pool) = state.pools.get(pool_id) else {
+        return;
+    };
     let sorted = sort_pool(state, pool, tick.now);
     // What cannot be stopped runs.
     let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
-    let running = as_count(pool.spec.running_count).saturating_add(sorted.waiting.len());
+    let waiting = sorted.waiting.len();
+    let running = as_count(pool.spec.running_count).saturating_add(waiting);
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
-    clusters.sort_by_key(|at| (state.clusters.get(*at).map(|cluster| cluster.created), *at));
+    clusters.sort_by_key(|at| {
+        let cluster = state.clusters.get(*at);
+        (cluster.map(|cluster| (cluster.passed_over.is_some(), cluster.created)), *at)
+    });
     for (rank, at) in clusters.into_iter().enumerate() {
         let stays = |one: &Cluster| powerless && !(by_hosts && is_driven(state, one));
-        let runs = rank < running || state.clusters.get(at).is_some_and(stays);
+        // Whichever runs first is handed over: one that was passed over goes on waking meanwhile.
+        let may_serve =
+            |one: &Cluster| waiting > 0 && one.passed_over.is_some() && one.power.waking();
+        let runs = rank < running
+            || state.clusters.get(at).is_some_and(|one| stays(one) || may_serve(one));
         let wanted = if runs { Power::Running } else { Power::Hibernating };
         if state.clusters.get(at).is_some_and(|cluster| cluster.power_wanted != wanted) {
             state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
         }
+    }
+}
+
+/// A standby that takes too long to wake takes no place from those that may serve the claims that
+/// wait: the next ones are woken, too.
+fn pass_over_slow(state: &mut State, pool_id: usize, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id).filter(|_| !tick.jumped) else { return };
+    let members = state.members(&pool.key());
+    let waits = |claim: &usize| state.claims.get(*claim).is_some_and(Claim::waits);
+    if !members.claims.iter().any(waits) {
+        return;
+    }
+    let is_slow = |cluster: &usize| {
+        let cluster = state.clusters.get(*cluster);
+        cluster.and_then(|one| passed_over_at(pool, one)).is_some_and(|next| tick.now >= next)
+    };
+    let slow: Vec<usize> = members.clusters.into_iter().filter(is_slow).collect();
+    let after = pool.wake_next_after();
+    for cluster_id in slow {
+        state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
+        let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { continue };
+        let text =
+            format!("It does not run {after} after it was woken: claims wait, the next is woken");
+        warn(state, tick, "PassedOver", (CLUSTER, key), text);
     }
 }
 
@@ -181,6 +218,10 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
         return;
     }
     let (key, changed) = (cluster.key(), cluster.power != power);
+    if power == Power::Running && cluster.power.waking() {
+        note_waking(state, at, tick);
+    }
+    let Some(cluster) = state.clusters.get(at) else { return };
     let slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
     // Called back before it slept: its waking begins now.
     let turned = power.waking() && !cluster.power.waking();
@@ -192,6 +233,9 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
             cluster.awake_since = None;
         } else if slept || turned {
             cluster.awake_since = Some(tick.now);
+        }
+        if power.runs() {
+            cluster.passed_over = None;
         }
         cluster.power = power;
         cluster.power_message.clone_from(&message);
@@ -207,6 +251,15 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
         }
         _ => {}
     }
+}
+
+/// How long a cluster took to wake tells how long the next one of its pool may take.
+fn note_waking(state: &mut State, cluster: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster) else { return };
+    let pool = cluster.pool.as_ref().and_then(|key| state.pools.find(key));
+    let Some((pool, since)) = pool.zip(cluster.awake_since) else { return };
+    let took = tick.now.since(since);
+    state.pools.update(pool, |pool| pool.status.note_waking(took));
 }
 
 /// What a pool says when its clusters cannot be stopped; of those on hosts, when one cannot.

@@ -8,7 +8,7 @@ use crate::model::driver::is_driver_name;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::meta::Meta;
 use crate::model::object::Object;
-use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES};
+use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER_NOTE};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
@@ -19,7 +19,8 @@ use super::validations::{IGNORED, ignored_problem};
 
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
-const POOL: [&str; 6] = [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM];
+const POOL: [&str; 7] =
+    [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM, WAKE_NEXT_AFTER_NOTE];
 /// On a cluster, and among a pool's spec.annotations, which its clusters get.
 const CLUSTER: [&str; 11] = [
     VIPS_FROM,

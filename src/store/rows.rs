@@ -18,7 +18,7 @@ pub const CLUSTER: &str = "id, name, namespace, created, driver, pool_namespace,
      stopped, marked, protected, preserve, held, deleting, interrupted, \
      awake_since, power_message, powerless, power_paused, hibernate_after, \
      paused, once, customization_ref, unmet, undo_failures, undo_failed_at, progress, asked_at, \
-     by_agents, lacks";
+     by_agents, lacks, passed_over";
 
 pub const CLAIM: &str = "id, namespace, name, created, pool, owner, lifetime, effective, cluster, \
      pending, pending_since, running, running_since, held, deleting, warned";
@@ -112,6 +112,7 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         asked_at: time(row, 42)?,
         by_agents: row.get(43)?,
         lacks: row.get::<_, Option<String>>(44)?.as_deref().and_then(shortage),
+        passed_over: time(row, 45)?,
         body: None,
     })
 }
@@ -233,6 +234,7 @@ pub fn put_cluster(conn: &Connection, one: &Cluster) -> rusqlite::Result<i64> {
         micros(one.asked_at),
         one.by_agents,
         one.lacks.as_ref().map(|one| format!("{}: {}", one.reason, one.message)),
+        micros(one.passed_over),
     ];
     put(conn, "cluster", CLUSTER, values)?;
     Ok(id.unwrap_or_else(|| conn.last_insert_rowid()))

@@ -30,6 +30,9 @@ WHERE h.scope = ip_lease.scope AND h.address = ip_lease.address AND h.agent IS N
 
 DROP TABLE of_host;
 
+-- When another standby was woken for the claims that waited for this one.
+ALTER TABLE cluster ADD COLUMN passed_over INTEGER;
+
 -- Events of an object are found by its name, those of a cluster also without its namespace; jobs of a
 -- pool in the order they were started; clusters of a namespace.
 DROP INDEX event_object;
