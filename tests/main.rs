@@ -24,6 +24,7 @@ mod everywhere;
 mod explain;
 mod faults;
 mod fixture;
+mod foreign_leases;
 mod given_back;
 mod growing;
 mod images;

@@ -1,5 +1,7 @@
 //! Reads manifests: files, folders, stdin; what was said, checked and normalised, as objects.
 
+mod unmodelled;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +17,7 @@ use crate::rules;
 use crate::yaml::{self, Node, Tree};
 
 use super::schema;
+pub use unmodelled::ForeignLease;
 
 /// Fields of metadata that only other servers know.
 const THEIRS: [&str; 5] =
@@ -54,6 +57,8 @@ pub struct Manifests {
     pub events: Vec<Event>,
     /// Jobs and events that are not kept here.
     pub left_out: usize,
+    /// Of a state that is moved: what holds something and is of no kind that is modelled.
+    pub foreign_leases: Vec<ForeignLease>,
     pub warnings: Vec<String>,
 }
 
@@ -184,7 +189,7 @@ fn take(
         }
     }
     let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
-        found.warnings.push(format!("{name}: {kind_name} ({version}) is not modelled; skipped"));
+        unmodelled::leave_out(found, name, &document, reading);
         return Vec::new();
     };
     normalise(kind, &mut document, reading);

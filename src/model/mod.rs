@@ -22,6 +22,7 @@ pub mod ip_lease;
 pub mod ip_pool;
 pub mod job;
 pub mod kind;
+pub mod lease_kind;
 pub mod meta;
 pub mod nmstate_config;
 pub mod object;

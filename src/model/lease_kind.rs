@@ -1,0 +1,49 @@
+//! Kinds of other programs whose objects hold an address, a host or a cluster. poolctl keeps no
+//! such object, so it does not know what is in use because of it.
+
+/// A kind, by its API group and its name on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseKind {
+    pub group: &'static str,
+    pub kind: &'static str,
+    /// What an object of this kind holds, with its article.
+    pub holds: &'static str,
+}
+
+impl LeaseKind {
+    /// metal3's own address, which cannot be kept without its pool.
+    pub const IP_ADDRESS: Self = Self::new("ipam.metal3.io", "IPAddress", "an address");
+    /// metal3's own claim, which does not say itself which address it has.
+    pub const IP_CLAIM: Self = Self::new("ipam.metal3.io", "IPClaim", "an address");
+
+    pub const ALL: [Self; 8] = [
+        Self::IP_ADDRESS,
+        Self::IP_CLAIM,
+        Self::new("ipam.cluster.x-k8s.io", "IPAddress", "an address"),
+        Self::new("ipam.cluster.x-k8s.io", "IPAddressClaim", "an address"),
+        Self::new("infrastructure.cluster.x-k8s.io", "Metal3Data", "an index of a template"),
+        Self::new("infrastructure.cluster.x-k8s.io", "Metal3DataClaim", "an index of a template"),
+        Self::new("infrastructure.cluster.x-k8s.io", "Metal3Machine", "a host"),
+        Self::new("metal3.io", "HostClaim", "a host"),
+    ];
+
+    const fn new(group: &'static str, kind: &'static str, holds: &'static str) -> Self {
+        Self { group, kind, holds }
+    }
+
+    /// The kind of a manifest, whatever its version is.
+    pub fn from_manifest(api_version: &str, kind: &str) -> Option<Self> {
+        let (group, _) = api_version.split_once('/')?;
+        Self::ALL.into_iter().find(|known| known.group == group && known.kind == kind)
+    }
+
+    /// `KIND.GROUP`, as kubectl writes it.
+    pub fn full_name(self) -> String {
+        format!("{}.{}", self.kind, self.group)
+    }
+
+    /// Whether a user means this kind: by its name alone, or with its group.
+    pub fn is_called(self, word: &str) -> bool {
+        word == self.kind || word == self.full_name()
+    }
+}
