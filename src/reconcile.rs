@@ -3,6 +3,7 @@
 
 mod act;
 mod collect;
+mod copy;
 mod order;
 
 pub use act::SUPERVISE;

@@ -45,6 +45,7 @@ mod rack;
 mod readme;
 mod realworld;
 mod regressions;
+mod restored;
 mod returned;
 mod returning;
 mod rigs;

@@ -1,9 +1,12 @@
 //! `backup` and `restore`: a copy of the whole state, and back.
 
+mod holds;
+mod leases;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -13,7 +16,10 @@ use crate::store::{
     try_pass_lock,
 };
 
+use self::leases::Leases;
 use super::{Context, Verb};
+
+const HOLD_OPTION: &str = " --leases-since=hold";
 
 #[derive(Args)]
 pub struct Backup {
@@ -34,11 +40,21 @@ impl Verb for Backup {
     }
 }
 
+/// What becomes of leases that the backup does not have.
+#[derive(Clone, Copy, ValueEnum)]
+enum LeasesSince {
+    /// Held in the restored state until somebody gives them back
+    Hold,
+}
+
 #[derive(Args)]
 pub struct Restore {
     /// What `backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// What to do with leases made after the backup; without it they stop the restore
+    #[arg(long, value_enum, value_name = "WHAT")]
+    leases_since: Option<LeasesSince>,
 }
 
 impl Verb for Restore {
@@ -50,7 +66,7 @@ impl Verb for Restore {
         let copied = read_backup(&self.file)?;
         let path = context.path()?;
         let found = place(&path)?;
-        let command = format!("poolctl restore {}", self.file.display());
+        let command = self.command();
         match &found {
             Place::Empty => {}
             Place::Usable(store) => {
@@ -72,6 +88,11 @@ impl Verb for Restore {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
         let _lock = Lock::to_write(&path)?;
+        if let Place::Usable(store) = &found {
+            refuse_live_jobs(store)?;
+        }
+        // In the copy, before it is in place: others never see it without what is held.
+        let held = self.hold_leases(context, &found, copied.store())?;
         let time = context.world.now().to_string().replace([':', '-'], "");
         let kept = before_restore(&path, &time);
         let (mut store, clusters) = make_room(context, &path, &found, &kept)?;
@@ -90,11 +111,69 @@ impl Verb for Restore {
                  poolctl delete cluster {name}"
             ));
         }
+        for text in held {
+            context.warn(&text);
+        }
         report_jobs(context, store.path(), &jobs);
         context.print(&format!("state restored from {}\n", self.file.display()))?;
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
     }
+}
+
+impl Restore {
+    fn command(&self) -> String {
+        let option = if self.leases_since.is_some() { HOLD_OPTION } else { "" };
+        format!("poolctl restore {}{option}", self.file.display())
+    }
+
+    /// Holds in the copy what was leased after it was made, or refuses by name to lose that. Says
+    /// of each lease how it is held.
+    fn hold_leases(
+        &self,
+        context: &Context,
+        found: &Place,
+        copy: &Store,
+    ) -> Result<Vec<String>, Refusal> {
+        let now = match found {
+            Place::Usable(store) => Leases::of(store),
+            Place::Empty => Err(Refusal::new(Exit::State, "there is no state")),
+            Place::Broken(why) => Err(Refusal::new(Exit::State, why.as_str())),
+        };
+        let now = match now {
+            Err(refusal) if refusal.exit == Exit::State => {
+                warn_of_unknown_leases(context, &refusal.what, copy)?;
+                return Ok(Vec::new());
+            }
+            now => now?,
+        };
+        let backup = Leases::of(copy)?;
+        let leases = leases::made_since(&now, &backup);
+        if leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.leases_since.is_none() {
+            let what = "leases were made after the backup: restoring it would give away what is in \
+                        use";
+            let mut refusal = Refusal::conflict(what);
+            refusal.causes = leases.iter().map(ToString::to_string).collect();
+            return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
+        }
+        holds::hold(context, copy, &leases)
+    }
+}
+
+/// Without a state to compare it with, nobody knows what the backup would give away.
+fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
+    let last = copy.mark()?.1.now;
+    context.warn(&format!(
+        "what was leased after {last}, the last pass of the backup, is not known: {why}"
+    ));
+    context.hint(
+        "before the next pass, compare `poolctl get cluster,claim,ipaddress,host,agent -A` with \
+         what is in use, and keep the rest: poolctl ip reserve, host hold, pool pause",
+    );
+    Ok(())
 }
 
 /// Keeps what is there under another name; returns the state to write to, and the clusters it had.
@@ -108,7 +187,6 @@ fn make_room(
     match found {
         Place::Empty => return Ok((Store::open(path)?, clusters)),
         Place::Usable(store) => {
-            refuse_live_jobs(store)?;
             clusters = store.names(Kind::ClusterDeployment)?;
             store.backup(kept)?;
         }

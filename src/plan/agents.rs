@@ -25,6 +25,7 @@ pub use document::{document, nodes_document};
 pub use machines::approved_by;
 pub use refresh::are_returning;
 pub use register::{after_check_in, new, register, report};
+pub use returning::retire;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::Event;

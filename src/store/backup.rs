@@ -17,8 +17,8 @@ use super::open::{Header, Store, check_header, connect, refuse_second_name, unfi
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
-    conn: Connection,
-    /// Holds the file that `conn` reads.
+    store: Store,
+    /// Holds the file that `store` reads.
     _folder: tempfile::TempDir,
 }
 
@@ -54,10 +54,10 @@ impl Store {
         self.keep_log()?;
         let known = self.mark()?.0;
         // Whoever planned on the old state must find that it is another.
-        by.conn.execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
+        by.store.conn().execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
         // What worked when it was taken may work still, elsewhere: it is not begun once more.
-        by.conn.execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
-        transfer(&by.conn, self.conn_mut())?;
+        by.store.conn().execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
+        transfer(by.store.conn(), self.conn_mut())?;
         self.checkpoint();
         Ok(())
     }
@@ -108,27 +108,26 @@ pub fn read_backup(from: &Path) -> Result<Copied, Refusal> {
     if beside(from, "-wal").exists() {
         fs::copy(beside(from, "-wal"), beside(&copy, "-wal")).map_err(wrong)?;
     }
-    let conn = Connection::open(&copy)?;
-    let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    let store = Store::connect(&copy)?;
+    let found: String =
+        store.conn().query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     if found != "ok" {
         let what = format!("`{}` is corrupt", from.display());
         return Err(Refusal::new(Exit::State, what).because(found));
     }
-    let schema = migrate::schema_of(&conn)?;
-    if schema == 1 {
-        migrate::check_first(&conn, from)?;
-    }
-    if schema < SCHEMA {
-        migrate::migrate_copy(&conn)?;
-    }
-    Ok(Copied { conn, _folder: folder })
+    Ok(Copied { store, _folder: folder })
 }
 
 impl Copied {
+    /// The copy as a state of its own: what is changed in it is put in place with it.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Names of the clusters it knows, and ids of the jobs.
     pub fn knows(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
         let list = |sql: &str| -> Result<Vec<String>, Refusal> {
-            let mut statement = self.conn.prepare(sql)?;
+            let mut statement = self.store.conn().prepare(sql)?;
             let rows = statement.query_map([], |row| row.get(0))?;
             Ok(rows.collect::<Result<_, _>>()?)
         };

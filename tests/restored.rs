@@ -1,0 +1,256 @@
+//! A backup that is older than leases: what is in use is given to nobody else by restoring it.
+
+use crate::metal::{another_pool, boot, rack};
+use crate::once::{bound_once, only_cluster};
+use crate::rack::state_of;
+use crate::sandbox::{Ran, Sandbox, apply, customization, jsonpath};
+
+const HOST: &str = "apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: node-1}
+spec: {online: true, bootMACAddress: '02:00:00:00:00:01'}
+";
+const USED: &str = "{\"spec\": {\"consumerRef\": {\"apiVersion\": \"hive.openshift.io/v1\",
+    \"kind\": \"ClusterDeployment\", \"name\": \"mine\", \"namespace\": \"default\"}}}";
+
+/// Makes a backup and returns its path.
+fn backup(sandbox: &Sandbox) -> String {
+    let path = sandbox.path().join("backup.db").display().to_string();
+    sandbox.ok(&["backup", &path]);
+    path
+}
+
+fn held(sandbox: &Sandbox, backup: &str) -> Ran {
+    let ran = sandbox.run(&["restore", backup, "--leases-since=hold", "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran
+}
+
+/// What was leased after the backup.
+struct Lab {
+    sandbox: Sandbox,
+    backup: String,
+    /// The cluster of claim `ci`, which the backup has.
+    claimed: String,
+    /// The cluster that was made in its place, with customization `bar`.
+    made: String,
+    /// Of IPClaim `db`.
+    address: String,
+}
+
+fn lab() -> Lab {
+    let sandbox = Sandbox::new();
+    customization(&sandbox, "foo", "foo");
+    customization(&sandbox, "bar", "bar");
+    let create = ["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"];
+    let inventory = ["--customization", "foo", "--customization", "bar"];
+    sandbox.ok(&[&create[..], &inventory[..]].concat());
+    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.10-10.0.0.13"]);
+    apply(&sandbox, HOST);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let backup = backup(&sandbox);
+    sandbox.ok(&["claim", "lab", "ci"]);
+    let address = sandbox.ok(&["ip", "claim", "lan", "db"]).trim().to_owned();
+    sandbox.ok(&["patch", "host", "node-1", "-p", USED]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
+    let made = jsonpath(&sandbox, "cdc/bar", "{.status.clusterDeploymentRef.name}");
+    assert!(!claimed.is_empty() && !made.is_empty() && claimed != made, "{claimed} {made}");
+    Lab { sandbox, backup, claimed, made, address }
+}
+
+#[test]
+fn a_restore_that_would_lose_leases_is_refused_by_name() {
+    let Lab { sandbox, backup, claimed, made, address } = lab();
+    let before = sandbox.ok(&["export"]);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 4, "{}{}", ran.out, ran.err);
+    for says in [
+        format!("cluster `{claimed}` is claimed by `default/ci` of "),
+        format!("cluster `{made}`, bar."),
+        format!("customization `default/bar` is leased to cluster `{made}`"),
+        format!("address {address} of IPPool `default/lan` is leased to IPClaim `db`"),
+        "host `default/node-1` is used by cluster `mine`".to_owned(),
+        format!("poolctl restore {backup} --leases-since=hold -y"),
+    ] {
+        assert!(ran.err.contains(&says), "{says}: {}", ran.err);
+    }
+    assert_eq!(ran.err.matches("cause: ").count(), 5, "{}", ran.err);
+    // The customization that the claimed cluster has it had before.
+    assert!(!ran.err.contains("customization `default/foo`"), "{}", ran.err);
+    assert_eq!(sandbox.ok(&["export"]), before);
+    assert_eq!(sandbox.shell("ls $HOME | grep before-restore").out, "");
+}
+
+#[test]
+fn leases_that_are_held_are_given_to_nobody_until_they_are_given_back() {
+    let Lab { sandbox, backup, claimed, made, address } = lab();
+    let ran = held(&sandbox, &backup);
+    let unknown = format!("the backup does not know cluster `{made}`");
+    for says in [
+        unknown.as_str(),
+        "poolctl release ci",
+        "poolctl customization reset bar",
+        "poolctl ip release db",
+        "poolctl host unhold node-1, and poolctl patch host node-1",
+    ] {
+        assert!(ran.err.contains(says), "{says}: {}", ran.err);
+    }
+    sandbox.ok(&["doctor"]);
+    assert!(jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("mine"));
+    assert_eq!(jsonpath(&sandbox, "host/node-1", "{.spec.consumerRef.name}"), "mine");
+    // Whoever asks from now on gets something else, or waits.
+    sandbox.ok(&["claim", "lab", "second"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), claimed);
+    assert_eq!(jsonpath(&sandbox, "claim/second", "{.spec.namespace}"), "");
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), claimed);
+    assert_eq!(jsonpath(&sandbox, "cdc/bar", "{.status.clusterDeploymentRef.name}"), made);
+    let others = sandbox.ok(&["ip", "claim", "lan", "other", "--count", "3"]);
+    assert!(!others.lines().any(|other| other == address), "{address}: {others}");
+    assert_eq!(sandbox.run(&["ip", "claim", "lan", "more"]).code, 6);
+    // What is typed gives them back.
+    sandbox.ok(&["customization", "reset", "bar"]);
+    sandbox.ok(&["ip", "release", "db"]);
+    sandbox.ok(&["host", "unhold", "node-1"]);
+    sandbox.ok(&["release", "ci"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    let second = jsonpath(&sandbox, "claim/second", "{.spec.namespace}");
+    assert!(!second.is_empty() && second != made && second != claimed, "{second}");
+    assert_eq!(sandbox.ok(&["ip", "claim", "lan", "more"]).trim(), address);
+}
+
+#[test]
+fn hosts_and_addresses_of_a_cluster_that_the_backup_does_not_have_are_held() {
+    let sandbox = rack();
+    sandbox.ok(&["pool", "scale", "metal", "--size", "0", "-q"]);
+    boot(&sandbox, &[1, 2, 3]);
+    sandbox.ok(&["reconcile", "-q"]);
+    let backup = backup(&sandbox);
+    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    let cluster = only_cluster(&sandbox);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    for (says, many) in [
+        (format!("is bound to cluster `{cluster}`"), 3),
+        (format!("is leased to IPClaim `{cluster}-"), 5),
+        (format!("customization `default/metal-a` is leased to cluster `{cluster}`"), 1),
+    ] {
+        assert_eq!(ran.err.matches(&says).count(), many, "{says}: {}", ran.err);
+    }
+    held(&sandbox, &backup);
+    sandbox.ok(&["doctor"]);
+    // Other hosts are picked for the next cluster, and it gets other addresses.
+    sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
+    assert_eq!(only_cluster(&sandbox), "");
+    apply(&sandbox, &another_pool("rival", "metal-b"));
+    boot(&sandbox, &[4, 5, 6]);
+    sandbox.ok(&["reconcile", "-q"]);
+    let rival = only_cluster(&sandbox);
+    assert!(!rival.is_empty() && rival != cluster, "{rival}");
+    bound_once(&sandbox);
+    for number in 1..=3 {
+        assert_eq!(state_of(&sandbox, &format!("h{number}")), "disabled-unbound");
+        let other = format!("agent/h{}", number + 3);
+        assert_eq!(jsonpath(&sandbox, &other, "{.status.boundTo.name}"), rival);
+    }
+    let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
+    assert_eq!(addresses.split_whitespace().count(), 10, "{addresses}");
+    sandbox.ok(&["ip", "release", &format!("{cluster}-api")]);
+    sandbox.ok(&["delete", "agent", "h1", "-y"]);
+    sandbox.ok(&["customization", "reset", "metal-a"]);
+}
+
+#[test]
+fn an_address_that_the_backup_leases_to_somebody_else_is_his_who_has_it_now() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["ippool", "create", "one", "--range", "10.0.0.10"]);
+    sandbox.ok(&["ip", "claim", "one", "a"]);
+    let backup = backup(&sandbox);
+    sandbox.ok(&["ip", "release", "a"]);
+    sandbox.ok(&["ip", "claim", "one", "b"]);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    let says = "is leased to IPClaim `b`; the backup leases it to IPClaim `a`";
+    assert!(ran.err.contains(says), "{}", ran.err);
+    held(&sandbox, &backup);
+    assert_eq!(sandbox.ok(&["get", "ipclaim", "-o", "name"]), "ipclaim/b\n");
+    assert_eq!(jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}"), "10.0.0.10");
+    sandbox.ok(&["doctor"]);
+}
+
+/// They are applied again from where they came, and would be leased as if they were new.
+#[test]
+fn what_is_leased_of_objects_that_the_backup_does_not_have_is_held_with_them() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["ippool", "create", "other", "--range", "10.1.0.0/24"]);
+    let backup = backup(&sandbox);
+    customization(&sandbox, "foo", "foo");
+    let create = ["pool", "create", "lab", "--fake", "--size", "1", "--customization", "foo"];
+    sandbox.ok(&create);
+    let range = ["ippool", "create", "lan", "--range", "10.0.0.10"];
+    sandbox.ok(&range);
+    sandbox.ok(&["ip", "claim", "lan", "db"]);
+    apply(&sandbox, HOST);
+    sandbox.ok(&["patch", "host", "node-1", "-p", USED]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let made = jsonpath(&sandbox, "cdc/foo", "{.status.clusterDeploymentRef.name}");
+    held(&sandbox, &backup);
+    sandbox.ok(&["doctor"]);
+    customization(&sandbox, "foo", "foo");
+    sandbox.ok(&create);
+    apply(&sandbox, HOST);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
+    assert_eq!(jsonpath(&sandbox, "cdc/foo", "{.status.clusterDeploymentRef.name}"), made);
+    assert_eq!(sandbox.run(&["ip", "claim", "lan", "more"]).code, 6);
+    assert!(jsonpath(&sandbox, "host/node-1", "{.metadata.annotations}").contains("mine"));
+}
+
+#[test]
+fn a_cluster_that_is_claimed_now_is_not_installed_again_by_an_older_backup() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"]);
+    sandbox.ok(&["claim", "lab", "ci"]);
+    let backup = backup(&sandbox);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
+    let ran = held(&sandbox, &backup);
+    let says = format!("poolctl annotate cluster {claimed} hive.openshift.io/reconcile-pause-");
+    assert!(ran.err.contains(&says), "{}", ran.err);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), claimed);
+    let events = sandbox.ok(&["events", &format!("cluster/{claimed}")]);
+    assert!(!events.contains("deprovision"), "{events}");
+    sandbox.ok(&["annotate", "cluster", &claimed, "hive.openshift.io/reconcile-pause-"]);
+}
+
+#[test]
+fn a_backup_restores_as_before_when_nothing_was_leased_since() {
+    let Lab { sandbox, .. } = lab();
+    let backup = backup(&sandbox);
+    let before = sandbox.ok(&["export"]);
+    sandbox.ok(&["label", "pool", "lab", "later=yes"]);
+    // What was given back since is no lease any more.
+    sandbox.ok(&["ip", "release", "db"]);
+    for options in [&["-y"][..], &["-y", "--leases-since=hold"]] {
+        let ran = sandbox.run(&[&["restore", backup.as_str()][..], options].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        assert!(!ran.err.contains("warning"), "{}", ran.err);
+        assert_eq!(sandbox.ok(&["export"]), before);
+    }
+}
+
+#[test]
+fn a_present_state_that_cannot_be_read_does_not_stop_a_restore() {
+    let Lab { sandbox, backup, .. } = lab();
+    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
+    conn.execute_batch("UPDATE ip_pool SET body = json_set(body, '$.unknown', 1)").unwrap();
+    drop(conn);
+    assert_eq!(sandbox.run(&["get", "ippool"]).code, 8);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
+    assert!(ran.err.contains("poolctl ip reserve"), "{}", ran.err);
+    sandbox.ok(&["get", "ippool"]);
+}
