@@ -33,7 +33,9 @@
 //! host that somebody found and one that reports are two Agents of which one counts; checks that nobody
 //! has reported yet hold up no installation; a cluster's addresses are nobody else's until those of
 //! its hosts are back that somebody has to boot; hosts that were picked have an hour to be ready before
-//! their cluster is given up; an Agent that is a node of a living cluster is deleted once its node is.
+//! their cluster is given up; an Agent that is a node of a living cluster is deleted once its node is;
+//! what a driver prints after its supervisor was killed is thrown away, for nobody will know how it
+//! ended either.
 
 pub mod commands;
 pub mod drivers;

@@ -32,6 +32,7 @@ mod index;
 mod lab;
 mod leased_whole;
 mod leases;
+mod logs;
 mod machines;
 mod metal;
 mod migrations;

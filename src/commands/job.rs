@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::drivers::place::{Place, Standing};
-use crate::drivers::supervise;
+use crate::drivers::{log, supervise};
 use crate::model::job::Job;
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
@@ -120,13 +120,20 @@ impl Verb for Logs {
         }
         let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
         context.world.catch_signals();
-        let mut read = 0;
+        let mut position = 0;
         loop {
             // Looked at first: what is written afterwards was written before the end.
             let over = place.standing() != Standing::Running;
-            let text = std::fs::read(place.file("log")).unwrap_or_default();
-            context.print_value(&String::from_utf8_lossy(text.get(read..).unwrap_or_default()))?;
-            read = text.len();
+            for piece in log::pieces(place.path(), position) {
+                if piece.left_out > 0 {
+                    let bytes = piece.left_out;
+                    context.print(&format!(
+                        "[{bytes} bytes left out: a log keeps its beginning and its end]\n"
+                    ))?;
+                }
+                context.print_value(&piece.text)?;
+                position = piece.end;
+            }
             if over || !self.follow || context.world.interrupted().is_some() {
                 return Ok(());
             }

@@ -23,6 +23,7 @@ mod describe;
 mod diff;
 mod dns;
 mod doctor;
+mod drain;
 mod driver;
 mod edit;
 mod editor;

@@ -9,10 +9,10 @@ use super::context::{Context, Globals};
 use super::{
     Verb, advise, agent, agent_find, agent_host, agent_set, agent_ssh, apply, backup, claim,
     cluster, complete, completion, credentials, customization, delete, describe, diff, dns, doctor,
-    driver, editor, events, explain, export, extend, extract, get, host, host_add, host_hold,
-    host_import, import, infraenv, infraenv_iso, ip, ip_claim, ippool, job, label, metrics, patch,
-    pause, plan, pool, pool_create, reconcile, release, render, rotate, run, scale, secret, state,
-    status, supervise, template, version, wait, why,
+    drain, driver, editor, events, explain, export, extend, extract, get, host, host_add,
+    host_hold, host_import, import, infraenv, infraenv_iso, ip, ip_claim, ippool, job, label,
+    metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, rotate, run, scale,
+    secret, state, status, supervise, template, version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.
@@ -185,9 +185,9 @@ fn sections() -> [(&'static str, Vec<Node>); 5] {
     ]
 }
 
-/// What shells and passes type.
-fn hidden() -> [Entry; 2] {
-    [entry::<complete::Complete>(), entry::<supervise::Supervise>()]
+/// What shells, passes and supervisors type.
+fn hidden() -> [Entry; 3] {
+    [entry::<complete::Complete>(), entry::<supervise::Supervise>(), entry::<drain::Drain>()]
 }
 
 /// One screen: everyday words with what they do, the others by name.

@@ -79,7 +79,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         None => image_in(&work, "agent")?.unwrap_or_default().display().to_string(),
     };
     if published.is_none() {
-        task.say(&format!("boot the hosts of this cluster from {image}"))?;
+        task.say(&format!("boot the hosts of this cluster from {image}"));
     }
     task.place.write(BOOTS, image.as_bytes())?;
     for wait in ["bootstrap-complete", "install-complete"] {

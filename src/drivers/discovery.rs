@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::process::{self, Background, Stopwatch};
-use super::scrub::Scrubber;
+use super::scrub::Secrets;
 use super::shelf;
 use super::supervise::PATH;
 
@@ -147,7 +147,7 @@ impl Tool<'_> {
             }
             let late = watch.elapsed() > LONGEST;
             if late || interrupted() {
-                process::end_group(&mut child);
+                process::end_group(&mut child, process::pause);
                 let why = if late { "takes too long" } else { "was interrupted" };
                 return Err(format!("{} {why}", self.name));
             }
@@ -163,9 +163,7 @@ fn last(said: &mut File, secrets: &[String]) -> io::Result<String> {
     let mut bytes = Vec::new();
     said.read_to_end(&mut bytes)?;
     // Before anything is cut: half a secret is not known.
-    let mut scrubber = Scrubber::new(secrets.iter().map(String::as_str));
-    let mut shown = scrubber.pass(&bytes);
-    shown.extend(scrubber.finish());
+    let shown = Secrets::new(secrets.iter().map(String::as_str)).hide(&bytes);
     let text = String::from_utf8_lossy(&shown[shown.len().saturating_sub(SAID)..]);
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

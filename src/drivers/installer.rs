@@ -15,7 +15,7 @@ use crate::render::patch::Rules;
 use crate::yaml;
 
 use super::supervise::{Stopped, Task};
-use super::{credentials, exec, kube, machines, release};
+use super::{credentials, exec, kube, log, machines, release};
 
 /// What an installation leaves below `auth/`.
 const AUTH: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
@@ -161,7 +161,7 @@ fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
             if given || error.kind() != io::ErrorKind::NotFound || !task.order.infra_id.is_empty() {
                 return Ok(Ending::failed(format!("metadata.json: {error}")));
             }
-            task.say("no metadata.json was ever written: there is nothing to destroy")?;
+            task.say("no metadata.json was ever written: there is nothing to destroy");
             return Ok(Ending::done());
         }
     };
@@ -194,17 +194,21 @@ pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
         8 => "it was interrupted",
         _ => "it failed",
     };
-    let last = last_error(&task.place.file("log"));
+    let last = last_error(task.place.path());
     let said = last.map(|line| format!(": {line}")).unwrap_or_default();
     let verdict = if code == 3 { Verdict::Hopeless } else { Verdict::Failed };
     Ending::new(verdict, format!("{step}: {why} (exit code {code}){said}"))
 }
 
-/// The last line that says what went wrong.
-fn last_error(log: &Path) -> Option<String> {
-    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
-    let bad = |line: &&str| line.contains("level=error") || line.contains("level=fatal");
-    let line = text.lines().rev().find(bad)?;
-    let said = line.split_once("msg=").map_or(line, |(_, said)| said).trim_matches('"');
+/// The last line of a job's log that says what went wrong.
+fn last_error(folder: &Path) -> Option<String> {
+    let mut last: Option<String> = None;
+    for piece in log::pieces(folder, 0) {
+        let mut lines = piece.text.lines().rev();
+        let line = lines.find(|line| line.contains("level=error") || line.contains("level=fatal"));
+        last = line.map(str::to_owned).or(last);
+    }
+    let line = last?;
+    let said = line.split_once("msg=").map_or(&*line, |(_, said)| said).trim_matches('"');
     Some(said.chars().take(300).collect())
 }

@@ -128,7 +128,7 @@ impl Ipmi {
                 break code;
             }
             if watch.elapsed() > DEADLINE {
-                process::end_group(&mut child);
+                process::end_group(&mut child, process::pause);
                 break 124;
             }
             process::pause();

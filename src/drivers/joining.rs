@@ -24,6 +24,8 @@ const NODES: &str = "nodes-config.yaml";
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a node that is ready may take to ask for the certificate that it serves with.
 const SERVES: Duration = Duration::from_secs(120);
+/// As much of what report.json says as is repeated.
+const LONGEST_REASON: usize = 300;
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let later = |why: String| Ok(Ending::new(Verdict::Later, why));
@@ -91,7 +93,10 @@ fn create(task: &mut Task, client: &Client, work: &Path) -> Result<Option<Ending
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let code = task.run(client.program(), &words, work, &BTreeMap::new())?;
     if code != 0 {
-        let said = reported(work).map(|why| format!(": {why}")).unwrap_or_default();
+        // Before anything is cut: half a secret is not known.
+        let why = reported(work).map(|why| task.scrubbed(&why)).unwrap_or_default();
+        let why: String = why.chars().take(LONGEST_REASON).collect();
+        let said = if why.is_empty() { why } else { format!(": {why}") };
         let what = "oc adm node-image create failed";
         return Ok(Some(Ending::failed(format!("{what} (exit code {code}){said}"))));
     }
@@ -116,8 +121,7 @@ fn reported(work: &Path) -> Option<String> {
     let report: Value = serde_json::from_slice(&plain(&work.join("report.json")).ok()?).ok()?;
     let said = |place: &Value| {
         let names = ["error_message", "errorMessage", "message", "error"];
-        let why = names.into_iter().find_map(|name| place[name].as_str())?;
-        Some(why.chars().take(300).collect())
+        names.into_iter().find_map(|name| place[name].as_str()).map(str::to_owned)
     };
     said(&report["result"]).or_else(|| said(&report))
 }
@@ -131,7 +135,7 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
     } else {
         let words = words(task, client, &["monitor", "--ip-addresses", &addresses.join(",")]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        task.say(&format!("$ oc adm node-image monitor --ip-addresses {}", addresses.join(",")))?;
+        task.say(&format!("$ oc adm node-image monitor --ip-addresses {}", addresses.join(",")));
         Some(task.beside(client.program(), &words)?)
     };
     let waited = wait(task, client, hosts);

@@ -122,7 +122,7 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
     while found.len() < which.len() {
         let paused = task.pause();
         for line in lines.try_iter() {
-            task.say(&line)?;
+            task.say(&line);
         }
         found.extend(reports.try_iter());
         if let Err(stopped) = paused {
@@ -131,7 +131,7 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
         }
     }
     for line in lines.try_iter() {
-        task.say(&line)?;
+        task.say(&line);
     }
     found.sort_by(|one, other| one.host.cmp(&other.host));
     Ok(found)

@@ -3,7 +3,8 @@
 //! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each
 //! may be begun again for another job, can be cancelled and has a deadline; it is done, has failed
 //! (of use to try again or not), or still works. Real drivers are processes under a supervisor:
-//! `place` is the folder of a job, `supervise` the process, `installer` and `exec` what it runs.
+//! `place` is the folder of a job, `supervise` the process, `installer` and `exec` what it runs,
+//! `journal` what those print on its way into the `log`.
 
 mod agent;
 mod credentials;
@@ -15,7 +16,9 @@ mod installer;
 mod inventory;
 mod ipmi;
 mod joining;
+mod journal;
 mod kube;
+pub mod log;
 mod machine;
 mod machines;
 mod media;
@@ -27,6 +30,7 @@ mod release;
 mod requests;
 mod scrub;
 pub mod shelf;
+pub mod stream;
 pub mod supervise;
 mod trust;
 

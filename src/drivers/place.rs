@@ -1,7 +1,7 @@
 //! The folder of a job: what lies where, and what it says of the job.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::documents::SecretValue;
 use crate::model::order::{Ending, Order};
+
+use super::log;
 
 /// Larger files are none of ours.
 const LARGEST: u64 = 4 << 20;
@@ -208,12 +210,9 @@ impl Place {
 
     /// What the programs said last that is worth telling.
     pub fn said(&self) -> Option<String> {
-        let mut log = open_plain(&self.file("log")).ok()?;
-        let end = log.seek(SeekFrom::End(0)).ok()?;
-        log.seek(SeekFrom::Start(end.saturating_sub(LAST))).ok()?;
-        let mut text = Vec::new();
-        log.read_to_end(&mut text).ok()?;
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let end = log::length(&self.0);
+        let pieces = log::pieces(&self.0, end.saturating_sub(LAST));
+        let text: String = pieces.map(|piece| piece.text).collect();
         let told = |line: &&str| line.contains("level=info") || line.starts_with("$ ");
         let line = text.lines().rev().find(told)?;
         let said = line.split_once("msg=").map_or(line, |(_, said)| said);
@@ -228,10 +227,10 @@ impl Place {
     /// Removes what the programs were given and left, once they are over. The log stays, and what
     /// was saved until the cluster is gone: an older backup of the state may not know it.
     pub fn tidy(&self, cluster_is_gone: bool) {
-        const STAYS: [&str; 6] = ["order.json", "started", "lock", "outcome", "log", "cancel"];
+        const STAYS: [&str; 5] = ["order.json", "started", "lock", "outcome", "cancel"];
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let stays = STAYS.iter().any(|one| name == *one);
+            let stays = STAYS.iter().any(|one| name == *one) || log::is_part(&name);
             if stays || (name == "saved" && !cluster_is_gone) {
                 continue;
             }

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::fs;
+use std::io::{self, ErrorKind, PipeReader};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, Mode, access};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 
 /// How often a program is asked whether it has ended.
 const BLINK: Duration = Duration::from_millis(20);
+const BLINK_OF_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// How long a program that was asked to end may take.
 pub const GRACE: Duration = Duration::from_secs(10);
 
@@ -91,7 +94,10 @@ pub struct Background<'a> {
 
 impl Background<'_> {
     #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
-    pub fn start(&self, (stdout, stderr): (File, File)) -> io::Result<Child> {
+    pub fn start(
+        &self,
+        (stdout, stderr): (impl Into<Stdio>, impl Into<Stdio>),
+    ) -> io::Result<Child> {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear().envs(self.environment).current_dir(self.folder);
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0).spawn()
@@ -99,12 +105,21 @@ impl Background<'_> {
 }
 
 /// Starts ourselves as the supervisor of a job, detached; it makes a session of its own.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
 pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
+    start_ourselves(word, folder, Stdio::null())
+}
+
+/// The same, with a pipe as standard input.
+pub fn detach_reading(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
+    start_ourselves(word, folder, pipe.into())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
+fn start_ourselves(word: &str, folder: &Path, stdin: Stdio) -> io::Result<()> {
     // What whoever started us has open, a lock perhaps, is not held as long as the job takes.
     close_fds::set_fds_cloexec(3, &[]);
     let mut command = Command::new("/proc/self/exe");
-    command.arg(word).arg(folder).env_clear().current_dir("/").stdin(Stdio::null());
+    command.arg(word).arg(folder).env_clear().current_dir("/").stdin(stdin);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
 }
 
@@ -114,12 +129,13 @@ pub fn ended(child: &mut Child) -> io::Result<Option<i32>> {
     Ok(child.try_wait()?.map(|status| code(status).unwrap_or(1)))
 }
 
-/// Asks a program and those it started to end, and makes them.
-pub fn end_group(child: &mut Child) {
+/// Asks a program and those it started to end, and makes them. What is done meanwhile takes a
+/// moment each time.
+pub fn end_group(child: &mut Child, mut meanwhile: impl FnMut()) {
     let (group, begun) = (Pid::from_child(child), Stopwatch::start());
     let _ = kill_process_group(group, Signal::TERM);
     while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
-        pause();
+        meanwhile();
     }
     // What is left of the group, also when its leader has gone.
     let _ = kill_process_group(group, Signal::KILL);
@@ -143,4 +159,12 @@ impl Stopwatch {
 #[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]
 pub fn pause() {
     std::thread::sleep(BLINK);
+}
+
+/// The same, unless there is something to read from one of these pipes.
+pub fn pause_for<'a>(pipes: impl Iterator<Item = BorrowedFd<'a>>) {
+    let mut pipes: Vec<PollFd<'_>> =
+        pipes.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)).collect();
+    // A signal that ends it early is nothing to wait longer for.
+    let _ = poll(&mut pipes, Some(&BLINK_OF_POLL));
 }

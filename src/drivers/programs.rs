@@ -59,7 +59,7 @@ pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
     let watch = Stopwatch::start();
     while process::ended(&mut child).ok()?.is_none() {
         if watch.elapsed() > LONGEST {
-            process::end_group(&mut child);
+            process::end_group(&mut child, process::pause);
             return None;
         }
         process::pause();

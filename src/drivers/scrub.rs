@@ -1,18 +1,20 @@
-//! Takes known secrets out of a stream, also those that come in two pieces.
+//! Takes secrets out of what programs print: those that their job was given, also when they come
+//! in pieces, and the passwords of URLs.
 
-/// What stands where a secret was.
-const HIDDEN: &[u8] = b"(hidden)";
+use crate::render::url_passwords::{HIDDEN, ends_url, without_passwords};
+
 /// Shorter texts are words, not secrets.
 const LEAST: usize = 6;
+/// As much of a line as is waited for: a URL may go on.
+const LONGEST_LINE: usize = 64 << 10;
 
-pub struct Scrubber {
-    /// Longest first, so that one inside another is not left over.
-    secrets: Vec<Vec<u8>>,
-    /// The end of what came, which may be the beginning of a secret.
-    kept: Vec<u8>,
+/// Texts that are not to be shown.
+pub struct Secrets {
+    /// By their first byte; longest first, so that one inside another is not left over.
+    by_first_byte: Vec<Vec<Vec<u8>>>,
 }
 
-impl Scrubber {
+impl Secrets {
     /// Each secret is known as it is, as JSON writes it, by its lines, and in base64.
     pub fn new<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         use base64::Engine;
@@ -40,75 +42,164 @@ impl Scrubber {
         secrets.retain(|secret| secret.len() >= LEAST);
         secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.len()), secret.clone()));
         secrets.dedup();
-        Self { secrets, kept: Vec::new() }
+        let mut by_first_byte = vec![Vec::new(); 256];
+        for secret in secrets {
+            by_first_byte[usize::from(secret[0])].push(secret);
+        }
+        Self { by_first_byte }
     }
 
-    /// Other secrets from here on; what is held back stays.
-    pub fn know<'a>(&mut self, values: impl Iterator<Item = &'a str>) {
-        self.secrets = Self::new(values).secrets;
+    /// A text that is whole, without secrets.
+    pub fn hide(&self, text: &[u8]) -> Vec<u8> {
+        let mut scrubber = Scrubber::default();
+        let mut shown = scrubber.pass(self, text);
+        shown.extend(scrubber.finish(self));
+        shown
     }
 
+    fn beginning_with(&self, byte: u8) -> &[Vec<u8>] {
+        &self.by_first_byte[usize::from(byte)]
+    }
+}
+
+/// What of one stream cannot be shown before more of it has come.
+#[derive(Default)]
+pub struct Scrubber {
+    /// The end of what came, which may be the beginning of a secret.
+    held: Vec<u8>,
+    /// What has no secret any more, but may end in half a URL.
+    line: Vec<u8>,
+}
+
+impl Scrubber {
     /// What of the stream can be shown so far.
-    pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.kept.extend_from_slice(bytes);
-        self.flow(false)
+    pub fn pass(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        self.hide_secrets(secrets, false);
+        self.show(decided(&self.line))
     }
 
     /// The rest of it.
-    pub fn finish(&mut self) -> Vec<u8> {
-        self.flow(true)
+    pub fn finish(&mut self, secrets: &Secrets) -> Vec<u8> {
+        self.hide_secrets(secrets, true);
+        self.show(self.line.len())
     }
 
-    fn flow(&mut self, end: bool) -> Vec<u8> {
-        let mut shown = Vec::with_capacity(self.kept.len());
-        let mut at = 0;
-        while at < self.kept.len() {
-            let rest = &self.kept[at..];
+    fn hide_secrets(&mut self, secrets: &Secrets, is_end: bool) {
+        let mut position = 0;
+        while position < self.held.len() {
+            let rest = &self.held[position..];
+            let begins = rest.iter().position(|byte| !secrets.beginning_with(*byte).is_empty());
+            let plain = begins.unwrap_or(rest.len());
+            if plain > 0 {
+                self.line.extend_from_slice(&rest[..plain]);
+                position += plain;
+                continue;
+            }
+            let candidates = secrets.beginning_with(rest[0]);
             // What comes next may make it a longer one.
-            if !end
-                && self.secrets.iter().any(|one| one.len() > rest.len() && one.starts_with(rest))
+            if !is_end
+                && candidates.iter().any(|one| one.len() > rest.len() && one.starts_with(rest))
             {
                 break;
             }
-            if let Some(secret) = self.secrets.iter().find(|secret| rest.starts_with(secret)) {
-                shown.extend_from_slice(HIDDEN);
-                at += secret.len();
+            if let Some(secret) = candidates.iter().find(|secret| rest.starts_with(secret)) {
+                self.line.extend_from_slice(HIDDEN.as_bytes());
+                position += secret.len();
             } else {
-                shown.push(rest[0]);
-                at += 1;
+                self.line.push(rest[0]);
+                position += 1;
             }
         }
-        self.kept.drain(..at);
+        self.held.drain(..position);
+    }
+
+    fn show(&mut self, length: usize) -> Vec<u8> {
+        let shown = without_passwords(&self.line[..length]);
+        self.line.drain(..length);
         shown
     }
+}
+
+/// How much of a text ends with no half URL: whole lines; of a line that is too long all but its
+/// last word, and of a word that is too long what is before its last URL.
+fn decided(text: &[u8]) -> usize {
+    let line = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+    let undecided = line.map_or(text, |end| &text[end + 1..]);
+    let lines = text.len() - undecided.len();
+    if undecided.len() < LONGEST_LINE {
+        return lines;
+    }
+    if let Some(end) = undecided.iter().rposition(|byte| ends_url(*byte)) {
+        return lines + end + 1;
+    }
+    let url = undecided.windows(3).rposition(|bytes| bytes == b"://").filter(|url| *url > 0);
+    lines + url.unwrap_or(undecided.len() - 2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What is shown of a text that comes in pieces.
+    fn shown(secrets: &[&str], text: &str, size: usize) -> String {
+        let secrets = Secrets::new(secrets.iter().copied());
+        let mut scrubber = Scrubber::default();
+        let mut shown = Vec::new();
+        for piece in text.as_bytes().chunks(size) {
+            shown.extend(scrubber.pass(&secrets, piece));
+        }
+        shown.extend(scrubber.finish(&secrets));
+        String::from_utf8(shown).unwrap()
+    }
+
     #[test]
     fn a_secret_in_any_pieces_and_forms_is_hidden() {
-        let secret = "hunter2\"quoted";
         let text =
             "pass hunter2\"quoted, json hunter2\\\"quoted, base64 aHVudGVyMiJxdW90ZWQ= hunter";
         for size in 1..text.len() {
-            let mut scrubber = Scrubber::new([secret].into_iter());
-            let mut shown = Vec::new();
-            for piece in text.as_bytes().chunks(size) {
-                shown.extend(scrubber.pass(piece));
-            }
-            shown.extend(scrubber.finish());
-            let shown = String::from_utf8(shown).unwrap();
+            let shown = shown(&["hunter2\"quoted"], text, size);
             assert_eq!(shown, "pass (hidden), json (hidden), base64 (hidden) hunter", "{size}");
         }
     }
 
     #[test]
     fn a_secret_inside_another_leaves_nothing_over() {
-        let mut scrubber = Scrubber::new(["secret-one", "secret-one-two"].into_iter());
-        let mut shown = scrubber.pass(b"secret-one-two secret-one secret-");
-        shown.extend(scrubber.finish());
-        assert_eq!(shown, b"(hidden) (hidden) secret-");
+        let text = "secret-one-two secret-one secret-";
+        let shown = shown(&["secret-one", "secret-one-two"], text, text.len());
+        assert_eq!(shown, "(hidden) (hidden) secret-");
+    }
+
+    #[test]
+    fn the_password_of_a_url_in_any_pieces_is_hidden() {
+        let text = "a http://user:hunter2@proxy:3128 b\nHTTPS_PROXY=user:pw@proxy\r\nc ftp://u:p@d";
+        let expected = "a http://user:(hidden)@proxy:3128 b\nHTTPS_PROXY=user:(hidden)@proxy\r\n\
+            c ftp://u:(hidden)@d";
+        for size in 1..text.len() {
+            assert_eq!(shown(&[], text, size), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn lines_are_shown_as_they_come_and_long_ones_before_they_end() {
+        let secrets = Secrets::new(std::iter::empty());
+        let mut scrubber = Scrubber::default();
+        assert_eq!(scrubber.pass(&secrets, b"one\ntwo http://u:p"), b"one\n");
+        assert_eq!(scrubber.pass(&secrets, b"w@h\nthree"), b"two http://u:(hidden)@h\n");
+        assert_eq!(scrubber.finish(&secrets), b"three");
+        // Whatever fills the line before it: a URL is not shown by halves.
+        for filler in ["x", "x ", "x\""] {
+            for length in [LONGEST_LINE - 20, LONGEST_LINE, 3 * LONGEST_LINE] {
+                let mut scrubber = Scrubber::default();
+                let mut shown = scrubber.pass(&secrets, filler.repeat(length).as_bytes());
+                for byte in b"http://user:hunter2@proxy" {
+                    shown.extend(scrubber.pass(&secrets, &[*byte]));
+                    assert!(scrubber.line.len() <= LONGEST_LINE);
+                }
+                shown.extend(scrubber.finish(&secrets));
+                let expected = filler.repeat(length) + "http://user:(hidden)@proxy";
+                assert!(shown == expected.as_bytes(), "{filler} {length}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -17,18 +17,16 @@ use rustix::process::{Pid, Signal, setsid, umask};
 
 use crate::model::job::Verb;
 use crate::model::order::{Ending, Order, Verdict};
-use crate::render::redact;
 
-use super::place::{Place, Supervisor, plain, since};
+use super::journal::{Journal, Output};
+use super::place::{Place, Supervisor, since};
 use super::process::{self, Background, GRACE, Stopwatch};
-use super::scrub::Scrubber;
 use super::{agent, exec, installer, kube, machines};
 
 /// Names the descriptor of the lock, which every program of the job holds.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
-/// As much of the output as is taken at a time, and as a log may have.
-const PIECE: u64 = 1 << 20;
-const LONGEST_LOG: u64 = 64 << 20;
+/// As much of what a driver says of its end as is kept, in letters.
+const LONGEST_MESSAGE: usize = 16 << 10;
 /// Where programs look for others; ours have absolute paths.
 pub const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
 
@@ -39,11 +37,7 @@ pub struct Task {
     lock: File,
     watch: Stopwatch,
     stop: Arc<AtomicBool>,
-    scrubber: Scrubber,
-    /// How much of the raw output is in the log.
-    read: u64,
-    /// Files that were saved when secrets were last looked for.
-    saved: usize,
+    journal: Journal,
 }
 
 /// Why a program was ended.
@@ -60,7 +54,8 @@ pub struct Beside(Child);
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        process::end_group(&mut self.0);
+        // What it says while it ends fits into its pipe.
+        process::end_group(&mut self.0, process::pause);
     }
 }
 
@@ -89,15 +84,12 @@ pub fn run(folder: &Path) -> io::Result<()> {
     {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let scrubber = Scrubber::new(secrets(&place, &order).iter().map(String::as_str));
+    let journal = Journal::new(&place, &order);
     let watch = Stopwatch::start();
-    let mut task = Task { place, order, lock, watch, stop, scrubber, read: 0, saved: 0 };
+    let mut task = Task { place, order, lock, watch, stop, journal };
     let ending = task.work();
-    task.flow(true);
-    let mut ending = Ending { message: task.scrubbed(&ending.message), ..ending };
-    for host in &mut ending.hosts {
-        host.error = task.scrubbed(&host.error);
-    }
+    task.journal.finish();
+    let ending = task.to_be_kept(ending);
     task.place.write("outcome", &serde_json::to_vec(&ending)?)
 }
 
@@ -106,29 +98,6 @@ fn myself() -> io::Result<Supervisor> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
     let since = since(pid.as_raw_nonzero().get()).unwrap_or_default();
     Ok(Supervisor { pid: pid.as_raw_nonzero().get(), since, boot })
-}
-
-/// All secrets that the job was given, or has made.
-fn secrets(place: &Place, order: &Order) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders = vec![place.file("input"), place.file("saved")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if let Some(text) =
-                plain(&path).ok().and_then(|bytes| String::from_utf8(bytes).ok())
-            {
-                let named = entry.file_name() != "install-config.yaml";
-                found.extend(redact::secrets_in(&text, named));
-            }
-        }
-    }
-    for (name, value) in &order.environment {
-        found.extend(redact::secret_of_variable(name, value));
-    }
-    found
 }
 
 impl Task {
@@ -188,14 +157,14 @@ impl Task {
 
     /// Looks at the clock and at who wants the job to end.
     pub fn pause(&mut self) -> Result<(), Stopped> {
-        self.flow(false);
+        self.journal.take();
         if self.stop.load(Ordering::Relaxed) || self.place.file("cancel").exists() {
             return Err(Stopped::Cancelled);
         }
         if self.watch.elapsed() >= Duration::from_secs(self.order.limit) {
             return Err(Stopped::Late);
         }
-        process::pause();
+        self.journal.wait();
         Ok(())
     }
 
@@ -212,9 +181,8 @@ impl Task {
         self.say(&format!(
             "$ {} {shown}",
             program.file_name().unwrap_or_default().to_string_lossy()
-        ))?;
-        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
-        let output = (raw.try_clone()?, raw);
+        ));
+        let output = self.journal.listen()?;
         self.attend(program, arguments, folder, environment, output)
     }
 
@@ -225,14 +193,10 @@ impl Task {
         arguments: &[&str],
         environment: &BTreeMap<String, String>,
     ) -> Result<(i32, String), Stopped> {
-        let path = self.place.file("answer");
-        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
-        let output = (File::create(&path)?, raw);
+        let output = self.journal.ask()?;
         let folder = self.place.path().to_owned();
         let code = self.attend(program, arguments, &folder, environment, output)?;
-        let text = fs::read(&path)?;
-        fs::remove_file(&path)?;
-        Ok((code, String::from_utf8_lossy(&text).into_owned()))
+        Ok((code, self.journal.answer()))
     }
 
     fn attend(
@@ -241,16 +205,20 @@ impl Task {
         arguments: &[&str],
         folder: &Path,
         environment: &BTreeMap<String, String>,
-        output: (File, File),
+        output: Output,
     ) -> Result<i32, Stopped> {
         let mut child = self.start(program, arguments, folder, environment, output)?;
         loop {
             if let Some(code) = process::ended(&mut child)? {
-                self.flow(false);
+                self.journal.take();
                 return Ok(code);
             }
             if let Err(stopped) = self.pause() {
-                process::end_group(&mut child);
+                // What it prints while it cleans up is read: a full pipe would hold it up.
+                process::end_group(&mut child, || {
+                    self.journal.take();
+                    self.journal.wait();
+                });
                 return Err(stopped);
             }
         }
@@ -258,9 +226,8 @@ impl Task {
 
     /// Begins a program that works beside what follows, as long as its value is there. What it
     /// prints goes to the log.
-    pub fn beside(&self, program: &Path, arguments: &[&str]) -> io::Result<Beside> {
-        let raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
-        let output = (raw.try_clone()?, raw);
+    pub fn beside(&mut self, program: &Path, arguments: &[&str]) -> io::Result<Beside> {
+        let output = self.journal.listen()?;
         let folder = self.place.file("work");
         Ok(Beside(self.start(program, arguments, &folder, &BTreeMap::new(), output)?))
     }
@@ -271,7 +238,7 @@ impl Task {
         arguments: &[&str],
         folder: &Path,
         environment: &BTreeMap<String, String>,
-        output: (File, File),
+        output: Output,
     ) -> io::Result<Child> {
         let home = self.place.path().display().to_string();
         let mut environment = environment.clone();
@@ -283,66 +250,31 @@ impl Task {
         ] {
             environment.insert(name.to_owned(), value);
         }
+        // To drain its output, a process was started that must not hold the lock; the program must.
+        fcntl_setfd(self.lock.as_fd(), FdFlags::empty())?;
         Background { program, arguments, folder, environment: &environment }.start(output)
     }
 
     /// A line of our own in the log.
-    pub fn say(&mut self, line: &str) -> io::Result<()> {
-        let mut raw = File::options().create(true).append(true).open(self.place.file("raw"))?;
-        writeln!(raw, "{line}")?;
-        self.flow(false);
-        Ok(())
+    pub fn say(&mut self, line: &str) {
+        self.journal.say(line);
     }
 
-    /// Takes what programs have printed into the log, without secrets. What cannot be written now
-    /// is tried again: a log ends no job.
-    fn flow(&mut self, end: bool) {
-        self.learn();
-        loop {
-            let before = self.read;
-            let flowed = self.flowing(false);
-            if !end || flowed.is_err() || self.read == before {
-                break;
-            }
-        }
-        if end {
-            let _ = self.flowing(true);
-        }
+    /// A text without the secrets of the job.
+    pub fn scrubbed(&mut self, text: &str) -> String {
+        self.journal.scrubbed(text)
     }
 
-    fn flowing(&mut self, end: bool) -> io::Result<()> {
-        let Ok(mut raw) = File::open(self.place.file("raw")) else { return Ok(()) };
-        let mut log = File::options().create(true).append(true).open(self.place.file("log"))?;
-        raw.seek(SeekFrom::Start(self.read))?;
-        let mut new = Vec::new();
-        raw.take(PIECE).read_to_end(&mut new)?;
-        let mut shown = self.scrubber.pass(&new);
-        if end {
-            shown.extend(self.scrubber.finish());
+    /// How it ended, as the state will show it.
+    fn to_be_kept(&mut self, mut ending: Ending) -> Ending {
+        ending.message = self.scrubbed(&ending.message).chars().take(LONGEST_MESSAGE).collect();
+        for host in &mut ending.hosts {
+            host.error = self.scrubbed(&host.error);
         }
-        self.read += new.len() as u64;
-        if log.metadata()?.len() < LONGEST_LOG {
-            log.write_all(&shown)?;
+        for machine in ending.health.iter_mut().flat_map(|health| &mut health.machines) {
+            *machine = self.scrubbed(machine);
         }
-        Ok(())
-    }
-
-    /// What programs have saved meanwhile is a secret, too.
-    fn learn(&mut self) {
-        let saved = fs::read_dir(self.place.file("saved")).map_or(0, Iterator::count);
-        if saved != self.saved {
-            self.saved = saved;
-            let known = secrets(&self.place, &self.order);
-            self.scrubber.know(known.iter().map(String::as_str));
-        }
-    }
-
-    fn scrubbed(&self, text: &str) -> String {
-        let known = secrets(&self.place, &self.order);
-        let mut scrubber = Scrubber::new(known.iter().map(String::as_str));
-        let mut shown = scrubber.pass(text.as_bytes());
-        shown.extend(scrubber.finish());
-        String::from_utf8_lossy(&shown).into_owned()
+        ending
     }
 
     /// The program of a name, which was looked up when the job was given.

@@ -7,3 +7,4 @@ pub mod install_config;
 pub mod manifests;
 pub mod patch;
 pub mod redact;
+pub mod url_passwords;

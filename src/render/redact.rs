@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::model::customization::{CustomizationSpec, Patch};
 use crate::yaml;
 
-const HIDDEN: &str = "(hidden)";
+use super::url_passwords::{HIDDEN, passwords_in};
 
 /// Replaces secret-looking values at any depth.
 pub fn redact(document: &mut Value) {
@@ -69,7 +69,8 @@ pub fn applied(spec: &CustomizationSpec) -> String {
     serde_json::to_string(&spec).unwrap_or_default()
 }
 
-/// The secrets in a document: what stands under secret-looking names, or all of it.
+/// The secrets in a document: what stands under secret-looking names, or all of it, and the
+/// passwords of its URLs.
 pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
     let mut found = Vec::new();
     if all {
@@ -84,14 +85,15 @@ pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
     found
 }
 
-/// What of a variable of an installer is secret: all of it, or the login of a URL.
+/// What of a variable of an installer is secret: all of it, or the password of a URL.
 pub fn secret_of_variable(name: &str, value: &str) -> Option<String> {
     if secret(name) {
         return Some(value.to_owned());
     }
-    let (_, rest) = value.split_once("://")?;
-    let (login, _) = rest.split('/').next()?.rsplit_once('@')?;
-    login.split_once(':').map(|(_, password)| password.to_owned())
+    // With its name: the address of a proxy needs no scheme.
+    let variable = format!("{name}={value}");
+    let password = passwords_in(variable.as_bytes()).into_iter().next()?;
+    variable.get(password).map(str::to_owned)
 }
 
 fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
@@ -99,6 +101,7 @@ fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
         Value::Object(map) => {
             for (name, value) in map {
                 collect(value, secretly || secret(name) || name == "auth", found);
+                found.extend(value.as_str().and_then(|text| secret_of_variable(name, text)));
             }
         }
         Value::Array(list) => list.iter().for_each(|one| collect(one, secretly, found)),

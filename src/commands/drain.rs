@@ -1,0 +1,26 @@
+//! `__drain`: the process that reads what a driver prints once its supervisor is gone; started by
+//! supervisors, for nobody to type.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::drivers::stream;
+
+use super::{Context, Verb};
+
+#[derive(Args)]
+pub struct Drain {
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+impl Verb for Drain {
+    const NAME: &'static str = stream::DRAIN;
+    const ABOUT: &'static str = "Read what the driver of this folder prints when nobody else does";
+    const EXAMPLE: &'static str = "poolctl __drain DIR";
+
+    fn run(self, _: &Context) -> anyhow::Result<()> {
+        Ok(stream::drain(&self.folder)?)
+    }
+}

@@ -1,0 +1,153 @@
+//! What the programs of a job print, on its way into the log: read as it comes, and without the
+//! secrets that the job was given or has made.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::model::order::Order;
+use crate::render::redact;
+
+use super::log::Log;
+use super::place::{Place, plain};
+use super::process;
+use super::scrub::Secrets;
+use super::stream::Stream;
+
+/// Standard output and standard error of a program.
+pub type Output = (OwnedFd, OwnedFd);
+
+/// A file, its length, and when it was written.
+type Version = (PathBuf, u64, Option<SystemTime>);
+
+pub struct Journal {
+    place: Place,
+    log: Log,
+    /// Of programs that print into the log.
+    streams: Vec<Stream>,
+    /// Of a program that is asked something: the answer is in no log.
+    answer: Option<Stream>,
+    secrets: Secrets,
+    secrets_of_variables: Vec<String>,
+    /// The files that the secrets were taken from.
+    files: Vec<Version>,
+}
+
+impl Journal {
+    pub fn new(place: &Place, order: &Order) -> Self {
+        let mut secrets_of_variables = Vec::new();
+        for (name, value) in &order.environment {
+            secrets_of_variables.extend(redact::secret_of_variable(name, value));
+        }
+        let mut journal = Self {
+            place: place.clone(),
+            log: Log::new(place.path()),
+            streams: Vec::new(),
+            answer: None,
+            secrets: Secrets::new(secrets_of_variables.iter().map(String::as_str)),
+            secrets_of_variables,
+            files: Vec::new(),
+        };
+        journal.learn();
+        journal
+    }
+
+    /// A line of our own.
+    pub fn say(&mut self, line: &str) {
+        let line = self.scrubbed(line) + "\n";
+        self.log.add(line.as_bytes());
+    }
+
+    pub fn scrubbed(&mut self, text: &str) -> String {
+        self.learn();
+        String::from_utf8_lossy(&self.secrets.hide(text.as_bytes())).into_owned()
+    }
+
+    /// Where a program prints to that may outlive us.
+    pub fn listen(&mut self) -> io::Result<Output> {
+        let (stream, writer) = Stream::outliving(self.place.path())?;
+        let output = (writer.try_clone()?.into(), writer.into());
+        self.streams.push(stream);
+        Ok(output)
+    }
+
+    /// Where a program prints to that is asked something. Its answer comes by standard output;
+    /// standard error goes to the log.
+    pub fn ask(&mut self) -> io::Result<Output> {
+        let (answer, stdout) = Stream::new()?;
+        let (complaints, stderr) = Stream::new()?;
+        self.answer = Some(answer);
+        self.streams.push(complaints);
+        Ok((stdout.into(), stderr.into()))
+    }
+
+    /// What the program that was asked last has answered.
+    pub fn answer(&mut self) -> String {
+        self.answer.take().map(Stream::text).unwrap_or_default()
+    }
+
+    /// Takes what has been printed into the log.
+    pub fn take(&mut self) {
+        let mut is_news = false;
+        for stream in self.streams.iter_mut().chain(&mut self.answer) {
+            is_news |= stream.read();
+        }
+        // After it was read: what a program saves and then prints is known by now.
+        if is_news {
+            self.learn();
+        }
+        for stream in &mut self.streams {
+            self.log.add(&stream.shown(&self.secrets));
+        }
+        self.streams.retain(Stream::is_open);
+    }
+
+    /// Takes the rest, also of programs that outlive the job.
+    pub fn finish(&mut self) {
+        self.take();
+        self.streams.iter_mut().for_each(Stream::close);
+        self.take();
+    }
+
+    /// Waits a moment, or until something is printed.
+    pub fn wait(&self) {
+        let streams = self.streams.iter().chain(&self.answer);
+        process::pause_for(streams.filter(|stream| stream.is_open()).map(Stream::pipe));
+    }
+
+    /// What was given or has been saved meanwhile is secret.
+    fn learn(&mut self) {
+        let files = versions(vec![self.place.file("input"), self.place.file("saved")]);
+        if files == self.files {
+            return;
+        }
+        let mut secrets = self.secrets_of_variables.clone();
+        for (path, ..) in &files {
+            let text = plain(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
+            secrets.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
+        }
+        self.secrets = Secrets::new(secrets.iter().map(String::as_str));
+        self.files = files;
+    }
+}
+
+/// The files in folders and below them, as they are now.
+fn versions(mut folders: Vec<PathBuf>) -> Vec<Version> {
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            // Of a link this is not what it leads to: drivers write into these folders.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                files.push((entry.path(), metadata.len(), metadata.modified().ok()));
+            }
+        }
+    }
+    files.sort();
+    files
+}
