@@ -38,6 +38,7 @@ mod metal;
 mod migrations;
 mod moving;
 mod once;
+mod outage;
 mod patches;
 mod planner;
 mod power;

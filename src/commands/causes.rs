@@ -20,7 +20,7 @@ use crate::store::{Filter, Need, Store};
 use super::why::Chain;
 use super::{Context, claim, host_hold, images, infraenv_iso};
 
-pub use pool::lacks;
+pub use pool::{lacks, paused_text};
 
 /// What an object is seen with.
 struct Around<'a> {

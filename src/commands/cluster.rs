@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::output;
+use crate::plan;
 use crate::rules::access::Deed;
 
 use super::credentials::cluster_of;
@@ -76,6 +77,10 @@ impl Verb for Retry {
                     one.power_since = None;
                 }
             });
+            let pool = found.pool.as_deref().and_then(|key| state.pools.find(key));
+            if let Some(pool) = pool.filter(|_| !found.installed()) {
+                plan::end_pause(state, pool);
+            }
             if changed {
                 let (kind, key) = (Kind::ClusterDeployment, what[0].1.clone());
                 edit::say(state, tick, kind, key, "Retry", "Tried again as asked");

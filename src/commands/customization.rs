@@ -220,6 +220,8 @@ fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
         .collect();
     let mut changed = false;
     for at in listing {
+        changed |= state.pools.get(at).is_some_and(|pool| pool.status.install_pause.is_some());
+        plan::end_pause(state, at);
         changed |= state.pools.update(at, |pool| {
             if let Some(entry) = pool.status.inventory.get_mut(&key.name) {
                 again(entry);

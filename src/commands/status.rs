@@ -21,6 +21,7 @@ use crate::output::{self, clean};
 use crate::plan;
 use crate::store::{Filter, Store};
 
+use super::causes::paused_text;
 use super::doctor::orphaned;
 use super::{Context, Verb};
 
@@ -200,7 +201,7 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
         Some(summary) if one.kind == "InventoryValid" => format!("inventory: {summary}"),
         _ => format!("{}: {}", one.kind, one.message),
     };
-    let mut all: Vec<String> = found.map(text).collect();
+    let mut all: Vec<String> = paused_text(pool).into_iter().chain(found.map(text)).collect();
     if pool.metadata.deletion_timestamp.is_some() {
         all.push("being deleted".into());
     } else if pool.metadata.annotated(PAUSED) {

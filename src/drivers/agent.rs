@@ -12,7 +12,7 @@ use crate::model::order::{Ending, Verdict};
 use crate::render::agent_config;
 use crate::yaml;
 
-use super::installer::{configure, failed, save};
+use super::installer::{configure, failed, failed_before, save};
 use super::place::BOOTS;
 use super::supervise::{Stopped, Task};
 use super::{credentials, installer, joining, kube, machines, release, shelf};
@@ -55,7 +55,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     let step = |task: &mut Task, words: &[&str]| task.run(&program, words, &work, &environment);
     let code = step(task, &["agent", "create", "image", "--dir", "."])?;
     if code != 0 {
-        return Ok(failed(task, "agent create image", code));
+        return Ok(failed_before(task, "agent create image", code));
     }
     let infra_id = task.order.cluster_name.clone();
     let metadata = json!({"clusterName": infra_id, "infraID": infra_id, "agent": {}});

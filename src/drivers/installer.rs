@@ -62,7 +62,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     for create in ["manifests", "ignition-configs"] {
         let code = step(task, &["create", create, "--dir", "."])?;
         if code != 0 {
-            return Ok(failed(task, &format!("create {create}"), code));
+            return Ok(failed_before(task, &format!("create {create}"), code));
         }
         if create == "manifests"
             && let Err(why) = patch_manifests(task, &work)
@@ -73,7 +73,8 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     // From here on it can be destroyed, whatever happens.
     let metadata = save(task, &work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
-        return Ok(Ending::failed("the installer wrote no metadata.json: nothing is made without"));
+        let why = "the installer wrote no metadata.json: nothing is made without";
+        return Ok(Ending::new(Verdict::NothingMade, why));
     }
     let code = step(task, &["create", "cluster", "--dir", "."])?;
     if code != 0 {
@@ -183,10 +184,17 @@ fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
     Ok(if code == 0 { Ending::done() } else { failed(task, "destroy cluster", code) })
 }
 
-/// The exit codes that openshift-install documents; others may come.
+/// A step that comes before anything exists, whatever its exit code.
+pub fn failed_before(task: &Task, step: &str, code: i32) -> Ending {
+    Ending { verdict: Verdict::NothingMade, ..failed(task, step, code) }
+}
+
+/// The exit codes that openshift-install documents; others may come. It ends with 3 when it has not
+/// begun to make anything: because the install-config is not valid, and also because the platform
+/// could not be asked whether it is.
 pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
     let why = match code {
-        3 => "the install-config is not valid",
+        3 => "the install-config is not valid, or the platform could not be reached",
         4 => "the infrastructure could not be made",
         5 => "the bootstrap failed",
         6 => "the installation failed: operators did not come up",
@@ -196,7 +204,8 @@ pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
     };
     let last = last_error(task.place.path());
     let said = last.map(|line| format!(": {line}")).unwrap_or_default();
-    let verdict = if code == 3 { Verdict::Hopeless } else { Verdict::Failed };
+    let made = task.order.verb != Verb::Provision || code != 3;
+    let verdict = if made { Verdict::Failed } else { Verdict::NothingMade };
     Ending::new(verdict, format!("{step}: {why} (exit code {code}){said}"))
 }
 

@@ -39,7 +39,7 @@ use std::path::Path;
 
 use crate::model::documents::SecretValue;
 use crate::model::driver::Driver;
-use crate::model::job::{Health, Installation, Job, Outcome, Report, Verb};
+use crate::model::job::{Failure, Health, Installation, Job, Outcome, Report, Verb};
 use crate::model::meta::{Steering, is_true};
 use crate::model::order::{Ending, Verdict};
 use crate::model::time::{Span, Time};
@@ -129,8 +129,9 @@ fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
     match verdict {
         Verdict::BrokeOff => return broke_off(message, false),
         Verdict::Later => return broke_off(message, true),
-        Verdict::Failed => return Outcome::Failed { message, hopeless: false },
-        Verdict::Hopeless => return Outcome::Failed { message, hopeless: true },
+        Verdict::Failed => return Outcome::Failed { message, how: Failure::Usual },
+        Verdict::Hopeless => return Outcome::Failed { message, how: Failure::Hopeless },
+        Verdict::NothingMade => return Outcome::Failed { message, how: Failure::NothingMade },
         Verdict::Succeeded => {}
     }
     match (verb, ending.health.clone()) {

@@ -89,7 +89,7 @@ pub fn run(folder: &Path) -> io::Result<()> {
     let mut task = Task { place, order, lock, watch, stop, journal };
     let ending = task.work();
     task.journal.finish();
-    let ending = task.to_be_kept(ending);
+    let ending = task.scrub_ending(ending);
     task.place.write("outcome", &serde_json::to_vec(&ending)?)
 }
 
@@ -265,8 +265,8 @@ impl Task {
         self.journal.scrubbed(text)
     }
 
-    /// How it ended, as the state will show it.
-    fn to_be_kept(&mut self, mut ending: Ending) -> Ending {
+    /// How it ended, without secrets and within bounds, as the state keeps it.
+    fn scrub_ending(&mut self, mut ending: Ending) -> Ending {
         ending.message = self.scrubbed(&ending.message).chars().take(LONGEST_MESSAGE).collect();
         for host in &mut ending.hosts {
             host.error = self.scrubbed(&host.error);

@@ -103,6 +103,17 @@ pub struct Report {
     pub outcome: Outcome,
 }
 
+/// What a failure means for the next try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Trying again may help; what was made so far is destroyed first.
+    Usual,
+    /// Trying again is of no use.
+    Hopeless,
+    /// It failed before anything existed: the platform may be away. It costs no attempt.
+    NothingMade,
+}
+
 #[derive(Clone, Debug)]
 pub enum Outcome {
     Installed(Installation),
@@ -119,8 +130,7 @@ pub enum Outcome {
     Healthy(Health),
     Failed {
         message: String,
-        /// Trying again is of no use.
-        hopeless: bool,
+        how: Failure,
     },
     /// Nobody works on it any more, and nobody failed: what it left is cleaned up.
     BrokeOff {
@@ -132,7 +142,7 @@ pub enum Outcome {
 
 impl Outcome {
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::Failed { message: message.into(), hopeless: false }
+        Self::Failed { message: message.into(), how: Failure::Usual }
     }
 }
 

@@ -113,6 +113,8 @@ pub enum Verdict {
     Failed,
     /// Trying again is of no use.
     Hopeless,
+    /// It failed before anything existed: the platform may be away.
+    NothingMade,
     /// Somebody ended it: nobody's failure.
     BrokeOff,
     /// Nothing was begun: something is missing that somebody has to bring.

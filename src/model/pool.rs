@@ -154,6 +154,12 @@ pub struct PoolStatus {
     /// What happened since the pool was made, for `metrics`.
     #[serde(skip_serializing_if = "is_zero")]
     pub history: PoolHistory,
+    /// Clusters that were given up since the last one was installed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub given_up_in_a_row: u32,
+    /// Why installations fail one after the other, and until when none begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install_pause: Option<InstallPause>,
     /// How many seconds the last clusters that woke took, the latest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakings: Vec<u32>,
@@ -205,6 +211,23 @@ impl PoolHistory {
         self.assigned[DELAYS.iter().filter(|most| seconds > **most).count()] += 1;
         self.waited += seconds;
     }
+}
+
+/// `status.installPause`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InstallPause {
+    /// Waves of failures so far; each makes the next pause twice as long, up to an hour.
+    pub failures: u32,
+    /// When the first of them failed.
+    pub since: Time,
+    /// Until when no installation begins; none while the next one is tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+    /// What the installer said last.
+    pub cause: String,
+    /// The pool's generation then: a pool that is changed is tried again at once.
+    pub generation: i64,
 }
 
 /// `status.schedule`.

@@ -11,7 +11,7 @@ use crate::model::time::{Span, Time};
 
 use super::size::as_count;
 use super::{
-    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, power, say, vips, warn,
+    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, pause, power, say, vips, warn,
 };
 use crate::model::meta::Key;
 
@@ -55,6 +55,19 @@ pub fn retry_at(cluster: &Cluster) -> Option<Time> {
     let failed = cluster.failed_at.filter(|_| tried)?;
     let doublings = cluster.restarts.saturating_sub(1).min(20);
     Some(failed.plus(Span::minutes(1 << doublings).min(LONGEST_WAIT)))
+}
+
+/// Whether the pool of a cluster begins no installation for a while.
+fn is_pool_paused(state: &State, cluster: &Cluster) -> bool {
+    let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+    pool.is_some_and(pause::is_on)
+}
+
+/// When the next installation of a cluster begins, and not before its pool begins any.
+pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
+    let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+    let pause = pool.and_then(|pool| pool.status.install_pause.as_ref()?.until);
+    retry_at(cluster).max(pause)
 }
 
 /// Until when a pool's cluster waits for hosts that were good when they were picked.
@@ -118,6 +131,9 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
     if cluster.interrupted {
         return undo(state, at, tick);
     }
+    if is_pool_paused(state, cluster) {
+        return;
+    }
     if cluster.driver == Driver::Agent {
         let (name, all) =
             (cluster.name.clone(), clusters_hosts::with_controller(state, &cluster.name));
@@ -169,6 +185,12 @@ pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
     let entry =
         state.clusters.get(at).and_then(|one| one.pool.clone().zip(one.customization.clone()));
     stop(state, at, text, tick);
+    let cluster = state.clusters.get(at);
+    let pool = cluster.and_then(|one| state.pools.find(one.pool.as_deref()?));
+    let cause = cluster.and_then(|one| one.failure.clone()).unwrap_or_default();
+    if let Some(pool) = pool {
+        pause::given_up(state, pool, &cause, tick);
+    }
     let entry = entry.and_then(|(pool, entry)| state.pools.find(&pool).zip(Some(entry)));
     let Some((pool, entry)) = entry else { return };
     state.pools.update(pool, |pool| {

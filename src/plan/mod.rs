@@ -17,6 +17,7 @@ mod inventory;
 mod lease_names;
 mod life;
 mod links;
+mod pause;
 mod power;
 mod probes;
 mod recipe;
@@ -36,7 +37,8 @@ pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use hosts::{ask, tried_again_at, version};
 pub use inventory::summary as inventory_summary;
-pub use life::{WORRYING, retry_at, waits_until};
+pub use life::{WORRYING, next_attempt_at, waits_until};
+pub use pause::end as end_pause;
 pub use power::hibernates_at;
 pub use recipe::trial;
 pub use reports::{absorb, look};
@@ -85,6 +87,7 @@ pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
             continue;
         };
         state.act_for(Some(Rc::clone(&key)));
+        pause::look(state, at, tick);
         expire::lifetimes(state, &key, tick);
         links::sync(state, &key, tick);
         links::conditions(state, &key, tick);
@@ -157,7 +160,9 @@ pub fn due(state: &State) -> Option<Time> {
     };
     let clusters = || state.clusters.rows().filter(lives);
     let retries = clusters().flat_map(|one| {
-        [life::retry_at(one), life::undo_at(one), life::waits_until(one)].into_iter().flatten()
+        [life::next_attempt_at(state, one), life::undo_at(one), life::waits_until(one)]
+            .into_iter()
+            .flatten()
     });
     let powers = clusters().flat_map(|one| {
         let settled = power::settled_at(one, SETTLE);

@@ -6,7 +6,7 @@ use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::job::{
-    FAILED, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
+    FAILED, Failure, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
 };
 use crate::model::meta::{LocalRef, Meta};
 use crate::model::state::State;
@@ -15,7 +15,7 @@ use crate::model::time::Time;
 
 use super::agents::joining;
 use super::power::{observe, set_power};
-use super::{CLUSTER, agents, hosts, life, say, warn};
+use super::{CLUSTER, agents, hosts, life, pause, say, warn};
 
 /// Takes in how clusters do whose driver has done its part.
 pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
@@ -98,8 +98,8 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         return;
     };
     match (verb, outcome) {
-        (_, Outcome::Failed { message, hopeless }) => {
-            failed(state, at, verb, &message, tick);
+        (_, Outcome::Failed { message, how }) => {
+            failed(state, at, verb, (&message, how), tick);
             // Whether a cluster is healthy is asked again and again.
             if verb != Verb::Health {
                 let text = format!("{} failed: {message}", verb.name());
@@ -107,8 +107,14 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
             }
             // Without a limit it is tried again all the same, later and later.
             let limited = state.clusters.get(at).is_some_and(|one| one.attempts_limit.is_some());
-            if hopeless && limited && verb == Verb::Provision {
+            if how == Failure::Hopeless && limited && verb == Verb::Provision {
                 life::give_up(state, at, tick);
+            }
+            if how == Failure::NothingMade
+                && verb == Verb::Provision
+                && let Some(pool) = pool_of(state, at)
+            {
+                pause::begin(state, pool, &message, tick);
             }
         }
         (_, Outcome::BrokeOff { message, later }) => {
@@ -152,6 +158,9 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
         (Verb::Deprovision, _) => life::remove(state, at, tick, true),
         (Verb::Provision, Outcome::Installed(installation)) => {
             installed(state, at, &installation, tick.now);
+            if let Some(pool) = pool_of(state, at) {
+                pause::succeeded(state, pool, tick);
+            }
             say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
         }
         // Whether the machines do what they were told is seen by looking.
@@ -170,7 +179,12 @@ fn interrupted(state: &mut State, at: usize, later: Option<String>, tick: &Tick)
     });
 }
 
-fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) {
+/// The pool of a cluster.
+fn pool_of(state: &State, cluster: usize) -> Option<usize> {
+    state.pools.find(state.clusters.get(cluster)?.pool.as_deref()?)
+}
+
+fn failed(state: &mut State, at: usize, verb: Verb, (message, how): (&str, Failure), tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -179,14 +193,15 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
     match verb {
         Verb::Provision => {
             state.clusters.update(at, |cluster| {
-                cluster.restarts += 1;
+                // What failed before anything existed says nothing of this cluster.
+                cluster.restarts += u32::from(how != Failure::NothingMade);
                 cluster.failed_at = Some(tick.now);
                 cluster.failure = said;
                 // Something of it may be there.
                 cluster.interrupted |= cluster.driver.supervised();
             });
             let times = state.clusters.get(at).map_or(0, |one| one.restarts);
-            if forever && times >= life::WORRYING {
+            if forever && times >= life::WORRYING && how != Failure::NothingMade {
                 let text = format!(
                     "Installation failed {times} times, and is tried for ever: set \
                      installAttemptsLimit"

@@ -9,7 +9,7 @@ use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
 use super::inventory::free;
-use super::{CLUSTER, POOL, create, say};
+use super::{CLUSTER, POOL, create, pause, say};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
 pub const BROKEN: &str = "ClusterBroken";
@@ -27,6 +27,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
         return wind_down(state, at, &sorted, tick);
     }
     let (wanted, unclaimed) = (size(pool) + sorted.waiting.len(), sorted.unclaimed());
+    let is_paused = pause::is_on(pool);
     let most = pool.spec.max_size.map_or(usize::MAX, as_count);
     let (marked, budget) = marked(state, pool, &sorted);
     delete(state, &marked, tick, (DELETING, "to be removed from its pool"));
@@ -40,7 +41,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
     if unclaimed < wanted {
         let room = most.saturating_sub(sorted.total);
         let number = (wanted - unclaimed).min(room).min(budget);
-        if number > 0 && create::add(state, at, number, tick, names) > 0 {
+        if number > 0 && !is_paused && create::add(state, at, number, tick, names) > 0 {
             return;
         }
     }
@@ -120,7 +121,8 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     let going: HashSet<usize> = sorted.marked.iter().copied().collect();
     let old: Vec<usize> = sorted.stale().filter(|at| !going.contains(at)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
-    if old.is_empty() || policy == "none" {
+    // Nothing would be made in their place.
+    if old.is_empty() || policy == "none" || pause::is_on(pool) {
         return;
     }
     if policy == "fast" {

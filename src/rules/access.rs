@@ -102,6 +102,7 @@ pub fn shown_to_guests(pool: ClusterPool) -> ClusterPool {
         },
         status: PoolStatus {
             schedule: None,
+            install_pause: None,
             history: PoolHistory::default(),
             inventory: BTreeMap::new(),
             conditions: Vec::new(),

@@ -284,7 +284,7 @@ impl fmt::Display for Lease<'_> {
                         write!(out, "agent `{key}` is bound to cluster `{cluster}`")?;
                     }
                     None => {
-                        write!(out, "agent `{}` goes on in a cluster left running", agent.key())?
+                        write!(out, "agent `{}` goes on in a cluster left running", agent.key())?;
                     }
                 }
                 in_the_backup(out, before.as_ref().map(|cluster| format!("cluster `{cluster}`")))

@@ -51,15 +51,15 @@ impl Around<'_> {
                 Chain::of(text, show)
             }
             Phase::Retrying => {
-                let next = plan::retry_at(one).map(|at| at.since(self.now).short());
+                let next = plan::next_attempt_at(&self.state, one);
+                let next = next.map(|at| at.since(self.now).short()).unwrap_or_default();
+                let times = match one.restarts {
+                    0 => "before anything of it existed, which uses up no attempt".to_owned(),
+                    1 => "once".to_owned(),
+                    times => format!("{times} times"),
+                };
                 let text = format!(
-                    "cluster {name} failed to install {}, the next attempt is in {}{job}: {}",
-                    if one.restarts == 1 {
-                        "once".into()
-                    } else {
-                        format!("{} times", one.restarts)
-                    },
-                    next.unwrap_or_default(),
+                    "cluster {name} failed to install {times}, the next attempt is in {next}{job}: {}",
                     one.failure.as_deref().unwrap_or_default()
                 );
                 Chain::of(text, show)

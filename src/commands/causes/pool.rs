@@ -3,7 +3,7 @@
 use crate::commands::losses;
 use crate::commands::why::Chain;
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::pool::{ClusterPool, InstallPause, PAUSED};
 use crate::model::refusal::Refusal;
 
 use super::Around;
@@ -34,6 +34,8 @@ impl Around<'_> {
         } else if let Some(message) = says("MissingDependencies", "True") {
             let next = "poolctl apply -f FILE with what is missing, then poolctl reconcile";
             Chain::of(format!("it cannot make clusters: {message}"), next)
+        } else if let Some(text) = paused_text(one) {
+            Chain::of(text, format!("poolctl events pool/{name}{at}"))
         } else if let Some(most) = full(one) {
             let next = if most == 0 {
                 format!("poolctl patch pool {name} -p '{{\"spec\": {{\"maxConcurrent\": 1}}}}'{at}")
@@ -129,6 +131,17 @@ impl Around<'_> {
         };
         self.members(pool).into_iter().filter(|one| rank(one).is_some()).min_by_key(rank)
     }
+}
+
+/// What installations of a pool fail with, and until when none begins.
+pub fn paused_text(pool: &ClusterPool) -> Option<String> {
+    let pause = pool.status.install_pause.as_ref()?;
+    let next = match pause.until {
+        Some(until) => format!("the next one begins {until}"),
+        None => "the next one is tried now".to_owned(),
+    };
+    let InstallPause { since, cause, .. } = pause;
+    Some(format!("installations fail since {since}, {next}: {cause}"))
 }
 
 /// maxConcurrent, when something is missing and it is used up.

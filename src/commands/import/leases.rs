@@ -64,8 +64,8 @@ fn refusal(leases: &[LostLease], skip: &[String], file: &Path) -> Refusal {
             kinds.push(name);
         }
     }
-    let skips: String = kinds.iter().map(|kind| format!(" --skip {kind}")).collect();
-    refusal.next(format!("poolctl import {}{skips}", file.display()))
+    let skips = kinds.join(" --skip ");
+    refusal.next(format!("poolctl import {} --skip {skips}", file.display()))
 }
 
 fn lost_leases(read: &Manifests) -> Vec<LostLease> {

@@ -6,7 +6,7 @@ use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, Image};
 use crate::model::ip_lease::IpLease;
-use crate::model::job::{CANCELLED, Outcome, Verb};
+use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -211,7 +211,7 @@ pub fn over(state: &mut State, at: usize, outcome: &Outcome, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else { return };
     let hosts = joining(state, cluster);
     let (message, hopeless, begun) = match outcome {
-        Outcome::Failed { message, hopeless } => (message, *hopeless, true),
+        Outcome::Failed { message, how } => (message, *how == Failure::Hopeless, true),
         Outcome::BrokeOff { message, later } => (message, false, !later),
         _ => {
             for host in hosts {
