@@ -56,11 +56,13 @@ pub fn begin(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
     warn(state, tick, "InstallationsPaused", (POOL, key), text);
 }
 
-/// A cluster was given up. One alone may have been bad luck.
+/// A cluster was given up, and another is made in its place. One alone may have been bad luck; where
+/// an inventory counts the attempts of its entries, they come to an end by themselves.
 pub fn given_up(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
     state.pools.update(pool_id, |pool| pool.status.given_up_in_a_row += 1);
-    let pool = state.pools.get(pool_id);
-    if pool.is_some_and(|pool| pool.status.given_up_in_a_row >= GIVEN_UP_IN_A_ROW) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let in_a_row = pool.status.given_up_in_a_row;
+    if pool.spec.inventory.is_none() && in_a_row >= GIVEN_UP_IN_A_ROW {
         begin(state, pool_id, cause, tick);
     }
 }
