@@ -27,6 +27,7 @@ mod fixture;
 mod foreign_leases;
 mod given_back;
 mod growing;
+mod history;
 mod images;
 mod index;
 mod lab;
