@@ -163,10 +163,27 @@ impl Door<'_> {
             return Ok((value, Passed::new(state)));
         }
         // A command is done whole or not at all.
-        store::write(self.store, &state, &mark)?;
+        if let Err(refusal) = store::write(self.store, &state, &mark) {
+            return Err(self.with_pool(refusal, &state, &mark));
+        }
         self.store.commit()?;
         self.store.checkpoint();
         Ok((value, Passed::new(state)))
+    }
+
+    /// Whose changes the database refuses: found by writing them pool by pool, and undone again.
+    fn with_pool(&self, refusal: Refusal, state: &State, mark: &Mark) -> Refusal {
+        self.store.rollback();
+        let tried = self.store.begin_write();
+        let refused = tried.and_then(|()| store::write_pool_by_pool(self.store, state, mark));
+        self.store.rollback();
+        match refused.unwrap_or_default().into_iter().next() {
+            Some((pool, refusal)) => {
+                let what = format!("{} (pool `{pool}`, InvariantViolated)", refusal.what);
+                Refusal { what, ..refusal }
+            }
+            None => refusal,
+        }
     }
 
     fn judged(&self, whole: bool) -> Result<Judged, Refusal> {

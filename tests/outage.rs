@@ -108,7 +108,7 @@ fn one_success_or_a_change_of_the_pool_ends_the_pause() {
     let (mut outage, names) = state("size 1", false);
     settle(&mut outage, &names, &at(0));
     assert_eq!(all_end(&mut outage, &names, &at(1), &nothing_made()), 1);
-    assert_eq!(plan::due(&outage), Some(at(2).now));
+    assert_eq!(plan::due(&outage, at(1).now), Some(at(2).now));
     let (mut changed, names) = (outage, names);
     let pool = changed.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
     settle(&mut changed, &names, &at(2));

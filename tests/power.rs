@@ -301,7 +301,77 @@ fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
     assert_eq!(power(&names[0]), "Hibernating");
     let soon = "poolctl.dev/wake-next-after=soon";
     let ran = sandbox.run(&["annotate", "pool", "lab", soon, "--overwrite"]);
-    assert!(ran.code == 1 && ran.err.contains("is not a duration"), "{ran:?}");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let never = "poolctl.dev/wake-next-after=0s";
+    let ran = sandbox.run(&["annotate", "pool", "lab", never, "--overwrite"]);
+    assert!(ran.code == 1 && ran.err.contains("no cluster wakes in 0s"), "{ran:?}");
+}
+
+#[test]
+fn a_claim_is_served_by_whichever_standby_is_healed_though_all_were_passed_over() {
+    let (mut sandbox, names) = oldest_never_wakes("start-fails");
+    let ill = "poolctl.dev/fake-health=start-fails";
+    sandbox.ok(&["annotate", "cluster", &names[1], ill, "-q"]);
+    let ran = sandbox.run(&["claim", "lab", "ci", "--wait=2h", "--keep"]);
+    assert_eq!(ran.code, 5, "{}", ran.out);
+    // The younger one is healed, the older never is.
+    sandbox.ok(&["annotate", "cluster", &names[1], "poolctl.dev/fake-health-", "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T15:05:00Z");
+    sandbox.ok(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=12h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), names[1]);
+}
+
+#[test]
+fn a_cluster_that_waits_for_its_next_attempt_takes_no_place_of_a_claim() {
+    let mut sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
+    sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
+    let every = |number: &str| {
+        let text = "{\"spec\": {\"annotations\": {\"hive.openshift.io/fake-cluster\": \"true\", \
+                    \"poolctl.dev/fake-fail-every\": \"N\"}}}";
+        text.replace('N', number)
+    };
+    // The first cluster fails again and again, the second is installed and sleeps.
+    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &every("1"), "-q"]);
+    let name = sandbox.ok(&["get", "cluster", "-qo", "name"]).trim().to_owned();
+    let fails = "poolctl.dev/fake-fail-every=1";
+    sandbox.ok(&["annotate", "cluster", &name, fails, "--overwrite", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &every("0"), "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
+    sandbox.ok(&["pool", "scale", "lab", "--size", "2", "-q"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "1");
+    let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
+    assert!(waited.contains("bound to cluster/") && !waited.contains(&name), "{waited}");
+}
+
+#[test]
+fn a_waking_standby_that_is_paused_is_not_destroyed() {
+    let (mut sandbox, names) = oldest_never_wakes("nodes");
+    sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
+    sandbox.ok(&["reconcile", "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T13:02:00Z");
+    sandbox.ok(&["reconcile", "-q"]);
+    let pause = "hive.openshift.io/reconcile-pause=true";
+    sandbox.ok(&["annotate", "cluster", &names[0], pause, "-q"]);
+    sandbox.set("POOLCTL_NOW", "2026-03-02T15:00:00Z");
+    sandbox.ok(&["reconcile", "-q"]);
+    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    assert!(!events.contains("ClusterBroken"), "{events}");
+}
+
+#[test]
+fn a_pool_of_clusters_that_wake_slowly_learns_how_long_they_take() {
+    let (mut sandbox, names) = oldest_never_wakes("nodes");
+    sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
+    for time in ["13:00", "13:01", "13:25"] {
+        sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
+        sandbox.ok(&["reconcile", "-q"]);
+    }
+    let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
+    assert!(events.contains("ClusterBroken"), "{events}");
+    assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.wakings[0]}"), "1200");
 }
 
 #[test]

@@ -107,7 +107,8 @@ struct History {
 impl History {
     /// Claims are gone when they are over: events tell when they came.
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
-        let jobs = store.last_jobs_of_pool(pool, JOBS)?;
+        let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, JOBS)?;
+        jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, JOBS)?);
         let asks = Claim::asks(&pool.name);
         let events = store.events_since(since)?;
         let came = events

@@ -89,6 +89,8 @@ impl Verb for Restore {
         };
         let _lock = Lock::to_write(&path)?;
         if let Place::Usable(store) = &found {
+            // Others may have changed a state of an earlier schema during the question.
+            store.migrate()?;
             refuse_live_jobs(store)?;
         }
         // In the copy, before it is in place: others never see it without what is held.

@@ -210,7 +210,9 @@ fn drivers(store: &Store) -> Looked {
 /// Work that should have been done long ago.
 fn overdue(context: &Context, door: &Door<'_>) -> Looked {
     let (state, _) = door.imagine(&Scope::Whole, &[])?;
-    let due = [plan::due(&state), door.in_flight(None)?.due].into_iter().flatten().min();
+    // Since the last pass: what was due before that was done by it.
+    let last_pass = door.store.mark()?.1.now;
+    let due = [plan::due(&state, last_pass), door.in_flight(None)?.due].into_iter().flatten().min();
     let late = due.filter(|due| due.plus(OVERDUE) < context.world.now());
     let text = |due| format!("work is due since {due}: does cron run `poolctl reconcile`?");
     Ok(late.map(text).into_iter().collect())

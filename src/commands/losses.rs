@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::model::job::Verb;
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
@@ -13,7 +14,7 @@ use super::why::Chain;
 
 /// How far back.
 const LATELY: Span = Span::hours(24);
-/// The pool's jobs that are looked at; each of its clusters has a few.
+/// So many of the pool's last installations tell which clusters were its own.
 const JOBS: u32 = 2_000;
 /// Fewer are nothing to wonder about.
 const MANY: usize = 3;
@@ -26,7 +27,7 @@ pub fn of(
     at: &str,
 ) -> Result<Option<Chain>, Refusal> {
     let key = pool.key();
-    let jobs = store.last_jobs_of_pool(&key, JOBS)?;
+    let jobs = store.last_jobs_of_pool(&key, Verb::Provision, JOBS)?;
     let mine: HashSet<&str> = jobs.iter().map(|job| job.object.as_str()).collect();
     let events = store.events_since(Time(now.0 - LATELY.0))?;
     let mut lost: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -15,9 +15,7 @@ use crate::output::Place;
 use crate::store::{Filter, Store};
 
 /// As much of a pool's history as tells how long things take.
-const RECENT: usize = 20;
-/// The pool's last jobs, among which those are and all that are live.
-const JOBS: u32 = 500;
+const RECENT: u32 = 20;
 
 /// Place of every waiting claim in the queue of its pool.
 pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
@@ -34,6 +32,7 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     if pools.is_empty() {
         return Ok(places);
     }
+    let live = store.live_jobs()?;
     let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
     let known = store.objects(Kind::ClusterPool, &Filter::default())?;
     let known = known.into_iter().filter_map(|one| match one {
@@ -46,9 +45,12 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
         let gives = |one: &&ClusterPool| {
             !one.metadata.annotated(PAUSED) && one.metadata.deletion_timestamp.is_none()
         };
-        let jobs = store.last_jobs_of_pool(&pool, JOBS)?;
-        let expected =
-            known.get(&pool).filter(gives).map(|pool| expected(pool, &clusters, &jobs, now));
+        let mut jobs = store.last_jobs_of_pool(&pool, Verb::Provision, RECENT)?;
+        jobs.extend(store.last_jobs_of_pool(&pool, Verb::Start, RECENT)?);
+        let expected = known
+            .get(&pool)
+            .filter(gives)
+            .map(|pool| expected(pool, &clusters, (&jobs, &live), now));
         for (at, claim) in waiting.iter().enumerate() {
             let ready = expected.as_ref().and_then(|expected| expected.at(at));
             let wait = ready.map(|ready| ready.since(now));
@@ -85,11 +87,16 @@ impl Expected {
     }
 }
 
-fn expected(pool: &ClusterPool, clusters: &[Object], jobs: &[Job], now: Time) -> Expected {
+fn expected(
+    pool: &ClusterPool,
+    clusters: &[Object],
+    (jobs, live): (&[Job], &[Job]),
+    now: Time,
+) -> Expected {
     let (spec, key) = (&pool.spec, &pool.key());
     let usual = |verb: Verb| {
         let done = jobs.iter().filter(|job| job.verb == verb);
-        let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED)).rev().take(RECENT);
+        let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED));
         median(done.filter_map(|job| Some(job.ended?.since(job.started))).collect())
     };
     let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
@@ -98,8 +105,8 @@ fn expected(pool: &ClusterPool, clusters: &[Object], jobs: &[Job], now: Time) ->
         _ => None,
     });
     let mine: Vec<&Cluster> = mine.collect();
-    let live = jobs.iter().filter(|job| job.ended.is_none());
-    let live: HashMap<&str, Time> = live.map(|job| (job.object.as_str(), job.started)).collect();
+    let live: HashMap<&str, Time> =
+        live.iter().map(|job| (job.object.as_str(), job.started)).collect();
     let ready = |one: &Cluster| {
         let since = live.get(one.name.as_str()).copied().unwrap_or(now);
         let takes = match (one.phase(), one.power) {

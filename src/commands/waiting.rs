@@ -95,7 +95,7 @@ impl Waiting<'_> {
         drop(lock);
         self.context.finish(&passed)?;
         let now = self.context.world.now();
-        let planned = plan::due(&passed.state).filter(|due| *due > now);
+        let planned = plan::due(&passed.state, now);
         let flying = self.door.in_flight(self.pool)?;
         // A job whose driver cannot say when it will be done is looked at again soon.
         let unknown = if flying.jobs.is_empty() || flying.due.is_some() { None } else { soon };

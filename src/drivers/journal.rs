@@ -1,6 +1,7 @@
 //! What the programs of a job print, on its way into the log: read as it comes, and without the
 //! secrets that the job was given or has made.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,24 +31,25 @@ pub struct Journal {
     /// Of a program that is asked something: the answer is in no log.
     answer: Option<Stream>,
     secrets: Secrets,
-    secrets_of_variables: Vec<String>,
+    /// All that was ever known: what was saved once is secret also when it is gone.
+    known: BTreeSet<String>,
     /// The files that the secrets were taken from.
     files: Vec<Version>,
 }
 
 impl Journal {
     pub fn new(place: &Place, order: &Order) -> Self {
-        let mut secrets_of_variables = Vec::new();
+        let mut known = BTreeSet::new();
         for (name, value) in &order.environment {
-            secrets_of_variables.extend(redact::secret_of_variable(name, value));
+            known.extend(redact::secrets_of_variable(name, value));
         }
         let mut journal = Self {
             place: place.clone(),
             log: Log::new(place.path()),
             streams: Vec::new(),
             answer: None,
-            secrets: Secrets::new(secrets_of_variables.iter().map(String::as_str)),
-            secrets_of_variables,
+            secrets: Secrets::new(known.iter().map(String::as_str)),
+            known,
             files: Vec::new(),
         };
         journal.learn();
@@ -123,13 +125,12 @@ impl Journal {
         if files == self.files {
             return;
         }
-        let mut secrets = self.secrets_of_variables.clone();
         for (path, ..) in &files {
             let text = plain(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
-            secrets.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
+            self.known.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
         }
-        self.secrets = Secrets::new(secrets.iter().map(String::as_str));
+        self.secrets = Secrets::new(self.known.iter().map(String::as_str));
         self.files = files;
     }
 }

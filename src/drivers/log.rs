@@ -1,11 +1,13 @@
 //! The log of a job: files of a bounded size, of which the first and the last ones are kept. The
-//! first is `log`; others have in their names how much of the log comes before them, as
-//! `log.16777216` has, which tells what is left out between two of them.
+//! first is `log`. Others are in the folder `.log`, which no program has for its own, and are called
+//! after how much of the log comes before them, as `.log/16777216` is: that tells what is left out
+//! between two of them.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+use super::place::open_plain;
 
 /// Bytes that one file has at most, and all of them.
 const PART: u64 = 16 << 20;
@@ -13,7 +15,9 @@ const LARGEST: u64 = 64 << 20;
 /// As much as is read at a time.
 const PIECE: u64 = 1 << 20;
 
-const NAME: &str = "log";
+/// The first file of a log, and the folder with the others.
+pub const FIRST: &str = "log";
+pub const OTHERS: &str = ".log";
 
 /// Writes the log of a job. One process alone does.
 pub struct Log {
@@ -85,14 +89,13 @@ impl Log {
                 total -= part.length;
             }
         }
-        let name = if self.length == 0 { NAME.into() } else { format!("{NAME}.{}", self.length) };
-        File::create_new(self.folder.join(name))
+        if self.length == 0 {
+            return File::create_new(self.folder.join(FIRST));
+        }
+        let others = self.folder.join(OTHERS);
+        fs::create_dir_all(&others)?;
+        File::create_new(others.join(self.length.to_string()))
     }
-}
-
-/// Whether a file of this name is one of a log.
-pub fn is_part(name: &OsStr) -> bool {
-    start_of(name).is_some()
 }
 
 /// How much was added to a log that is still there.
@@ -127,7 +130,7 @@ fn piece_after(folder: &Path, position: u64) -> Option<Piece> {
 }
 
 fn read(part: &Part, position: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(&part.path)?;
+    let mut file = open_plain(&part.path)?;
     file.seek(SeekFrom::Start(position - part.start))?;
     let mut bytes = Vec::new();
     file.take(PIECE).read_to_end(&mut bytes)?;
@@ -142,22 +145,22 @@ fn read(part: &Part, position: u64) -> io::Result<Vec<u8>> {
 
 /// The files of a log in their order.
 fn parts(folder: &Path) -> Vec<Part> {
+    let first = Some((0, folder.join(FIRST)));
+    let others = fs::read_dir(folder.join(OTHERS)).into_iter().flatten().flatten();
+    let others = others.filter_map(|entry| {
+        let start = entry.file_name().to_str()?.parse().ok()?;
+        Some((start, entry.path()))
+    });
     let mut parts = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Some(start) = start_of(&entry.file_name()) else { continue };
+    for (start, path) in first.into_iter().chain(others) {
         // Of a link this is not what it leads to: drivers write into these folders.
-        let Ok(metadata) = entry.metadata() else { continue };
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_file() {
-            parts.push(Part { start, length: metadata.len(), path: entry.path() });
+            parts.push(Part { start, length: metadata.len(), path });
         }
     }
     parts.sort_by_key(|part| part.start);
     parts
-}
-
-fn start_of(name: &OsStr) -> Option<u64> {
-    let name = name.to_str()?;
-    if name == NAME { Some(0) } else { name.strip_prefix(NAME)?.strip_prefix('.')?.parse().ok() }
 }
 
 #[cfg(test)]

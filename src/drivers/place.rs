@@ -227,10 +227,11 @@ impl Place {
     /// Removes what the programs were given and left, once they are over. The log stays, and what
     /// was saved until the cluster is gone: an older backup of the state may not know it.
     pub fn tidy(&self, cluster_is_gone: bool) {
-        const STAYS: [&str; 5] = ["order.json", "started", "lock", "outcome", "cancel"];
+        const STAYS: [&str; 7] =
+            ["order.json", "started", "lock", "outcome", "cancel", log::FIRST, log::OTHERS];
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let stays = STAYS.iter().any(|one| name == *one) || log::is_part(&name);
+            let stays = STAYS.iter().any(|one| name == *one);
             if stays || (name == "saved" && !cluster_is_gone) {
                 continue;
             }
@@ -278,7 +279,7 @@ pub fn since(pid: i32) -> Option<u64> {
 }
 
 /// Opens a file, and nothing that blocks or leads elsewhere: drivers write into these folders.
-fn open_plain(path: &Path) -> io::Result<File> {
+pub fn open_plain(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;

@@ -121,8 +121,13 @@ impl Scrubber {
     }
 }
 
-/// How much of a text ends with no half URL: whole lines; of a line that is too long all but its
-/// last word, and of a word that is too long what is before its last URL.
+/// In `"httpsProxy":"user:password@proxy"` there are so many ends of words between the name and the
+/// value, and one before.
+const WORDS_KEPT: usize = 4;
+
+/// How much can be shown without cutting a URL, or the name of a proxy from its value: whole lines. Of
+/// a line that is too long, all but its last words; of a word that is too long, what is before its
+/// last `://`.
 fn decided(text: &[u8]) -> usize {
     let line = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
     let undecided = line.map_or(text, |end| &text[end + 1..]);
@@ -130,7 +135,8 @@ fn decided(text: &[u8]) -> usize {
     if undecided.len() < LONGEST_LINE {
         return lines;
     }
-    if let Some(end) = undecided.iter().rposition(|byte| ends_url(*byte)) {
+    let ends = undecided.iter().enumerate().rev().filter(|(_, byte)| ends_url(**byte));
+    if let Some((end, _)) = ends.take(WORDS_KEPT).last() {
         return lines + end + 1;
     }
     let url = undecided.windows(3).rposition(|bytes| bytes == b"://").filter(|url| *url > 0);
@@ -160,6 +166,17 @@ mod tests {
         for size in 1..text.len() {
             let shown = shown(&["hunter2\"quoted"], text, size);
             assert_eq!(shown, "pass (hidden), json (hidden), base64 (hidden) hunter", "{size}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_not_cut_between_a_proxy_and_its_password() {
+        let line = "x ".repeat(LONGEST_LINE / 2 - 12) + r#"{"httpsProxy":"user:hunter2@proxy"} "#;
+        for size in [1 << 10, LONGEST_LINE, LONGEST_LINE + 3] {
+            let text = line.repeat(3);
+            let shown = shown(&[], &text, size);
+            assert!(!shown.contains("hunter2"), "{size}");
+            assert_eq!(shown.matches("user:").count(), 3, "{size}");
         }
     }
 

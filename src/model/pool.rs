@@ -98,9 +98,9 @@ pub struct ClaimLifetime {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HibernationConfig {
-    /// A cluster that takes longer to wake is broken. Without it: three times as long as clusters of
-    /// the pool usually take, at least 20 minutes, on bare metal 45, not counting the time in which
-    /// the machines cannot be told to start.
+    /// A cluster that takes longer to wake is broken. Without it, one that stays at a step of its
+    /// waking for three times as long as clusters of the pool usually take to wake, at least 20
+    /// minutes, on bare metal 45; the time until its machines could be told to start does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_timeout: Option<Span>,
 }
@@ -192,9 +192,11 @@ const LEAST_RESUME_TIMEOUT: Span = Span::minutes(20);
 /// The same for machines that test their memory before they boot.
 const LEAST_RESUME_TIMEOUT_OF_METAL: Span = Span::minutes(45);
 /// How long a claim waits for one standby alone while nobody knows what is usual.
-const WAKE_NEXT_AFTER: Span = Span::minutes(10);
+const DEFAULT_WAKE_NEXT_AFTER: Span = Span::minutes(10);
+/// The most that follows from what is usual.
+const LONGEST_WAKE_NEXT_AFTER: Span = Span::minutes(20);
 /// Between two passes of cron.
-const PASS_OF_CRON: Span = Span::minutes(1);
+const CRON_INTERVAL: Span = Span::minutes(1);
 
 impl PoolStatus {
     pub fn note_waking(&mut self, took: Span) {
@@ -248,7 +250,7 @@ pub const STRICT_PATCHES: &str = "poolctl.dev/strict-patches";
 pub const ALLOWED_PATHS: &str = "poolctl.dev/allowed-patch-paths";
 /// On a pool: how long a claim waits for one standby that is waking before the next one is woken for
 /// it, too.
-pub const WAKE_NEXT_AFTER_NOTE: &str = "poolctl.dev/wake-next-after";
+pub const WAKE_NEXT_AFTER: &str = "poolctl.dev/wake-next-after";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 
@@ -289,7 +291,7 @@ impl ClusterPool {
     fn usual_waking(&self) -> Option<Span> {
         let mut wakings = self.status.wakings.clone();
         wakings.sort_unstable();
-        let median = wakings.get(wakings.len() / 2)?;
+        let median = wakings.get(wakings.len().checked_sub(1)? / 2)?;
         Some(Span::seconds(i64::from(*median)))
     }
 
@@ -301,12 +303,16 @@ impl ClusterPool {
     }
 
     /// How long a claim waits for one standby alone: twice as long as clusters usually take, but not
-    /// less than cron needs to see that one runs.
+    /// less than cron needs to see that one runs, and not longer than a person would wait.
     pub fn wake_next_after(&self) -> Span {
-        let given =
-            self.metadata.annotation(WAKE_NEXT_AFTER_NOTE).and_then(|text| text.parse().ok());
-        let usual = || self.usual_waking().map(|usual| Span(usual.0.saturating_mul(2)));
-        given.or_else(|| usual().map(|usual| usual.max(PASS_OF_CRON))).unwrap_or(WAKE_NEXT_AFTER)
+        if let Some(given) = self.metadata.annotation(WAKE_NEXT_AFTER)
+            && let Ok(given) = given.parse()
+        {
+            return given;
+        }
+        let usual = self.usual_waking().map(|usual| Span(usual.0.saturating_mul(2)));
+        let usual = usual.unwrap_or(DEFAULT_WAKE_NEXT_AFTER);
+        usual.clamp(CRON_INTERVAL, LONGEST_WAKE_NEXT_AFTER)
     }
 
     pub fn key(&self) -> Key {

@@ -142,12 +142,13 @@ pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
 /// Whether a cluster that nobody has is on its way from hibernating to running.
 fn is_waking(cluster: &Cluster) -> bool {
     let called = cluster.wants() == Power::Running && cluster.deleting.is_none();
-    cluster.installed() && cluster.power.waking() && called && cluster.claim.is_none()
+    let looked_after = called && cluster.claim.is_none() && !cluster.paused;
+    cluster.installed() && cluster.power.waking() && looked_after
 }
 
-/// When a cluster that is waking counts as broken. Against a resumeTimeout all of its waking counts.
-/// Without one, only the step counts that it is at, and only once its machines were told to start:
-/// as long as they cannot be told, the platform is away, and that breaks no standby.
+/// When a cluster that is waking counts as broken. With a resumeTimeout its whole waking counts.
+/// Without one only the present step does, and only once its machines were told to start: an outage of
+/// the platform must break no standby.
 fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;
@@ -164,8 +165,10 @@ fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
 /// When a cluster that is waking has kept a claim waiting for so long that the next standby is woken
 /// for that claim, too.
 pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
-    let waits = is_waking(cluster) && cluster.passed_over.is_none();
-    Some(cluster.awake_since.filter(|_| waits)?.plus(pool.wake_next_after()))
+    let awake = cluster.awake_since.filter(|_| is_waking(cluster))?;
+    // What was passed over in an earlier waking may be so again.
+    let is_passed_over = cluster.passed_over.is_some_and(|passed| passed >= awake);
+    (!is_passed_over).then(|| awake.plus(pool.wake_next_after()))
 }
 
 /// The instants at which waking clusters of a pool count as broken, or as too slow for the claims

@@ -145,8 +145,9 @@ fn without_pool(state: &mut State, tick: &Tick) {
 }
 
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a plan
-/// the end of a rest.
-pub fn due(state: &State) -> Option<Time> {
+/// the end of a rest. An instant that has passed is none any more: what was to be done then is done, or
+/// waits for something else.
+pub fn due(state: &State, now: Time) -> Option<Time> {
     let schedules = state.pools.rows().filter_map(schedule::due);
     let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
     let expiries = expiries.flat_map(|claim| {
@@ -186,7 +187,7 @@ pub fn due(state: &State) -> Option<Time> {
         .chain(powers)
         .chain(timeouts)
         .chain(schedules);
-    all.chain(state.rested).min()
+    all.chain(state.rested).filter(|instant| *instant > now).min()
 }
 
 /// Writes down what is done and why.

@@ -2,7 +2,7 @@
 //! waiting claims of a pool run; a claimed cluster is its user's, or hibernateAfter's.
 
 use crate::model::claim::Claim;
-use crate::model::cluster::{Cluster, Power};
+use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::job::{Health, Verb};
 use crate::model::pool::ClusterPool;
@@ -16,6 +16,8 @@ use super::{CLUSTER, clusters_hosts, life, say, warn};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
+/// A waking that takes so many times the limit was held up by something else.
+const OUTAGE: i64 = 3;
 /// How long after a cluster was asked how it does it is asked again.
 const ASK: Span = Span::seconds(5);
 
@@ -33,23 +35,27 @@ pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
     let sorted = sort_pool(state, pool, tick.now);
     // What cannot be stopped runs.
     let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
-    let waiting = sorted.waiting.len();
-    let running = as_count(pool.spec.running_count).saturating_add(waiting);
+    let running = as_count(pool.spec.running_count).saturating_add(sorted.waiting.len());
+    let claims_wait = !sorted.waiting.is_empty();
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
     clusters.sort_by_key(|at| {
         let cluster = state.clusters.get(*at);
-        (cluster.map(|cluster| (cluster.passed_over.is_some(), cluster.created)), *at)
+        (cluster.map(|cluster| (cluster.passed_over, cluster.created)), *at)
     });
-    for (rank, at) in clusters.into_iter().enumerate() {
-        let stays = |one: &Cluster| powerless && !(by_hosts && is_driven(state, one));
-        // Whichever runs first is handed over: one that was passed over goes on waking meanwhile.
-        let may_serve =
-            |one: &Cluster| waiting > 0 && one.passed_over.is_some() && one.power.waking();
-        let runs = rank < running
-            || state.clusters.get(at).is_some_and(|one| stays(one) || may_serve(one));
+    let mut rank = 0;
+    for at in clusters {
+        let Some(cluster) = state.clusters.get(at) else { continue };
+        let stays = powerless && !(by_hosts && is_driven(state, cluster));
+        // A cluster that was passed over goes on waking: the first that runs serves the claim.
+        let is_slow = cluster.passed_over.is_some() && cluster.power.waking();
+        let may_serve = claims_wait && is_slow && cluster.wants() == Power::Running;
+        let runs = rank < running || stays || may_serve;
+        // A cluster that waits for its next attempt takes no place from one that is there.
+        let waits = cluster.phase() == Phase::Retrying && state.live_job(&cluster.name).is_none();
+        rank += usize::from(!waits && !may_serve);
         let wanted = if runs { Power::Running } else { Power::Hibernating };
-        if state.clusters.get(at).is_some_and(|cluster| cluster.power_wanted != wanted) {
+        if cluster.power_wanted != wanted {
             state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
         }
     }
@@ -73,8 +79,9 @@ fn pass_over_slow(state: &mut State, pool_id: usize, tick: &Tick) {
     for cluster_id in slow {
         state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
         let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { continue };
-        let text =
-            format!("It does not run {after} after it was woken: claims wait, the next is woken");
+        let text = format!(
+            "Not running {after} after it was woken: the next standby is woken for the claims"
+        );
         warn(state, tick, "PassedOver", (CLUSTER, key), text);
     }
 }
@@ -257,8 +264,15 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
 fn note_waking(state: &mut State, cluster: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster) else { return };
     let pool = cluster.pool.as_ref().and_then(|key| state.pools.find(key));
-    let Some((pool, since)) = pool.zip(cluster.awake_since) else { return };
+    let Some((pool, since)) = pool.zip(cluster.awake_since.filter(|_| !tick.jumped)) else {
+        return;
+    };
     let took = tick.now.since(since);
+    // An outage in between tells nothing of the next one.
+    let limit = state.pools.get(pool).map(ClusterPool::usual_resume_timeout).unwrap_or_default();
+    if took > Span(limit.0.saturating_mul(OUTAGE)) {
+        return;
+    }
     state.pools.update(pool, |pool| pool.status.note_waking(took));
 }
 

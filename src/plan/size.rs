@@ -48,6 +48,7 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
     // Adding nothing falls through: broken clusters may hold what the new ones wait for.
     if !sorted.broken.is_empty() {
         let broken: Vec<usize> = sorted.broken.iter().copied().take(budget).collect();
+        learn_from_broken(state, at, &broken);
         return delete(state, &broken, tick, (BROKEN, "broken"));
     }
     if unclaimed > wanted {
@@ -56,6 +57,21 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
         return delete(state, &excess, tick, TOO_MANY);
     }
     refresh(state, at, &sorted, budget, tick);
+}
+
+/// Where clusters may take as long to wake as they usually do, those that took longer count, too:
+/// otherwise a pool of slow ones would be destroyed and made anew for ever.
+fn learn_from_broken(state: &mut State, pool_id: usize, broken: &[usize]) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let limit = pool.usual_resume_timeout();
+    let is_slow = |id: &&usize| state.clusters.get(**id).is_some_and(|one| !one.stopped);
+    let slow = broken.iter().filter(is_slow).count();
+    if pool.resume_timeout().is_some() || slow == 0 {
+        return;
+    }
+    state.pools.update(pool_id, |pool| {
+        (0..slow).for_each(|_| pool.status.note_waking(limit));
+    });
 }
 
 /// Marked clusters that go now, and what may be started besides within maxConcurrent. Hive does

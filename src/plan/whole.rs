@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::Customization;
-use crate::model::ip_lease::owner_reference;
+use crate::model::ip_lease::{VIPS, owner_reference};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -32,6 +32,10 @@ pub fn mend(state: &mut State, tick: &Tick) {
 /// from the hosts that are bound to the cluster and from how their claims are called.
 fn name_agents_of_leases(state: &mut State) {
     let hosts = state.agents.rows().filter_map(|agent| {
+        // Claims of this name are those of a cluster's API and ingress.
+        if VIPS.contains(&agent.metadata.name.as_str()) {
+            return None;
+        }
         let cluster = agent.bound_to()?.name;
         let pool = state.clusters.get(state.cluster(&cluster)?)?.pool.clone()?;
         Some((agent.metadata.name.clone(), cluster, pool))

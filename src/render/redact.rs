@@ -85,15 +85,15 @@ pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
     found
 }
 
-/// What of a variable of an installer is secret: all of it, or the password of a URL.
-pub fn secret_of_variable(name: &str, value: &str) -> Option<String> {
+/// What of a variable of an installer is secret: all of it, or the passwords of its URLs.
+pub fn secrets_of_variable(name: &str, value: &str) -> Vec<String> {
     if secret(name) {
-        return Some(value.to_owned());
+        return vec![value.to_owned()];
     }
     // With its name: the address of a proxy needs no scheme.
     let variable = format!("{name}={value}");
-    let password = passwords_in(variable.as_bytes()).into_iter().next()?;
-    variable.get(password).map(str::to_owned)
+    let passwords = passwords_in(variable.as_bytes()).into_iter();
+    passwords.filter_map(|password| variable.get(password).map(str::to_owned)).collect()
 }
 
 fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
@@ -101,7 +101,9 @@ fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
         Value::Object(map) => {
             for (name, value) in map {
                 collect(value, secretly || secret(name) || name == "auth", found);
-                found.extend(value.as_str().and_then(|text| secret_of_variable(name, text)));
+                let texts = value.as_array().into_iter().flatten().chain([value]);
+                let texts = texts.filter_map(Value::as_str);
+                found.extend(texts.flat_map(|text| secrets_of_variable(name, text)));
             }
         }
         Value::Array(list) => list.iter().for_each(|one| collect(one, secretly, found)),

@@ -2,12 +2,10 @@
 //! account that owns the state may do everything and is not asked about here; behind sudo admins
 //! may do the same.
 
-use std::collections::BTreeMap;
-
 use crate::model::claim::Claim;
 use crate::model::documents::{Admins, RoleBinding, Subject};
 use crate::model::meta::Meta;
-use crate::model::pool::{ClusterPool, PoolHistory, PoolSpec, PoolStatus};
+use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 
 /// The role whose subjects see what the pools of a namespace make.
 const POOL_ADMIN: &str = "hive-cluster-pool-admin";
@@ -41,8 +39,8 @@ impl Person {
         by_group || admins.users.contains(&self.name)
     }
 
-    /// What a guest may do. `claim` is the claim, or the one that has the cluster; `bindings` are those of the
-    /// namespace of its pool.
+    /// What a guest may do. `claim` is the claim, or the one that has the cluster; `bindings` are
+    /// those of the namespace of its pool.
     pub fn may(&self, deed: Deed, claim: Option<&Claim>, bindings: &[RoleBinding]) -> bool {
         let owns = claim.is_some_and(|claim| claim.owner == self.name);
         match deed {
@@ -101,12 +99,18 @@ pub fn shown_to_guests(pool: ClusterPool) -> ClusterPool {
             ..PoolSpec::default()
         },
         status: PoolStatus {
-            schedule: None,
-            install_pause: None,
-            history: PoolHistory::default(),
-            inventory: BTreeMap::new(),
-            conditions: Vec::new(),
-            ..status
+            size: status.size,
+            standby: status.standby,
+            ready: status.ready,
+            installing: status.installing,
+            broken: status.broken,
+            claimed: status.claimed,
+            deleting: status.deleting,
+            pending: status.pending,
+            stale: status.stale,
+            running: status.running,
+            free_customizations: status.free_customizations,
+            ..PoolStatus::default()
         },
     }
 }

@@ -8,7 +8,7 @@ use crate::model::driver::is_driver_name;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::meta::Meta;
 use crate::model::object::Object;
-use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER_NOTE};
+use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
@@ -20,7 +20,7 @@ use super::validations::{IGNORED, ignored_problem};
 const OURS: &str = "poolctl.dev/";
 /// On a pool.
 const POOL: [&str; 7] =
-    [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM, WAKE_NEXT_AFTER_NOTE];
+    [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM, WAKE_NEXT_AFTER];
 /// On a cluster, and among a pool's spec.annotations, which its clusters get.
 const CLUSTER: [&str; 11] = [
     VIPS_FROM,
@@ -73,6 +73,16 @@ pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
         checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
     }
     Ok(())
+}
+
+/// The annotations that steer a pool itself.
+pub fn check_pool(annotations: &BTreeMap<String, String>) -> Result<(), String> {
+    let Some(value) = annotations.get(WAKE_NEXT_AFTER) else { return Ok(()) };
+    match value.parse::<Span>() {
+        Ok(span) if span.0 > 0 => Ok(()),
+        Ok(_) => Err(format!("annotation {WAKE_NEXT_AFTER}: no cluster wakes in {value}")),
+        Err(why) => Err(format!("annotation {WAKE_NEXT_AFTER}: `{value}`: {why}")),
+    }
 }
 
 /// Annotations of our own that have no effect where they stand.

@@ -7,12 +7,9 @@ use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kind::Kind;
 use crate::model::meta::is_bool;
 use crate::model::object::Object;
-use crate::model::pool::{
-    ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER_NOTE, pointers,
-};
+use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, pointers};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
-use crate::model::time::Span;
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
 use super::{
@@ -52,15 +49,6 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         }
         Object::Pool(pool) if !differ(&pool.nodes_from()) => {
             let why = format!("annotation {NODES_FROM} is no list of different IPPools");
-            Err(refuse(kind, &key.name, &why))
-        }
-        Object::Pool(pool)
-            if pool
-                .metadata
-                .annotation(WAKE_NEXT_AFTER_NOTE)
-                .is_some_and(|text| text.parse::<Span>().is_err()) =>
-        {
-            let why = format!("annotation {WAKE_NEXT_AFTER_NOTE} is not a duration, such as 15m");
             Err(refuse(kind, &key.name, &why))
         }
         Object::Pool(pool) => check_pool(pool),
@@ -178,6 +166,7 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     }
     pool_notes(pool)?;
     annotations::check(&pool.spec.annotations).or_else(|why| wrong(&why))?;
+    annotations::check_pool(&pool.metadata.annotations).or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
     if domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));

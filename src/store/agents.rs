@@ -293,7 +293,7 @@ impl Store {
     }
 
     pub(super) fn agents(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) = filter.conditions("namespace = #", "name = #");
+        let (which, who) = filter.conditions("namespace = #", Some("name = #"));
         let found = some(self.conn(), &which, params_from_iter(who))?;
         Ok(found.into_iter().map(|one| Object::Agent(Box::new(one))).collect())
     }

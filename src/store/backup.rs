@@ -12,8 +12,9 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::copies::{beside, is_ours, parent};
 use super::doctor::abandoned;
+use super::lock::Lock;
 use super::migrate::{self, SCHEMA};
-use super::open::{Header, Store, check_header, connect, refuse_second_name, unfinished};
+use super::open::{Header, Store, check_header, open_file, refuse_second_name, unfinished};
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -57,7 +58,7 @@ impl Store {
         by.store.conn().execute("UPDATE state SET revision = max(revision, ?1) + 1", [known])?;
         // What worked when it was taken may work still, elsewhere: it is not begun once more.
         by.store.conn().execute("UPDATE job SET begun = 1 WHERE ended IS NULL", [])?;
-        transfer(by.store.conn(), self.conn_mut())?;
+        transfer(by.store.conn(), self.file_mut())?;
         self.checkpoint();
         Ok(())
     }
@@ -104,6 +105,9 @@ pub fn read_backup(from: &Path) -> Result<Copied, Refusal> {
     };
     let folder = tempfile::tempdir().map_err(wrong)?;
     let copy = folder.path().join("state.db");
+    // Of a state that is in use the file and its log are copied at one moment.
+    let is_in_use = beside(from, ".lock").exists() && beside(from, "-wal").exists();
+    let _lock = if is_in_use { Some(Lock::to_write(from)?) } else { None };
     fs::copy(from, &copy).map_err(wrong)?;
     if beside(from, "-wal").exists() {
         fs::copy(beside(from, "-wal"), beside(&copy, "-wal")).map_err(wrong)?;
@@ -147,7 +151,7 @@ pub fn place(path: &Path) -> Result<Place, Refusal> {
     if let Header::Absent = header {
         return Ok(Place::Empty);
     }
-    let file = connect(path)?;
+    let file = open_file(path)?;
     let is_corrupt = |error: &rusqlite::Error| {
         let code = error.sqlite_error_code();
         matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
@@ -161,9 +165,10 @@ pub fn place(path: &Path) -> Result<Place, Refusal> {
         Err(error) => return Err(error.into()),
     }
     // What nothing migrates is of no use here, and another may take its place.
-    if migrate::schema_of(&file)? == 1
-        && let Err(refusal) = migrate::check_first(&file, path)
-    {
+    file.execute_batch("BEGIN")?;
+    let known = migrate::check_known(&file, path);
+    file.execute_batch("ROLLBACK")?;
+    if let Err(refusal) = known {
         return Ok(Place::Broken(refusal.what));
     }
     Ok(Place::Usable(Box::new(Store::connect(path)?)))

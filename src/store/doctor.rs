@@ -85,7 +85,7 @@ impl Store {
     pub fn fix_journal(&self) -> Result<(), Refusal> {
         self.keep_log()?;
         // A log that is new, or read by others, is folded in another time.
-        drop(self.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        self.fold_log();
         Ok(())
     }
 

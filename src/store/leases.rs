@@ -197,14 +197,14 @@ impl Store {
             // An IPAddress has another name than its claim.
             let name = filter.name.clone().filter(|_| waiting);
             let filter = Filter { name, ..filter.clone() };
-            let (which, who) = filter.conditions("s.namespace = #", "l.claim = #");
+            let (which, who) = filter.conditions("s.namespace = #", Some("l.claim = #"));
             let sql = format!("SELECT {LEASE} {which} ORDER BY l.scope, l.address");
             let mut statement = self.conn().prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(who))?;
             while let Some(row) = rows.next()? {
                 found.push(lease_row(row)?);
             }
-            let (which, who) = filter.conditions("namespace = #", "claim = #");
+            let (which, who) = filter.conditions("namespace = #", Some("claim = #"));
             let sql = format!("SELECT {WAIT} {which} ORDER BY id");
             let mut statement = self.conn().prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(who))?;
@@ -257,7 +257,7 @@ impl Store {
     /// Who has an address, and who had it, the last one first; in a namespace, or in each.
     pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
         let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
-        let (which, who) = filter.conditions("namespace = #", "");
+        let (which, who) = filter.conditions("namespace = #", None);
         let sql = format!("SELECT namespace FROM ip_scope {which} ORDER BY 1");
         let mut statement = self.conn().prepare_cached(&sql)?;
         let names = statement.query_map(params_from_iter(who), |row| row.get(0))?;

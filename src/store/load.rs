@@ -170,7 +170,7 @@ pub fn customizations(
         }
     }
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
-    let (which, who) = filter.conditions("u.namespace = #", "");
+    let (which, who) = filter.conditions("u.namespace = #", None);
     let sql = format!(
         "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
          FROM lease l JOIN customization u ON u.id = l.customization {which}"

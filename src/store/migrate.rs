@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::{Exit, Refusal};
 
+use super::backup::transfer;
 use super::copies::beside;
 
 /// The schema of this program: as many as there are migrations.
@@ -19,8 +20,8 @@ const MIGRATIONS: [&str; SCHEMA as usize] =
 
 /// How a digest of the first schema begins.
 const FIRST: &str = "40134e11517b9943";
-/// Schemas that call themselves the first and came before it: how their digests begin, and the commit
-/// whose poolctl made them. Nothing migrates them.
+/// Schemas of the time before states were migrated, which all call themselves the first: how their
+/// digests begin, and the commit whose poolctl made them. Nothing migrates them.
 const BEFORE_THE_FIRST: [(&str, &str); 16] = [
     ("f02ca28021dc78c0", "1fcd8ea"),
     ("9b9b57bd09efd9af", "ded642d"),
@@ -54,15 +55,42 @@ pub fn migrate(conn: &Connection) -> Result<(), Refusal> {
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
 }
 
-/// The same in a transaction of its own, for a copy that nobody else sees.
-pub fn migrate_copy(conn: &Connection) -> Result<(), Refusal> {
+/// The same in a transaction of its own. Needs the write lock, or a copy that nobody else has.
+pub fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     migrate(conn)?;
     Ok(conn.execute_batch("COMMIT")?)
 }
 
+/// For reading: what a state would be with the schema of this program, in memory.
+pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
+    let mut copy = Connection::open_in_memory()?;
+    transfer(file, &mut copy)?;
+    check_known(&copy, path)?;
+    copy.pragma_update(None, "foreign_keys", 1)?;
+    migrate_in_transaction(&copy)?;
+    Ok(copy)
+}
+
+/// Refuses a state that a newer poolctl has migrated.
+pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+    let schema = schema_of(conn)?;
+    if schema <= SCHEMA {
+        return Ok(());
+    }
+    let what = format!("`{}` was written by a newer poolctl", path.display());
+    Err(Refusal::new(Exit::State, what)
+        .because(format!(
+            "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
+        ))
+        .next("run the poolctl that wrote it, or poolctl --state FILE for another state"))
+}
+
 /// Refuses a state whose schema no migration knows, although it calls itself the first.
-pub fn check_first(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+    if schema_of(conn)? != 1 {
+        return Ok(());
+    }
     let digest = digest(conn)?;
     if digest.starts_with(FIRST) {
         return Ok(());
@@ -77,14 +105,16 @@ pub fn check_first(conn: &Connection, path: &Path) -> Result<(), Refusal> {
         }
         None => format!("`{path}` has a schema that no poolctl has made"),
     };
-    Err(Refusal::new(Exit::State, what)
-        .because("it was left as it is")
-        .next("poolctl --state OTHER import FILE, with what that poolctl exports"))
+    Err(Refusal::new(Exit::State, what).because("it was left as it is").next(
+        "poolctl --state NEW import FILE, where FILE is what the poolctl that made it exports",
+    ))
 }
 
 /// What SQLite keeps of the schema, as a SHA-256 in hexadecimal digits.
 fn digest(conn: &Connection) -> Result<String, Refusal> {
-    let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name";
+    // ANALYZE adds tables of SQLite's own.
+    let sql = "SELECT sql FROM sqlite_schema \
+               WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name";
     let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([])?;
     let mut hash = Sha256::new();

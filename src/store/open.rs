@@ -1,6 +1,6 @@
 //! Finds the state file, makes a new one in one step, and refuses what is not one, untouched.
 
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::model::refusal::{Exit, Refusal};
 
 use super::backup;
-use super::copies::{beside, parent};
+use super::copies::{self, beside, parent};
 use super::migrate::{self, SCHEMA};
 
 /// "pool" in ASCII: says whose file it is.
@@ -27,12 +27,11 @@ const BUSY: Duration = Duration::from_secs(10);
 
 /// An open state file.
 pub struct Store {
-    /// The file, or a migrated copy in memory of one that has an earlier schema.
-    read: Connection,
-    /// The file once the first change has migrated it.
-    migrated: OnceCell<Connection>,
-    /// The file has another schema than what is read.
-    is_earlier: bool,
+    file: Connection,
+    /// A migrated copy in memory, which is read as long as the file has an earlier schema.
+    copy: Option<Connection>,
+    /// The file was migrated since, here or by another command.
+    is_migrated: Cell<bool>,
     path: PathBuf,
 }
 
@@ -61,41 +60,56 @@ impl Store {
         &self.path
     }
 
+    /// What is read and written.
     pub(super) fn conn(&self) -> &Connection {
-        self.migrated.get().unwrap_or(&self.read)
+        self.earlier().unwrap_or(&self.file)
     }
 
-    pub(super) fn conn_mut(&mut self) -> &mut Connection {
-        self.migrated.get_mut().unwrap_or(&mut self.read)
+    /// The file itself. It has the schema of this program only after `migrate`.
+    pub(super) fn file_mut(&mut self) -> &mut Connection {
+        &mut self.file
     }
 
-    /// Whether the file still has an earlier schema, and what is read is a copy in memory.
+    /// The copy in memory of a state that still has an earlier schema.
+    fn earlier(&self) -> Option<&Connection> {
+        let copy = self.copy.as_ref()?;
+        // Looked at between transactions only: what is read in one comes from one place.
+        if !self.is_migrated.get() && copy.is_autocommit() {
+            let schema = migrate::schema_of(&self.file);
+            self.is_migrated.set(schema.is_ok_and(|schema| schema >= SCHEMA));
+        }
+        Some(copy).filter(|_| !self.is_migrated.get())
+    }
+
     pub(super) fn is_earlier(&self) -> bool {
-        self.is_earlier && self.migrated.get().is_none()
+        self.earlier().is_some()
     }
 
     pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
         // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let file = connect(&path)?;
+        let file = open_file(&path)?;
         let is_earlier = migrate::schema_of(&file)? < SCHEMA;
-        let read = if is_earlier { migrated_copy(&file, &path)? } else { file };
-        Ok(Self { read, migrated: OnceCell::new(), is_earlier, path })
+        let copy = if is_earlier { Some(migrate::migrated_copy(&file, &path)?) } else { None };
+        Ok(Self { file, copy, is_migrated: Cell::new(false), path })
     }
 
     /// Before a change: copies a state of an earlier schema beside itself and migrates it. Needs the
     /// write lock.
-    pub(super) fn migrate(&self) -> Result<(), Refusal> {
+    pub fn migrate(&self) -> Result<(), Refusal> {
         if !self.is_earlier() {
             return Ok(());
         }
-        let file = connect(&self.path)?;
-        let schema = migrate::schema_of(&file)?;
+        let schema = migrate::schema_of(&self.file)?;
         if schema < SCHEMA {
-            backup::copy(&file, &migrate::copy_of(&self.path, schema))?;
-            migrate::migrate_copy(&file)?;
+            let copy = migrate::copy_of(&self.path, schema);
+            backup::copy(&self.file, &copy)?;
+            copies::belongs_with(&self.path, &[&copy]);
+            migrate::migrate_in_transaction(&self.file)?;
+            // The number of the schema is read from the file before SQLite opens its log.
+            self.fold_log();
         }
-        drop(self.migrated.set(file));
+        self.is_migrated.set(true);
         Ok(())
     }
 
@@ -114,14 +128,18 @@ impl Store {
             return;
         }
         // Readers only put it off: nobody waits for them.
-        drop(self.conn().busy_timeout(Duration::ZERO));
-        drop(self.conn().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-        drop(self.conn().busy_timeout(BUSY));
+        drop(self.file.busy_timeout(Duration::ZERO));
+        self.fold_log();
+        drop(self.file.busy_timeout(BUSY));
+    }
+
+    pub(super) fn fold_log(&self) {
+        drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
 }
 
 /// A connection to a state file, with what SQLite is to hold to read back.
-pub(super) fn connect(path: &Path) -> Result<Connection, Refusal> {
+pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     refuse_second_name(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
@@ -150,19 +168,9 @@ pub(super) fn connect(path: &Path) -> Result<Connection, Refusal> {
             return Err(Refusal::new(Exit::State, what));
         }
     }
+    // What a newer poolctl has migrated may be in the log only.
+    migrate::check_not_newer(&conn, path)?;
     Ok(conn)
-}
-
-/// For reading: what a state would be with the schema of this program, in memory.
-fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
-    if migrate::schema_of(file)? == 1 {
-        migrate::check_first(file, path)?;
-    }
-    let mut copy = Connection::open_in_memory()?;
-    backup::transfer(file, &mut copy)?;
-    copy.pragma_update(None, "foreign_keys", 1)?;
-    migrate::migrate_copy(&copy)?;
-    Ok(copy)
 }
 
 /// Bytes in the log that are not folded in yet, roughly.

@@ -6,17 +6,17 @@ use rusqlite::{OptionalExtension, params, params_from_iter};
 
 use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
-use crate::model::job::Job;
+use crate::model::job::{Job, Verb};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Steering};
 use crate::model::object::Object;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::Refusal;
 use crate::model::state::{NameBook, Scope, State};
 use crate::model::time::Time;
 
 use super::documents::{Document, all, one};
 use super::load::{self, Need};
-use super::migrate::{self, SCHEMA};
+use super::migrate;
 use super::open::Store;
 use super::references::{complete, references};
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
@@ -36,21 +36,22 @@ impl Filter {
     /// The conditions that are asked for, as a WHERE clause, and their values; `#` stands for the
     /// value. A condition that is not asked for is not there: `?1 IS NULL OR x = ?1` makes SQLite
     /// scan the whole table.
-    pub(super) fn conditions(&self, namespace: &str, name: &str) -> (String, Vec<&str>) {
+    pub(super) fn conditions(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
         let (mut clauses, mut values) = (Vec::new(), Vec::new());
-        for (value, clause) in [(&self.namespace, namespace), (&self.name, name)] {
-            let Some(value) = value else { continue };
+        for (value, clause) in [(&self.namespace, Some(namespace)), (&self.name, name)] {
+            let (Some(value), Some(clause)) = (value, clause) else { continue };
             values.push(value.as_str());
             clauses.push(clause.replace('#', &format!("?{}", values.len())));
         }
-        let which = clauses.join(" AND ");
-        (if which.is_empty() { which } else { format!("WHERE {which}") }, values)
+        let condition = clauses.join(" AND ");
+        (if condition.is_empty() { condition } else { format!("WHERE {condition}") }, values)
     }
 }
 
 impl Store {
     pub fn begin_read(&self) -> Result<(), Refusal> {
-        Ok(self.conn().execute_batch("BEGIN")?)
+        self.conn().execute_batch("BEGIN")?;
+        self.refuse_newer()
     }
 
     /// Needs the write lock. A state of an earlier schema is migrated first.
@@ -58,14 +59,16 @@ impl Store {
         self.migrate()?;
         self.keep_log()?;
         self.conn().execute_batch("BEGIN IMMEDIATE")?;
-        // A newer poolctl may have migrated the state since it was opened.
-        let schema = migrate::schema_of(self.conn())?;
-        if schema != SCHEMA {
+        self.refuse_newer()
+    }
+
+    /// A newer poolctl may have migrated the state since it was opened.
+    fn refuse_newer(&self) -> Result<(), Refusal> {
+        let known = migrate::check_not_newer(self.conn(), self.path());
+        if known.is_err() {
             self.rollback();
-            let what = format!("the state was migrated to schema {schema} meanwhile");
-            return Err(Refusal::new(Exit::State, what).next("poolctl version"));
         }
-        Ok(())
+        known
     }
 
     pub fn commit(&self) -> Result<(), Refusal> {
@@ -171,7 +174,7 @@ impl Store {
     }
 
     fn claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) = filter.conditions("namespace = #", "name = #");
+        let (which, who) = filter.conditions("namespace = #", Some("name = #"));
         let sql = format!("SELECT {CLAIM} FROM claim {which} ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(who))?;
@@ -188,7 +191,8 @@ impl Store {
 
     /// A cluster is found by its own namespace and by that of its pool.
     fn clusters(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) = filter.conditions("(namespace = # OR pool_namespace = #)", "name = #");
+        let (which, who) =
+            filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
         let sql = format!("SELECT {CLUSTER} FROM cluster {which} ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(who))?;
@@ -282,11 +286,17 @@ impl Store {
         self.jobs("WHERE object = ?1 ORDER BY started, rowid", [object])
     }
 
-    /// The last jobs of a pool, in the order they were started.
-    pub fn last_jobs_of_pool(&self, pool: &Key, limit: u32) -> Result<Vec<Job>, Refusal> {
-        let which =
-            "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY started DESC, rowid DESC LIMIT ?3";
-        let mut jobs = self.jobs(which, params![pool.namespace, pool.name, limit])?;
+    /// The last jobs of a pool that did this, in the order they were started.
+    pub fn last_jobs_of_pool(
+        &self,
+        pool: &Key,
+        verb: Verb,
+        limit: u32,
+    ) -> Result<Vec<Job>, Refusal> {
+        let which = "WHERE pool_namespace = ?1 AND pool = ?2 AND verb = ?3 \
+                     ORDER BY started DESC, rowid DESC LIMIT ?4";
+        let verb = rows::place(&Verb::ALL, &verb);
+        let mut jobs = self.jobs(which, params![pool.namespace, pool.name, verb, limit])?;
         jobs.reverse();
         Ok(jobs)
     }

@@ -159,7 +159,7 @@ pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
 }
 
 /// The number that stands for a name in its column.
-fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
+pub fn place<T: PartialEq>(all: &[T], one: &T) -> Option<i64> {
     all.iter().position(|other| other == one).and_then(|at| i64::try_from(at).ok())
 }
 

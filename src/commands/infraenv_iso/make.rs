@@ -111,7 +111,7 @@ impl Parts<'_> {
         let mut secrets = redact::secrets_in(pull_secret, true);
         let proxy = self.infra_env.spec.proxy.iter();
         let urls = proxy.flat_map(|one| [&one.http_proxy, &one.https_proxy]);
-        secrets.extend(urls.filter_map(|url| redact::secret_of_variable("PROXY", url)));
+        secrets.extend(urls.flat_map(|url| redact::secrets_of_variable("PROXY", url)));
         let manifests = manifests(self.infra_env, pull_secret);
         let made = Unconfigured { program: &program, manifests: &manifests, secrets: &secrets }
             .run(|| self.interrupted());

@@ -5,9 +5,11 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, Image};
-use crate::model::ip_lease::IpLease;
+use crate::model::ip_lease::{IpLease, owner_reference};
 use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
+use crate::model::kind::Kind;
 use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -163,9 +165,7 @@ pub fn without_addresses(
             let known = state.ip_leases.rows().find(its).map(|one| one.address.is_some());
             if known.is_none() {
                 let claim = claim_of_host(&cluster.name, &host, &names, name);
-                let request = vips::Request { cluster: &cluster.name, agent: Some(&host), claim };
-                let lease = vips::waiting(&pool, name, request, tick);
-                state.ip_leases.insert(lease);
+                lease_or_adopt(state, &pool, name, (cluster, &host, claim), tick);
             }
             if known != Some(true) && !waiting.contains(at) {
                 waiting.push(*at);
@@ -173,6 +173,30 @@ pub fn without_addresses(
         }
     }
     waiting
+}
+
+/// The claim of a host's address: a new one, or one of that name that the cluster has and that does
+/// not say yet whose it is, as states of the first schema have them.
+fn lease_or_adopt(
+    state: &mut State,
+    pool: &ClusterPool,
+    ip_pool: &str,
+    (cluster, agent, claim): (&Cluster, &str, String),
+    tick: &Tick,
+) {
+    let key = Key::new(&*pool.metadata.namespace, &*claim);
+    let is_nobodys =
+        |lease: &IpLease| lease.cluster() == Some(&cluster.name) && lease.agent().is_none();
+    let known = state.ip_leases.find(&key);
+    if let Some(lease_id) = known.filter(|id| state.ip_leases.get(*id).is_some_and(is_nobodys)) {
+        state.ip_leases.update(lease_id, |lease| {
+            lease.claim_meta_mut().owner_references.push(owner_reference(Kind::Agent, agent));
+        });
+    } else if known.is_none() {
+        let request = vips::Request { cluster: &cluster.name, agent: Some(agent), claim };
+        let lease = vips::waiting(pool, ip_pool, request, tick);
+        state.ip_leases.insert(lease);
+    }
 }
 
 /// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
