@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const LONGEST: usize = 400;
+const LONGEST: usize = 600;
 
 /// Who may name whom.
 const MAY_USE: [(&str, &[&str]); 11] = [
