@@ -1,7 +1,8 @@
 #!/bin/sh
 # What a long life and a large pool cost: a change beside a year of past jobs and events, one pass that
 # makes a pool of 8,000 clusters, and a pass that finds nothing to do in a pool with an inventory of
-# 5,000. Prints user and system time of whole processes.
+# 5,000. Prints user and system time and the peak memory of whole processes; TMPDIR says where the states
+# are.
 # Needs sqlite3 and GNU time. Usage: tests/perf/history.sh [POOLCTL]
 set -eu
 cd "$(dirname "$0")/../.."
@@ -19,7 +20,7 @@ measure() { # NAME ARGUMENT...: processor time of one run
   name=$1
   shift
   command time -o time -f '%U %S %M' "$poolctl" "$@" > /dev/null
-  awk -v name="$name" '{ printf "%-44s %7.2f s  %5d MB\n", name, $1 + $2, $3 / 1024 }' time
+  awk -v name="$name" '{ printf "%-48s user %5.2f s  system %5.2f s  %5d MB\n", name, $1, $2, $3 / 1024 }' time
 }
 
 # A year: 1,000 jobs and 2,700 events a day.
