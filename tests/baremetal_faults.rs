@@ -132,7 +132,6 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     assert!(are(&rack, &its, "On"), "ejected at once");
     let said = one.ok(&["why", &format!("cluster/{first}")]);
     assert!(said.contains("failed to install once") && said.contains(why), "{said}");
-    assert!(one.ok(&["describe", "agent", &format!("n{}", its[0])]).contains("failed to install"));
     // Nothing keeps the other from being installed.
     until(&lab, "the other is ready", |one| ready(one, "1"));
     // The second attempt is the last: off, free, and made anew.

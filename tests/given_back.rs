@@ -9,7 +9,9 @@ use poolctl::model::documents::{Secret, SecretValue, Stored};
 use poolctl::model::driver::Driver;
 use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, SecretRef};
 use poolctl::model::infra_env::InfraEnv;
-use poolctl::model::job::{HostReport, Job, Outcome, Report, Verb};
+use poolctl::model::ip_lease::{IpLease, Notes, WITH_CLUSTER, owner_reference};
+use poolctl::model::job::{HostReport, Installation, Job, Outcome, Report, Verb};
+use poolctl::model::kind::Kind;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::state::{State, Template};
 use poolctl::model::tick::Tick;
@@ -148,7 +150,10 @@ fn live_job(state: &State, verb: Verb) -> Job {
 
 fn end_job(state: &mut State, job: &Job, outcome: Outcome, tick: &Tick) {
     let report = |outcome| Report { job: job.id, object: job.object.clone(), outcome };
-    let powered_on = (job.verb == Verb::Deprovision).then_some(false);
+    let powered_on = match &outcome {
+        Outcome::Installed(_) => Some(true),
+        _ => (job.verb == Verb::Deprovision).then_some(false),
+    };
     let seen = HostReport {
         host: format!("{NAMESPACE}/n1"),
         address: ADDRESS.into(),
@@ -233,4 +238,92 @@ fn a_host_that_was_never_switched_on_for_its_cluster_stays_as_its_owner_has_it()
     settle(&mut state, &noon());
     let host = state.hosts.rows().next().unwrap();
     assert!(host.spec.online && host.spec.consumer_ref.is_none(), "{:?}", host.spec);
+}
+
+/// The address of the host, which runs as a node of the cluster.
+fn running_node() -> State {
+    let mut state = lab(true, &[]);
+    let owners = [(Kind::ClusterDeployment, CLUSTER), (Kind::Agent, "n1")];
+    let mut notes = Notes::default();
+    notes.claim.owner_references = owners.map(|(kind, name)| owner_reference(kind, name)).to_vec();
+    notes.claim.finalizers.push(WITH_CLUSTER.into());
+    state.ip_leases.load(IpLease {
+        namespace: NAMESPACE.into(),
+        claim: "edge-n1".into(),
+        pool: "nodes".into(),
+        address: Some("1.2.3.4".parse().unwrap()),
+        notes: Some(Box::new(notes)),
+        ..IpLease::default()
+    });
+    let provision = live_job(&state, Verb::Provision);
+    end_job(&mut state, &provision, Outcome::Installed(Installation::default()), &later(1));
+    let at = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.agents.update(at, |agent| agent.status.debug_info.state = HostState::Installed);
+    state
+}
+
+fn has_address(state: &State) -> bool {
+    state.ip_leases.rows().count() == 1
+}
+
+/// What its management controller says of the host, in a job of its own.
+fn controller_says(state: &mut State, verb: Verb, powered_on: bool, tick: &Tick) {
+    let job = live_job(state, verb);
+    let seen = HostReport {
+        host: format!("{NAMESPACE}/n1"),
+        address: ADDRESS.into(),
+        credentials: "/1".into(),
+        powered_on: Some(powered_on),
+        ..HostReport::default()
+    };
+    let report = |outcome| Report { job: job.id, object: job.object.clone(), outcome };
+    plan::absorb(state, vec![report(Outcome::Hosts(vec![seen])), report(Outcome::Done)], tick);
+    settle(state, tick);
+}
+
+#[test]
+fn a_node_that_is_unbound_keeps_its_address_until_its_controller_reports_it_off() {
+    // Once it is known to run, once it was off some time ago and may have been switched on since.
+    for was_on in [true, false] {
+        let mut state = running_node();
+        let power = if was_on { "True" } else { "False" };
+        let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
+        state.hosts.update(host, |host| {
+            host.status.conditions.retain(|condition| condition.kind != "PoweredOn");
+            host.status.conditions.push(Condition::new("PoweredOn", power, "", ""));
+        });
+        let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
+        state.agents.update(agent, |agent| agent.spec.cluster_deployment_name = None);
+        settle(&mut state, &later(5));
+        assert!(has_address(&state), "was on: {was_on}");
+        let agent = state.agents.rows().next().unwrap();
+        assert!(agent.status.bound_to.is_none(), "{:?}", agent.status.debug_info);
+        assert!(plan::agents::kept(&state, agent).unwrap().contains("reported it off"));
+        if !was_on {
+            controller_says(&mut state, Verb::State, true, &later(6));
+            assert!(has_address(&state));
+        }
+        controller_says(&mut state, Verb::Stop, false, &later(7));
+        assert!(!has_address(&state), "was on: {was_on}");
+    }
+}
+
+#[test]
+fn a_host_that_poolctl_leaves_alone_keeps_its_address_when_its_cluster_is_gone() {
+    let mut state = running_node();
+    let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
+    state.hosts.update(host, |host| {
+        host.metadata.annotations.insert("baremetalhost.metal3.io/detached".into(), String::new());
+    });
+    delete_cluster(&mut state);
+    settle(&mut state, &later(2));
+    let deprovision = live_job(&state, Verb::Deprovision);
+    let report = Report { job: deprovision.id, object: deprovision.object, outcome: Outcome::Done };
+    plan::absorb(&mut state, vec![report], &later(3));
+    settle(&mut state, &later(3));
+    assert!(state.cluster(CLUSTER).is_none() && has_address(&state));
+    state.hosts.update(host, |host| host.metadata.annotations.clear());
+    settle(&mut state, &later(4));
+    controller_says(&mut state, Verb::Stop, false, &later(5));
+    assert!(!has_address(&state));
 }

@@ -18,7 +18,7 @@ mod returning;
 pub mod roles;
 pub mod stages;
 
-pub use binding::{not_ready, refused};
+pub use binding::{kept, not_ready, refused};
 pub use booting::boots;
 pub use clusters::{cluster_goes, lacks};
 pub use document::{document, nodes_document};

@@ -169,6 +169,9 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
     if let Some(why) = host.held() {
         return Some(format!("is held: {why}"));
     }
+    if let Some(cluster) = returning::may_run_in(state, agent) {
+        return Some(format!("is held: {}", returning::not_seen_off(cluster)));
+    }
     // One that was left running, though its Agent is another by now.
     let of = agent.bound_to().map(|key| key.name);
     let other = host.cluster().filter(|cluster| of.as_deref() != Some(*cluster))?;

@@ -58,11 +58,13 @@ pub fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
 
 /// What is left of a host in the cluster that it left is nobody's any more once that is gone.
 fn cleaned(state: &mut State, at: usize) {
-    let Some(agent) = state.agents.get(at).filter(|one| !one.state().is_returning()) else {
-        return;
-    };
+    let Some(agent) = state.agents.get(at) else { return };
     let Some(info) = &agent.status.deprovision_info else { return };
     let skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
+    let waits = agent.state().is_returning() || !skipped;
+    if waits && returning::may_run_in(state, agent).is_some() {
+        return;
+    }
     let over = skipped || state.cluster(&info.cluster_name).is_none();
     let (cluster, node) = (&info.cluster_name, &info.node_name);
     let text = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
@@ -79,12 +81,8 @@ fn cleaned(state: &mut State, at: usize) {
 
 /// Whether hosts may run as nodes of a cluster that they have left.
 pub fn are_returning(state: &State, namespace: &str, cluster: &str) -> bool {
-    let of = |one: &Agent| {
-        let info = one.status.deprovision_info.as_ref();
-        info.is_some_and(|info| info.cluster_name == cluster)
-    };
-    let mut all = state.agents.rows().filter(|one| one.metadata.namespace == namespace);
-    all.any(|one| of(one) && one.state().is_returning())
+    let mut agents = state.agents.rows().filter(|agent| agent.metadata.namespace == namespace);
+    agents.any(|agent| returning::may_run_in(state, agent) == Some(cluster))
 }
 
 /// One that does not register again for its cluster is not taken.

@@ -10,7 +10,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
-use crate::plan::wiping;
+use crate::plan::{hosts, wiping};
 
 use super::binding::{WAITS, reset};
 use super::{enter, note, refresh};
@@ -53,7 +53,7 @@ pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick
         one.spec.consumer_ref = None;
         one.status.switched_on_for = None;
         if used {
-            leaves(one, image);
+            leaves(one, image, tick);
         }
     });
 }
@@ -68,7 +68,7 @@ pub fn was_used(state: &State, agent: &Agent) -> bool {
 }
 
 /// What its controller is to do with a host that was a node.
-fn leaves(host: &mut BareMetalHost, image: Option<&str>) {
+fn leaves(host: &mut BareMetalHost, image: Option<&str>, tick: &Tick) {
     // It boots from the discovery image again, and registers.
     if let Some(url) = image {
         host.spec.image = Some(Image::live(url));
@@ -84,6 +84,21 @@ fn leaves(host: &mut BareMetalHost, image: Option<&str>) {
     host.spec.online = false;
     host.metadata.annotations.remove(REBOOT);
     host.metadata.annotations.remove(BOOT);
+    // That it was off some time ago does not mean that it is off now.
+    if host.power() == Some(false) && host.status.last_updated != Some(tick.now) {
+        hosts::ask(host);
+    }
+}
+
+/// The cluster that a machine was a node of and may still run as one: it has left the cluster, and
+/// its management controller has not reported it off since. Machines without a controller come back
+/// by reporting themselves; until then their Agents are returning.
+pub fn may_run_in<'a>(state: &State, agent: &'a Agent) -> Option<&'a str> {
+    let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let is_off = host.is_none_or(|host| host.power() == Some(false));
+    let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
+    may_run.then_some(cluster)
 }
 
 fn url_of(environment: &InfraEnv) -> String {
@@ -199,10 +214,18 @@ pub fn retire(state: &mut State, at: usize, cluster: &str, tick: &Tick) {
     enter(state, at, HostState::DisabledUnbound, &info, tick);
 }
 
+/// What is said of a machine that may still run as a node.
+pub fn not_seen_off(cluster: &str) -> String {
+    format!("its controller has not reported it off since it left cluster {cluster}")
+}
+
 /// Why a host that is free is in no pick, and what lets it be.
 pub fn held(state: &State, agent: &Agent) -> Option<String> {
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
-    let why = host.held()?;
+    let Some(why) = host.held() else {
+        let cluster = may_run_in(state, agent)?;
+        return Some(format!("Host is held: {}", not_seen_off(cluster)));
+    };
     let name = &host.metadata.name;
     let by_hand = host.metadata.annotated_at_all(HOLD);
     let next = if by_hand { format!("; poolctl host unhold {name}") } else { String::new() };
