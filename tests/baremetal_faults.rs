@@ -174,6 +174,22 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
 }
 
 #[test]
+fn when_one_controller_does_not_switch_its_host_on_none_of_its_cluster_stays_on() {
+    let Some((rack, lab, _web)) = known_rack() else { return };
+    let one = &lab.sandbox;
+    rack.stays_off.store(2, Ordering::Relaxed);
+    scale(one, 1);
+    until(&lab, "failed", |one| events(one, "provision failed") > 0);
+    let its = machines_of(one, &jsonpath(one, "agent/n2", "{.status.boundTo.name}"));
+    assert_eq!((its.len(), its.contains(&2)), (3, true), "{its:?}");
+    assert!(are(&rack, &its, "Off"), "{its:?}");
+    (0..3).for_each(|_| drop(one.ok(&["reconcile", "-q"])));
+    assert!(are(&rack, &its, "Off"), "{its:?}");
+    rack.stays_off.store(0, Ordering::Relaxed);
+    until(&lab, "ready", |one| ready(one, "1"));
+}
+
+#[test]
 fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     let Some((rack, lab, _web)) = known_rack() else { return };
     let one = &lab.sandbox;

@@ -129,7 +129,11 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     assert_eq!(jsonpath(&lab, "agent/n2", "{.status.joinFailures}"), "1");
     fs::remove_file(lab.path().join("refuse")).unwrap();
     lab.ok(&["agent", "unbind", "n2", "-y", "-q"]);
-    until(&lab, "free", |lab| state_of(lab, "n2") == "known-unbound");
+    // It is free once its controller has reported it off.
+    until(&lab, "free", |lab| {
+        let info = jsonpath(lab, "agent/n2", "{.status.debugInfo.stateInfo}");
+        info == "Host is ready to be bound to a cluster"
+    });
 
     lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
     until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");

@@ -50,6 +50,8 @@ pub struct Rack {
     front: Server,
     /// The machine whose controller takes no images now.
     pub refuses: Arc<AtomicUsize>,
+    /// The machine whose controller does not switch it on now.
+    pub stays_off: Arc<AtomicUsize>,
 }
 
 impl Rack {
@@ -59,9 +61,15 @@ impl Rack {
         let chain = certificate(&["127.0.0.1"], |_| {});
         let refuses = Arc::new(AtomicUsize::new(0));
         let busy = Arc::clone(&refuses);
+        let stays_off = Arc::new(AtomicUsize::new(0));
+        let off = Arc::clone(&stays_off);
         let front = Server::tls(&chain, move |asked| {
             let no = uuid(busy.load(Ordering::Relaxed));
             if asked.path.contains(&no) && asked.path.contains("InsertMedia") {
+                return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
+            }
+            let no = uuid(off.load(Ordering::Relaxed));
+            if asked.path.contains(&no) && asked.body.contains("\"On\"") {
                 return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
             }
             let parts = asked.path.trim_start_matches('/').split_once('/');
@@ -81,7 +89,7 @@ impl Rack {
             }
             answer
         });
-        Some(Self { emulator, front, refuses })
+        Some(Self { emulator, front, refuses, stays_off })
     }
 
     /// Where the controller of a machine is.

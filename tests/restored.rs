@@ -254,3 +254,19 @@ fn a_present_state_that_cannot_be_read_does_not_stop_a_restore() {
     assert!(ran.err.contains("poolctl ip reserve"), "{}", ran.err);
     sandbox.ok(&["get", "ippool"]);
 }
+
+#[test]
+fn a_present_state_that_is_corrupt_at_its_beginning_does_not_stop_a_restore() {
+    let Lab { sandbox, backup, .. } = lab();
+    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(conn);
+    let mut bytes = std::fs::read(sandbox.state()).unwrap();
+    bytes[100..4096].fill(0x5a);
+    std::fs::write(sandbox.state(), bytes).unwrap();
+    assert_eq!(sandbox.run(&["get", "ippool"]).code, 8);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
+    sandbox.ok(&["get", "ippool"]);
+}

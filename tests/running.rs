@@ -89,7 +89,9 @@ fn run_looks_for_its_command_before_it_claims() {
     let sandbox = sandbox();
     let script = "mkdir $HOME/first $HOME/second; cd $HOME; \
                   echo '#!/bin/sh' >first/tool; printf '#!/bin/sh\\nexit 3\\n' >second/tool; \
-                  chmod +x second/tool; ln -s nowhere dangling";
+                  chmod +x second/tool; ln -s nowhere dangling; \
+                  printf '#! /no/such/interpreter -x\n' >script; echo 'exit 0' >text; \
+                  chmod +x script text";
     assert_eq!(sandbox.shell(script).code, 0);
     let seen = || sandbox.objects() + &sandbox.ok(&["events", "-A", "-o", "json"]);
     let before = seen();
@@ -102,6 +104,8 @@ fn run_looks_for_its_command_before_it_claims() {
         ("", "./dangling", 127, absent),
         ("", "first/tool", 126, denied),
         ("", "/etc", 126, denied),
+        ("", "./script", 127, absent),
+        ("", "./text", 126, "Exec format error (os error 8)"),
         ("", "first/tool/x", 126, "Not a directory (os error 20)"),
         ("$HOME/first:", "tool", 126, denied),
     ] {

@@ -52,6 +52,9 @@ fn what_is_not_a_state_is_left_as_it_is() {
     newer[60..64].copy_from_slice(&[0, 0, 0, 99]);
     refused(&with(&newer), "newer poolctl");
     refused(&with(&bytes[..bytes.len() / 2]), "cut short");
+    let mut no_schema = bytes.clone();
+    no_schema[60..64].copy_from_slice(&[0; 4]);
+    refused(&with(&no_schema), "a schema that no poolctl has made");
 }
 
 #[test]

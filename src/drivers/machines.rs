@@ -41,9 +41,8 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
         for some in stage.chunks(AT_ONCE) {
             reports.extend(together(task, some, verb)?);
         }
-        // Masters run as long as a worker does, unless nothing is to run any more.
-        let ends = task.order.verb == Verb::Deprovision;
-        if verb == Verb::Stop && !ends && reports.iter().any(failed) {
+        // Masters of a cluster that is to sleep run as long as a worker does.
+        if task.order.verb == Verb::Stop && reports.iter().any(failed) {
             break;
         }
     }
@@ -56,7 +55,8 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
 }
 
 /// All of them boot once from an image: none before each has taken it. If one cannot, it is taken
-/// from all of them again.
+/// from all of them again, and those that have booted are switched off: the installation does not go
+/// on without the others, and their next boot would be from their disks.
 pub fn boot_all(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
     for one in &mut task.order.machines {
         (one.image, one.held) = (Some(image.to_owned()), true);
@@ -66,6 +66,12 @@ pub fn boot_all(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
     if all.succeeded() {
         let booted = together_all(task, Verb::Cycle)?;
         all = Ending { hosts: [all.hosts, booted.hosts.clone()].concat(), ..booted };
+        if !all.succeeded() {
+            for machine in &mut task.order.machines {
+                machine.soft_off = 0;
+            }
+            all.hosts.extend(together_all(task, Verb::Stop)?.hosts);
+        }
     }
     if !all.succeeded() {
         let ejected = together_all(task, Verb::Eject)?;

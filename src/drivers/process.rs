@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, ErrorKind, PipeReader};
+use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -19,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 /// How often a program is asked whether it has ended.
 const BLINK: Duration = Duration::from_millis(20);
 const BLINK_OF_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// As much of a script's first line as Linux reads.
+const FIRST_LINE: u64 = 256;
 /// How long a program that was asked to end may take.
 pub const GRACE: Duration = Duration::from_secs(10);
 
@@ -44,7 +46,25 @@ fn check_executable(path: &Path) -> io::Result<()> {
     if !fs::metadata(path)?.is_file() {
         return Err(Errno::ACCESS.into());
     }
-    Ok(access(path, Access::EXEC_OK)?)
+    access(path, Access::EXEC_OK)?;
+    check_interpreter(path)
+}
+
+/// A script is started by the interpreter that its first line names. A text that names none is
+/// started by shells alone. What may be executed but not read is not looked into.
+fn check_interpreter(path: &Path) -> io::Result<()> {
+    let mut beginning = Vec::new();
+    let Ok(file) = fs::File::open(path) else { return Ok(()) };
+    file.take(FIRST_LINE).read_to_end(&mut beginning)?;
+    let Some(line) = beginning.strip_prefix(b"#!") else {
+        let is_text =
+            beginning.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+        return if is_text { Err(Errno::NOEXEC.into()) } else { Ok(()) };
+    };
+    let words = line.trim_ascii_start().split(u8::is_ascii_whitespace);
+    let interpreter = Path::new(OsStr::from_bytes(words.into_iter().next().unwrap_or_default()));
+    fs::metadata(interpreter)?;
+    Ok(access(interpreter, Access::EXEC_OK)?)
 }
 
 /// A program in the foreground: it has our terminal, our environment and these variables.

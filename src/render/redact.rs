@@ -1,11 +1,15 @@
 //! Hides what must not be shown in a rendered document.
 
+use std::ops::Range;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::model::customization::{CustomizationSpec, Patch};
 use crate::yaml;
 
-use super::url_passwords::{HIDDEN, passwords_in};
+use super::url_passwords::{HIDDEN, passwords_in, percent_decoded};
 
 /// Replaces secret-looking values at any depth.
 pub fn redact(document: &mut Value) {
@@ -93,7 +97,27 @@ pub fn secrets_of_variable(name: &str, value: &str) -> Vec<String> {
     // With its name: the address of a proxy needs no scheme.
     let variable = format!("{name}={value}");
     let passwords = passwords_in(variable.as_bytes()).into_iter();
-    passwords.filter_map(|password| variable.get(password).map(str::to_owned)).collect()
+    passwords.flat_map(|password| forms_of_login(&variable, password)).collect()
+}
+
+/// The login that a password in a URL belongs to: the password, and the pair with its user, which
+/// `Proxy-Authorization` has in base64; both as they are written and without percent-encoding.
+fn forms_of_login(text: &str, password: Range<usize>) -> Vec<String> {
+    let before = text.get(..password.start).unwrap_or_default();
+    let begin = before.rfind(['/', '=', '"', '\'', ' ']).map_or(0, |mark| mark + 1);
+    let written = [text.get(password.clone()), text.get(begin..password.end)];
+    let written = written.into_iter().flatten();
+    written.flat_map(|text| [text.to_owned(), percent_decoded(text)]).collect()
+}
+
+/// The login that the `auth` of a registry has in base64: the pair and its password.
+fn login_of_registry(auth: &str) -> Vec<String> {
+    let Some(pair) = STANDARD.decode(auth).ok().and_then(|pair| String::from_utf8(pair).ok())
+    else {
+        return Vec::new();
+    };
+    let password = pair.split_once(':').map(|(_, password)| password.to_owned());
+    password.into_iter().chain([pair]).collect()
 }
 
 fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
@@ -103,6 +127,9 @@ fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
                 collect(value, secretly || secret(name) || name == "auth", found);
                 let texts = value.as_array().into_iter().flatten().chain([value]);
                 let texts = texts.filter_map(Value::as_str);
+                if name == "auth" {
+                    found.extend(value.as_str().into_iter().flat_map(login_of_registry));
+                }
                 found.extend(texts.flat_map(|text| secrets_of_variable(name, text)));
             }
         }
@@ -143,4 +170,24 @@ pub fn secret(name: &str) -> bool {
     let plain = name.to_lowercase().replace(['_', '-'], "");
     ["pullsecret", "auth", "auths"].contains(&plain.as_str())
         || WORDS.iter().any(|word| plain.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_secret_in_every_form_that_programs_print() {
+        let proxy = secrets_of_variable("HTTPS_PROXY", "http://user:p%40ss%2Fword@proxy:3128");
+        for form in ["p%40ss%2Fword", "p@ss/word", "user:p%40ss%2Fword", "user:p@ss/word"] {
+            assert!(proxy.iter().any(|secret| secret == form), "{form}: {proxy:?}");
+        }
+        let auth = STANDARD.encode("robot:of-the-registry");
+        let pull_secret = format!(r#"{{"auths": {{"registry": {{"auth": "{auth}"}}}}}}"#);
+        let known = secrets_in(&pull_secret, false);
+        for form in [auth.as_str(), "robot:of-the-registry", "of-the-registry"] {
+            assert!(known.iter().any(|secret| secret == form), "{form}: {known:?}");
+        }
+        assert!(secrets_of_variable("NO_PROXY", "localhost,example.com").is_empty());
+    }
 }

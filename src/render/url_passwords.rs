@@ -60,6 +60,11 @@ pub fn without_passwords(text: &[u8]) -> Vec<u8> {
     shown
 }
 
+/// A text without its percent-encoding.
+pub fn percent_decoded(text: &str) -> String {
+    String::from_utf8_lossy(&decode(text.as_bytes()).0).into_owned()
+}
+
 /// The mark that a text begins with.
 fn mark_at(text: &[u8]) -> Option<&'static str> {
     MARKS.into_iter().find(|mark| {

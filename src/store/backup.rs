@@ -1,12 +1,12 @@
 //! Copies of the whole state: one that is taken while others write, and one that is put back.
 
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::model::refusal::{Exit, Refusal};
 
@@ -151,19 +151,11 @@ pub fn place(path: &Path) -> Result<Place, Refusal> {
     if let Header::Absent = header {
         return Ok(Place::Empty);
     }
-    let file = open_file(path)?;
-    let is_corrupt = |error: &rusqlite::Error| {
-        let code = error.sqlite_error_code();
-        matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-    };
-    let broken =
-        |why: &dyn Display| Ok(Place::Broken(format!("`{}` is corrupt: {why}", path.display())));
-    match file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
-        Ok(found) if found == "ok" => {}
-        Ok(found) => return broken(&found),
-        Err(error) if is_corrupt(&error) => return broken(&error),
-        Err(error) => return Err(error.into()),
+    refuse_second_name(path)?;
+    if let Some(why) = corruption(path)? {
+        return Ok(Place::Broken(format!("`{}` is corrupt: {why}", path.display())));
     }
+    let file = open_file(path)?;
     // What nothing migrates is of no use here, and another may take its place.
     file.execute_batch("BEGIN")?;
     let known = migrate::check_known(&file, path);
@@ -172,6 +164,24 @@ pub fn place(path: &Path) -> Result<Place, Refusal> {
         return Ok(Place::Broken(refusal.what));
     }
     Ok(Place::Usable(Box::new(Store::connect(path)?)))
+}
+
+/// What is corrupt in a state file, if anything is. Nothing is set on the connection that reads it:
+/// of a file that is corrupt at its beginning SQLite would refuse that.
+fn corruption(path: &Path) -> Result<Option<String>, Refusal> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let file = Connection::open_with_flags(path, flags)?;
+    file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let found = file.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match found {
+        Ok(found) => Ok(Some(found).filter(|found| found != "ok")),
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Ok(Some(error.to_string()))
+            }
+            _ => Err(error.into()),
+        },
+    }
 }
 
 /// A regular file that is empty, or begins as a state does and is cut short.
