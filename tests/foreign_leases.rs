@@ -147,3 +147,17 @@ fn apply_leaves_out_what_is_not_modelled_with_a_warning() {
         assert!(sandbox.state().exists());
     }
 }
+
+#[test]
+fn addresses_that_only_a_list_or_the_status_of_a_pool_names_stop_the_import() {
+    let list = "---\napiVersion: ipam.cluster.x-k8s.io/v1beta1\nkind: IPAddressList\n\
+                items: [{metadata: {name: x}, spec: {address: 10.0.0.10}}]\n";
+    let says = "IPAddress.ipam.cluster.x-k8s.io `default/` holds an address";
+    refused(&format!("{POOL}{list}"), says, "IPAddress.ipam.cluster.x-k8s.io");
+    let status = format!("{POOL}status: {{allocations: {{db: 10.0.0.10}}}}\n");
+    let says = "IPPool `default/lan` has given 10.0.0.10 to IPClaim `db`";
+    refused(&status, says, "IPAddress.ipam.metal3.io");
+    let sandbox = Sandbox::new();
+    let ran = import(&sandbox, &status, &["--skip", "IPAddress.ipam.metal3.io"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "1 objects imported\n"), "{}", ran.err);
+}

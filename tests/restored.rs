@@ -270,3 +270,65 @@ fn a_present_state_that_is_corrupt_at_its_beginning_does_not_stop_a_restore() {
     assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
     sandbox.ok(&["get", "ippool"]);
 }
+
+#[test]
+fn a_cluster_that_is_gone_is_given_to_nobody_though_the_backup_has_it_ready() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--running-count", "1"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let gone = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
+    let backup = backup(&sandbox);
+    sandbox.ok(&["pool", "scale", "lab", "--size", "0"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
+    let ran = held(&sandbox, &backup);
+    assert!(ran.err.contains(&format!("poolctl delete cluster {gone}, then ")), "{}", ran.err);
+    sandbox.ok(&["claim", "lab", "ci"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert_ne!(jsonpath(&sandbox, "claim/ci", "{.spec.namespace}"), gone);
+    // What is typed ends it.
+    sandbox.ok(&["delete", "cluster", &gone, "-y"]);
+    sandbox.ok(&["annotate", "cluster", &gone, "hive.openshift.io/reconcile-pause-"]);
+    sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
+    assert!(!jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}").contains(&gone));
+}
+
+#[test]
+fn a_claim_that_was_extended_and_a_cluster_that_was_paused_stay_so() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "2", "--running-count", "2"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok(&["claim", "lab", "ci", "--lifetime", "1h"]);
+    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    let claimed = jsonpath(&sandbox, "claim/ci", "{.spec.namespace}");
+    let names = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
+    let other = names.split(' ').find(|name| *name != claimed).unwrap();
+    let backup = backup(&sandbox);
+    sandbox.ok(&["extend", "ci", "--for", "9h"]);
+    sandbox.ok(&["annotate", "cluster", other, "hive.openshift.io/reconcile-pause=true"]);
+    let lifetime = jsonpath(&sandbox, "claim/ci", "{.spec.lifetime}");
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains(&format!("cluster `{other}` is paused")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("cluster `{claimed}` is claimed")), "{}", ran.err);
+    held(&sandbox, &backup);
+    assert_eq!(jsonpath(&sandbox, "claim/ci", "{.spec.lifetime}"), lifetime);
+    let paused = jsonpath(&sandbox, &format!("cluster/{other}"), "{.metadata.annotations}");
+    assert!(paused.contains("reconcile-pause"), "{paused}");
+}
+
+#[test]
+fn addresses_reserved_and_hosts_held_since_the_backup_stay_so() {
+    let Lab { sandbox, .. } = lab();
+    let backup = backup(&sandbox);
+    sandbox.ok(&["ip", "reserve", "lan", "10.0.0.13", "-q"]);
+    sandbox.ok(&["host", "hold", "node-1", "--reason", "bad fan", "-q"]);
+    let kept = || {
+        let path = "{.metadata.annotations}";
+        (jsonpath(&sandbox, "ippool/lan", path), jsonpath(&sandbox, "host/node-1", path))
+    };
+    let before = kept();
+    let ran = held(&sandbox, &backup);
+    assert!(ran.err.contains("host `default/node-1` is held as it is now: bad fan"), "{}", ran.err);
+    assert_eq!(kept(), before);
+}

@@ -106,13 +106,6 @@ impl Verb for Restore {
                 "the backup does not know cluster `{name}`: what it has made is left running"
             ));
         }
-        let back = known.iter().filter(|name| !clusters.iter().any(|key| key.name == **name));
-        for name in back.filter(|_| matches!(found, Place::Usable(_))) {
-            context.warn(&format!(
-                "the backup brings back cluster `{name}`, which was gone: if it is, \
-                 poolctl delete cluster {name}"
-            ));
-        }
         for text in held {
             context.warn(&text);
         }
@@ -151,17 +144,15 @@ impl Restore {
         };
         let backup = Leases::of(copy)?;
         let leases = leases::made_since(&now, &backup);
-        if leases.is_empty() {
-            return Ok(Vec::new());
-        }
-        if self.leases_since.is_none() {
+        let gone = leases::gone_since(&now, &backup);
+        if self.leases_since.is_none() && !leases.is_empty() {
             let what = "leases were made after the backup: restoring it would give away what is in \
                         use";
             let mut refusal = Refusal::conflict(what);
             refusal.causes = leases.iter().map(ToString::to_string).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
         }
-        holds::hold(context, copy, &leases)
+        holds::hold(context, copy, &leases, &gone, &now)
     }
 }
 

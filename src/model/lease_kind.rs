@@ -31,10 +31,13 @@ impl LeaseKind {
         Self { group, kind, holds }
     }
 
-    /// The kind of a manifest, whatever its version is.
+    /// The kind of a manifest, or of the objects of a list, whatever its version is. Kubernetes calls
+    /// the list of a kind by its name and `List`.
     pub fn from_manifest(api_version: &str, kind: &str) -> Option<Self> {
         let (group, _) = api_version.split_once('/')?;
-        Self::ALL.into_iter().find(|known| known.group == group && known.kind == kind)
+        let names = [Some(kind), kind.strip_suffix("List")];
+        let is_named = |known: &Self| names.contains(&Some(known.kind));
+        Self::ALL.into_iter().find(|known| known.group == group && is_named(known))
     }
 
     /// `KIND.GROUP`, as kubectl writes it.

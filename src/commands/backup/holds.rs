@@ -8,9 +8,9 @@ use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::{Customization, Holder};
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::{BareMetalHost, DETACHED, HOLD};
 use crate::model::ip_lease::{IpLease, WITH_CLUSTER, address_name};
-use crate::model::ip_pool::{IpPool, IpPoolStatus};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, RESERVED};
 use crate::model::kind::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::PAUSED;
@@ -21,16 +21,31 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Need, Store};
 
-use super::leases::{Lease, User, find_agents, find_host};
+use super::leases::{Lease, Leases, User, find_agents, find_host};
 
 /// Holds all of them in one transaction. Says of each how it is held and what gives it back.
-pub fn hold(context: &Context, copy: &Store, leases: &[Lease<'_>]) -> Result<Vec<String>, Refusal> {
+pub fn hold(
+    context: &Context,
+    copy: &Store,
+    leases: &[Lease<'_>],
+    gone: &[&Cluster],
+    now: &Leases,
+) -> Result<Vec<String>, Refusal> {
     let door = Door { store: copy, world: &context.world, pass: false };
-    door.change_copy(&needs(leases), |state, tick| {
+    let mut needs = needs(leases);
+    let kind = Kind::ClusterDeployment;
+    needs.extend(gone.iter().map(|cluster| Need { kind, key: cluster.key() }));
+    door.change_copy(&needs, |state, tick| {
         let mut said = Vec::new();
+        for cluster in gone {
+            let text = hold_gone(state, cluster, now);
+            edit::say(state, tick, kind, cluster.key(), "Held", &text);
+            said.push(text);
+        }
         for lease in leases {
             said.extend(hold_lease(context, state, lease, tick));
         }
+        said.extend(keep_by_hand(state, now));
         Ok(said)
     })
 }
@@ -40,7 +55,7 @@ fn needs(leases: &[Lease<'_>]) -> Vec<Need> {
     let mut needs = Vec::new();
     for lease in leases {
         match lease {
-            Lease::ClaimedCluster { cluster, .. } => {
+            Lease::ClaimedCluster { cluster, .. } | Lease::PausedCluster { cluster } => {
                 needs.push(Need { kind: Kind::ClusterDeployment, key: cluster.key() });
             }
             Lease::Address { lease, before, .. } => {
@@ -65,6 +80,11 @@ fn hold_lease(
             let said = hold_claimed(context, state, cluster, *claim);
             (Kind::ClusterDeployment, cluster.key(), said)
         }
+        Lease::PausedCluster { cluster } => {
+            pause(state, &cluster.name);
+            let said = format!("cluster `{}` is paused: {}", cluster.name, going_on(cluster));
+            (Kind::ClusterDeployment, cluster.key(), said)
+        }
         Lease::NewCluster { cluster, names_drawn, .. } => {
             return hold_name(state, cluster, *names_drawn);
         }
@@ -85,6 +105,72 @@ fn hold_lease(
     let text = format!("Leased after the backup that was restored: {said}");
     edit::say(state, tick, kind, key, "Held", &text);
     Some(said)
+}
+
+/// A cluster that the backup brings back may not exist any more, and what it used may be somebody's:
+/// nobody gets it, and nothing is done to it or to its hosts, which are as they are now.
+fn hold_gone(state: &mut State, cluster: &Cluster, now: &Leases) -> String {
+    let name = &cluster.name;
+    pause(state, name);
+    for at in state.hosts_of(name) {
+        let present = state.hosts.get(at).and_then(|host| now.host(host));
+        let online = present.map(|host| host.spec.online);
+        state.hosts.update(at, |host| {
+            let why = format!("the backup brought back cluster {name}, which was gone");
+            let notes = &mut host.metadata.annotations;
+            notes.entry(HOLD.into()).or_insert(why);
+            match online {
+                Some(online) => host.spec.online = online,
+                None => drop(notes.insert(DETACHED.into(), String::new())),
+            }
+        });
+    }
+    let lift = going_on(cluster);
+    format!(
+        "the backup brings back cluster `{name}`, which was gone; it is paused, and its hosts are \
+         held. If it is gone: poolctl delete cluster {name}, then {lift}"
+    )
+}
+
+/// Hosts that people hold and addresses that they reserve stay as they are now.
+fn keep_by_hand(state: &mut State, now: &Leases) -> Vec<String> {
+    let mut said = Vec::new();
+    for (host, why) in now.held_hosts() {
+        let Some(at) = find_host(state, host) else { continue };
+        if state.hosts.get(at).is_some_and(|known| known.metadata.annotation(HOLD).is_none()) {
+            state.hosts.update(at, |known| {
+                known.metadata.annotations.insert(HOLD.into(), why.to_owned());
+            });
+            said.push(format!("host `{}` is held as it is now: {why}", host.key()));
+        }
+    }
+    for (pool, reserved) in now.reservations() {
+        let Some(at) = state.ip_pools.find(&pool.metadata.key()) else { continue };
+        let known = state.ip_pools.get(at).and_then(|known| known.metadata.annotation(RESERVED));
+        if known != Some(reserved) {
+            state.ip_pools.update(at, |known| {
+                known.metadata.annotations.insert(RESERVED.into(), reserved.to_owned());
+            });
+            let key = pool.metadata.key();
+            said.push(format!("IPPool `{key}` has its reserved addresses as they are now"));
+        }
+    }
+    said
+}
+
+fn pause(state: &mut State, cluster: &str) {
+    let Some(at) = state.cluster(cluster) else { return };
+    state.clusters.update(at, |cluster| {
+        cluster.paused = true;
+        if let Some(body) = cluster.body.as_mut() {
+            body.metadata.annotations.insert(PAUSED.into(), "true".into());
+        }
+    });
+}
+
+/// What is typed for a paused cluster to be looked after again.
+fn going_on(cluster: &Cluster) -> String {
+    format!("poolctl annotate cluster {} {PAUSED}-", cluster.name)
 }
 
 /// The claim goes on as it is. A cluster that was not installed when the backup was made is

@@ -9,9 +9,9 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, Holder};
-use crate::model::host::BareMetalHost;
+use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::ip_lease::IpLease;
-use crate::model::ip_pool::IpPool;
+use crate::model::ip_pool::{IpPool, RESERVED};
 use crate::model::kind::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -44,6 +44,22 @@ impl Leases {
         Ok(Self { state, claims, addresses })
     }
 
+    /// The host as it is in this state.
+    pub fn host(&self, host: &BareMetalHost) -> Option<&BareMetalHost> {
+        self.state.hosts.get(find_host(&self.state, host)?)
+    }
+
+    /// The hosts that people hold, and why they do.
+    pub fn held_hosts(&self) -> impl Iterator<Item = (&BareMetalHost, &str)> {
+        self.state.hosts.rows().filter_map(|host| Some((host, host.metadata.annotation(HOLD)?)))
+    }
+
+    /// The pools with addresses that people have reserved, and which those are.
+    pub fn reservations(&self) -> impl Iterator<Item = (&IpPool, &str)> {
+        let pools = self.state.ip_pools.rows();
+        pools.filter_map(|pool| Some((pool, pool.metadata.annotation(RESERVED)?)))
+    }
+
     fn cluster(&self, name: &str) -> Option<&Cluster> {
         self.state.clusters.get(self.state.cluster(name)?)
     }
@@ -51,7 +67,7 @@ impl Leases {
 
 /// A lease as it is now. `before` is who has it in the backup.
 pub enum Lease<'a> {
-    /// A cluster of the backup that was claimed since.
+    /// A cluster of the backup that was claimed since, or whose claim was extended.
     ClaimedCluster {
         cluster: &'a Cluster,
         claim: Option<&'a Claim>,
@@ -61,6 +77,10 @@ pub enum Lease<'a> {
         cluster: &'a Cluster,
         claim: Option<&'a Claim>,
         names_drawn: u64,
+    },
+    /// A cluster of the backup that somebody has paused since.
+    PausedCluster {
+        cluster: &'a Cluster,
     },
     Customization {
         customization: &'a Customization,
@@ -117,10 +137,29 @@ fn clusters<'a>(now: &'a Leases, backup: &'a Leases) -> Vec<Lease<'a>> {
             Some(known) if cluster.claim.is_some() && cluster.claim != known.claim => {
                 leases.push(Lease::ClaimedCluster { cluster, claim });
             }
+            Some(_) if claim.is_some_and(|claim| is_extended(claim, backup)) => {
+                leases.push(Lease::ClaimedCluster { cluster, claim });
+            }
+            Some(known) if cluster.paused && !known.paused => {
+                leases.push(Lease::PausedCluster { cluster });
+            }
             Some(_) => {}
         }
     }
     leases
+}
+
+/// Whether a claim ends later than the backup has it end, or never ends any more.
+fn is_extended(claim: &Claim, backup: &Leases) -> bool {
+    let Some(known) = backup.claims.get(&claim.key()) else { return false };
+    let end = known.expires();
+    end.is_some() && claim.expires().is_none_or(|now| Some(now) > end)
+}
+
+/// The clusters that only the backup has.
+pub fn gone_since<'a>(now: &Leases, backup: &'a Leases) -> Vec<&'a Cluster> {
+    let clusters = backup.state.clusters.rows();
+    clusters.filter(|cluster| now.cluster(&cluster.name).is_none()).collect()
 }
 
 fn customizations<'a>(now: &'a Leases, backup: &'a Leases) -> Vec<Lease<'a>> {
@@ -251,6 +290,9 @@ impl fmt::Display for Lease<'_> {
                     cluster.name,
                     claimant(cluster, *claim)
                 )
+            }
+            Self::PausedCluster { cluster } => {
+                write!(out, "cluster `{}` is paused; in the backup it is not", cluster.name)
             }
             Self::NewCluster { cluster, claim, .. } => {
                 let Cluster { name, cluster_name, base_domain, .. } = cluster;

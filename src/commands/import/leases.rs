@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::commands::manifest::{ForeignLease, Manifests};
 use crate::model::ip_lease::{IpAddress, IpClaim};
+use crate::model::ip_pool::IpPool;
 use crate::model::lease_kind::LeaseKind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -83,6 +84,7 @@ fn lost_leases(read: &Manifests) -> Vec<LostLease> {
         Object::IpAddress(address) if !pools.contains(&pool_of(address)) => {
             Some(without_pool(address))
         }
+        Object::IpPool(pool) => allocated(pool, &leased),
         Object::IpClaim(claim) if !leased.contains(&claim.metadata.key()) => without_address(claim),
         _ => None,
     });
@@ -111,6 +113,19 @@ fn without_pool(address: &IpAddress) -> LostLease {
     let (name, held, pool) = (kind.full_name(), &address.spec.address, &address.spec.pool.name);
     let text = format!("{name} `{key}` holds {held} of IPPool `{pool}`, which is not in the file");
     LostLease { kind, key, text }
+}
+
+/// An address that a pool says it has given, while the object of that address is missing.
+fn allocated(pool: &IpPool, leased: &HashSet<Key>) -> Option<LostLease> {
+    let namespace = &*pool.metadata.namespace;
+    let is_lost = |claim: &str| !leased.contains(&Key::new(namespace, claim));
+    let (claim, address) = pool.status.allocations.iter().find(|(claim, _)| is_lost(claim))?;
+    let (kind, key) = (LeaseKind::IP_ADDRESS, pool.metadata.key());
+    let name = kind.full_name();
+    let text = format!(
+        "IPPool `{key}` has given {address} to IPClaim `{claim}`, and its {name} is not in the file"
+    );
+    Some(LostLease { kind, key, text })
 }
 
 /// A claim that has an address, while the object that says which is missing.
