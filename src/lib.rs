@@ -39,6 +39,7 @@
 
 pub mod commands;
 pub mod drivers;
+pub mod edits;
 pub mod model;
 pub mod output;
 pub mod plan;

@@ -15,9 +15,8 @@ use crate::model::clock::{Judged, News};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
 use crate::model::job::Job;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -104,7 +103,7 @@ impl Door<'_> {
             keys.any(|key| moved.contains(&key))
         };
         let others = all.into_iter().filter_map(|one| match one {
-            Object::Pool(pool) if lists(&pool) => Some(pool.key()),
+            Object::ClusterPool(pool) if lists(&pool) => Some(pool.key()),
             _ => None,
         });
         Ok(others.filter(|key| state.pools.find(key).is_none()).collect())

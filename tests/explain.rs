@@ -1,7 +1,7 @@
 //! Field help: every field has it, from the source that manifests are checked against.
 
-use poolctl::model::kind::Kind;
-use poolctl::model::object::schema;
+use poolctl::model::kinds::Kind;
+use poolctl::model::kinds::schema;
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -22,7 +22,7 @@ fn fields(schema: &Value, path: &str, see: &mut impl FnMut(&str, &Value)) {
 fn every_field_of_every_kind_has_help() {
     let (mut bare, mut all) = (Vec::new(), 0);
     for kind in Kind::ALL {
-        fields(schema(kind), kind.word(), &mut |path, field| {
+        fields(schema(*kind), kind.word(), &mut |path, field| {
             all += 1;
             if field["description"].as_str().unwrap_or_default().is_empty() {
                 bare.push(path.to_owned());

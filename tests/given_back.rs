@@ -11,7 +11,7 @@ use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, S
 use poolctl::model::infra_env::InfraEnv;
 use poolctl::model::ip_lease::{IpLease, Notes, WITH_CLUSTER, owner_reference};
 use poolctl::model::job::{HostReport, Installation, Job, Outcome, Report, Verb};
-use poolctl::model::kind::Kind;
+use poolctl::model::kinds::Kind;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::state::{State, Template};
 use poolctl::model::tick::Tick;

@@ -341,3 +341,47 @@ fn a_pool_that_only_fails_is_said_to() {
     assert!(status.contains("failed to install"), "{status}");
     assert!(sandbox.ok(&["events"]).contains("InstallKeepsFailing"));
 }
+
+#[test]
+fn a_plan_prints_changes_of_every_kind() {
+    use poolctl::model::kinds::{Kind, Object};
+    let mut state = poolctl::model::state::State::default();
+    let mut expected = Vec::new();
+    // What is made from rows of another type is printed as these rows.
+    let is_view = |kind: &&Kind| matches!(kind, Kind::IpAddress | Kind::IpClaim);
+    for kind in Kind::OBJECTS.iter().filter(|kind| !is_view(kind)) {
+        let document = serde_json::json!({
+            "metadata": {"name": "sample", "namespace": "lab"},
+            "spec": {
+                "baseDomain": "example.com",
+                "clusterName": "sample",
+                "clusterPoolName": "lab",
+                "imageSetRef": {"name": "v4"},
+                "online": false,
+                "platform": {"none": {}},
+                "releaseImage": "registry.example.com/release:4",
+                "size": 1,
+            },
+            "roleRef": {"kind": "Role", "name": "sample"},
+        });
+        let object = sample(*kind, document);
+        expected.push(format!("+ {}/sample", kind.word()));
+        poolctl::edits::import(&mut state, object, &poolctl::model::tick::Tick::default()).unwrap();
+    }
+    let lines = poolctl::output::lines(&state);
+    for line in expected {
+        assert!(lines.iter().any(|printed| printed.starts_with(&line)), "{line}: {lines:#?}");
+    }
+
+    /// Only the fields that the kind has.
+    fn sample(kind: Kind, mut document: serde_json::Value) -> Object {
+        let schema = poolctl::model::kinds::schema(kind);
+        let known = |name: &str| schema["properties"].get(name).cloned();
+        document.as_object_mut().unwrap().retain(|name, _| known(name).is_some());
+        if let Some(spec) = document.get_mut("spec").and_then(|spec| spec.as_object_mut()) {
+            let fields = known("spec").unwrap_or_default();
+            spec.retain(|name, _| fields["properties"].get(name).is_some());
+        }
+        Object::from_wire(kind, document).unwrap()
+    }
+}

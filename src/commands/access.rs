@@ -2,10 +2,10 @@
 //! before anything is shown or done.
 
 use crate::model::claim::Claim;
+use crate::model::documents::RoleBinding;
 use crate::model::documents::SettingsSpec;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 use crate::rules::access::{Deed, Person, shown_to_guests};
@@ -105,8 +105,8 @@ impl Context {
             self.denied(&format!("{} `{}` is not yours", object.kind().word(), object.key().name))
         };
         let (claim, namespace) = match object {
-            Object::Claim(claim) => (Some(claim.key()), claim.namespace.clone()),
-            Object::Cluster(cluster) => {
+            Object::ClusterClaim(claim) => (Some(claim.key()), claim.namespace.clone()),
+            Object::ClusterDeployment(cluster) => {
                 let pool = cluster.pool.as_deref().ok_or_else(what)?;
                 (cluster.claim_key(), pool.namespace.clone())
             }
@@ -114,10 +114,7 @@ impl Context {
         };
         let claim = claim.map(|key| claimed(store, key)).transpose()?.flatten();
         let bindings = Filter { namespace: Some(namespace), ..Filter::default() };
-        let bindings = store.objects(Kind::RoleBinding, &bindings)?.into_iter();
-        let bindings: Vec<_> = bindings
-            .filter_map(|one| if let Object::RoleBinding(one) = one { Some(one) } else { None })
-            .collect();
+        let bindings = store.list::<RoleBinding>(&bindings)?;
         if guest.may(deed, claim.as_deref(), &bindings) { Ok(()) } else { Err(what()) }
     }
 
@@ -138,8 +135,8 @@ impl Context {
         }
         let mut seen = Vec::new();
         for object in found {
-            if let Object::Pool(pool) = object {
-                seen.push(Object::Pool(Box::new(shown_to_guests(*pool))));
+            if let Object::ClusterPool(pool) = object {
+                seen.push(Object::ClusterPool(Box::new(shown_to_guests(*pool))));
                 continue;
             }
             match self.permit(store, Deed::See, &object) {
@@ -154,8 +151,8 @@ impl Context {
     /// Since when a guest may know what happened to an object: another may have had its name.
     pub fn since(&self, object: &Object) -> Time {
         match object {
-            Object::Claim(one) if self.guest().is_some() => one.created,
-            Object::Cluster(one) if self.guest().is_some() => one.created,
+            Object::ClusterClaim(one) if self.guest().is_some() => one.created,
+            Object::ClusterDeployment(one) if self.guest().is_some() => one.created,
             _ => Time::default(),
         }
     }
@@ -165,5 +162,5 @@ impl Context {
 fn claimed(store: &Store, key: Key) -> Result<Option<Box<Claim>>, Refusal> {
     let filter = Filter { namespace: Some(key.namespace), name: Some(key.name), whole: true };
     let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    Ok(found.and_then(|one| if let Object::Claim(claim) = one { Some(claim) } else { None }))
+    Ok(found.and_then(|one| if let Object::ClusterClaim(claim) = one { Some(claim) } else { None }))
 }

@@ -5,9 +5,8 @@ use serde_json::json;
 
 use crate::model::claim::Claim;
 use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::output;
@@ -36,7 +35,7 @@ impl Verb for Advise {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::Pool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
+        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
             return Ok(());
         };
         let (name, now) = (&pool.metadata.name, context.world.now());

@@ -5,9 +5,8 @@ use std::cell::RefCell;
 use clap::Args;
 
 use crate::model::agent::{Agent, ClusterReference, HostState};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -47,7 +46,9 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::Cluster(cluster) = self.named(context, &store)? else { return Ok(()) };
+        let Object::ClusterDeployment(cluster) = self.named(context, &store)? else {
+            return Ok(());
+        };
         let wanted = cluster.key();
         let keys = keys(context, &store, &self.names)?;
         let mut needs = needs(&keys);

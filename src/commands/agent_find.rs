@@ -3,11 +3,11 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
 use crate::model::host::INSPECT;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -16,7 +16,6 @@ use crate::plan::agents;
 use crate::rules::validations::lacks;
 use crate::store::{Filter, Need};
 
-use super::put::born;
 use super::selector::Selector;
 use super::{Context, Verb, host_hold, images};
 
@@ -49,7 +48,7 @@ impl Verb for Discover {
             let agents = host_hold::agents_of(&store, filter.namespace, &all)?;
             // What goes on in a cluster that is not ours any more is nobody's to take.
             let is_kept = |one: &&Object| match one {
-                Object::Host(host) => {
+                Object::BareMetalHost(host) => {
                     let its = |one: &Agent| one.bmh() == Some(host.key());
                     host.cluster().is_some() && !agents.iter().any(its)
                 }
@@ -119,7 +118,7 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     agent.metadata.labels.insert(BMH.into(), key.name.clone());
     // Its board says that.
     agent.status.host_id.clear();
-    born(&mut agent.metadata, Kind::Agent, tick);
+    initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     agent.status.found = true;
     (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));
     let text = format!("Host {}: found by its management controller", key.name);

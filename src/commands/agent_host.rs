@@ -10,10 +10,11 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 
+use crate::edits::initialize_metadata;
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report;
 use crate::model::event::Event;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -25,7 +26,6 @@ use crate::rules;
 use crate::store::{Need, Store};
 
 use super::agent_ssh::{Proof, admit, hash};
-use super::put::born;
 use super::{Context, Verb};
 
 /// The most that a host may say at once.
@@ -283,7 +283,7 @@ fn add(
     let environment = state.infra_envs.by_key(infra_env).ok_or_else(missing)?;
     let agent = agents::new(state, environment, id, unapproved);
     let mut agent = agent.map_err(Refusal::conflict)?;
-    born(&mut agent.metadata, Kind::Agent, tick);
+    initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     Ok(state.agents.insert(agent))
 }
 

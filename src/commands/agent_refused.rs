@@ -2,7 +2,7 @@
 //! whoever looks after the host.
 
 use crate::model::event::Event;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};

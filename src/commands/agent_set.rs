@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use clap::Args;
 use clap::builder::{PossibleValue, TypedValueParser};
 
+use crate::edits;
 use crate::model::agent::{Agent, AgentSpec, Role};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -17,7 +17,6 @@ use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 
 use super::agent::{keys, needs};
-use super::put_agent::approved;
 use super::{Context, Verb};
 
 /// What can be asked of a host.
@@ -193,7 +192,7 @@ fn change(
                 let text = format!("Host {}: changed", after.hostname());
                 agents::about(&after, "host_configured", false, text, &tick.actor, tick)
             } else {
-                approved(&after, tick)
+                edits::agents::approved(&after, tick)
             };
             state.event(event);
             state.agents.update(at, |one| *one = after);

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::model::kind::Kind;
+use crate::edits::{Verdict, put};
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 
 use super::agent::ask_to_leave;
-use super::edit;
 use super::manifest::Reading;
-use super::put::{Verdict, put};
+use super::scope;
 use super::{Context, Verb, manifest, misfits};
 
 #[derive(Args)]
@@ -42,7 +41,7 @@ impl Verb for Apply {
             return Err(Refusal::invalid("there is nothing to apply").into());
         }
         let pool = |object: &Object| match object {
-            Object::Claim(claim) => Some(claim.pool.clone()),
+            Object::ClusterClaim(claim) => Some(claim.pool.clone()),
             _ => None,
         };
         let what: Vec<(Kind, Key, Option<String>)> =
@@ -51,9 +50,9 @@ impl Verb for Apply {
         for object in &read.objects {
             ask(context, &store, object)?;
         }
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let (verdicts, passed) =
-            context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
+            context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
                 let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
                 for object in read.objects {
                     match put(state, object, true, tick) {

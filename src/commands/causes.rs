@@ -9,8 +9,7 @@ mod pool;
 use crate::model::claim::{Claim, ClusterRunning};
 use crate::model::customization::Customization;
 use crate::model::ip_lease::IpClaim;
-use crate::model::kind::Kind;
-use crate::model::object::Object;
+use crate::model::kinds::{Kind, Object};
 use crate::model::pool::PAUSED;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
@@ -34,14 +33,14 @@ struct Around<'a> {
 pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain, Refusal> {
     let key = object.key();
     let pool = match object {
-        Object::Pool(_) => Some(key.clone()),
-        Object::Claim(one) => Some(one.pool_key()),
-        Object::Cluster(one) => one.pool.as_deref().cloned(),
+        Object::ClusterPool(_) => Some(key.clone()),
+        Object::ClusterClaim(one) => Some(one.pool_key()),
+        Object::ClusterDeployment(one) => one.pool.as_deref().cloned(),
         Object::Customization(one) => one.holder.as_ref().and_then(|holder| holder.pool.clone()),
         _ => None,
     };
     let mut needs = vec![Need { kind: object.kind(), key: key.clone() }];
-    if let Object::Cluster(one) = object {
+    if let Object::ClusterDeployment(one) = object {
         // Its claim may have been sent to another pool.
         let claim = one.claim_key().map(|key| Need { kind: Kind::ClusterClaim, key });
         needs.extend(claim);
@@ -61,11 +60,11 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
     let at = if own { String::new() } else { context.in_namespace(&key.namespace) };
     let around = Around { store, state, now, at };
     Ok(match object {
-        Object::Pool(one) => around.pool(one)?,
-        Object::Claim(one) => around.claim(one)?,
-        Object::Cluster(one) => around.cluster(one),
+        Object::ClusterPool(one) => around.pool(one)?,
+        Object::ClusterClaim(one) => around.claim(one)?,
+        Object::ClusterDeployment(one) => around.cluster(one),
         Object::Customization(one) => around.customization(one)?,
-        Object::Host(one) => around.host(one)?,
+        Object::BareMetalHost(one) => around.host(one)?,
         Object::Agent(one) => around.agent(one),
         Object::InfraEnv(one) => around.infra_env(one)?,
         Object::IpClaim(one) => around.ip_claim(one),
@@ -147,7 +146,7 @@ impl Around<'_> {
             Filter { namespace: Some(one.metadata.namespace.clone()), ..Filter::default() };
         let mut said = Vec::new();
         for object in self.store.objects(Kind::ClusterPool, &filter)? {
-            let Object::Pool(pool) = object else { continue };
+            let Object::ClusterPool(pool) = object else { continue };
             if let Some(entry) = pool.status.inventory.get(name) {
                 let why = if entry.message.is_empty() {
                     String::new()

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
+use crate::edits::put;
 use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::pool::PAUSED;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
@@ -15,7 +15,6 @@ use crate::output::{self, Format};
 use crate::rules;
 use crate::store::{Filter, Need, Store};
 
-use super::put::put;
 use super::selector::Selector;
 use super::waiting::{Ended, Look, Waiting};
 use super::{Context, Verb, delete, queue};
@@ -96,7 +95,7 @@ fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<Stri
     let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
     let mut pools = Vec::new();
     for one in store.objects(Kind::ClusterPool, &filter)? {
-        if let Object::Pool(pool) = one
+        if let Object::ClusterPool(pool) = one
             && pool.metadata.deletion_timestamp.is_none()
             && !pool.metadata.annotated(PAUSED)
             && selector.matches(&pool.metadata.labels)
@@ -197,7 +196,7 @@ fn make(
         ..ClaimSpec::default()
     };
     let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
-    let claim = Object::Claim(Box::new(Facts::from_wire(wire)));
+    let claim = Object::ClusterClaim(Box::new(Facts::from_wire(wire)));
     rules::check(&claim)?;
     put(state, claim, true, tick)?;
     let key = Key::new(&*pool.namespace, name);
@@ -211,7 +210,7 @@ fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>, Ref
     let filter =
         Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
     let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    Ok(if let Some(Object::Claim(claim)) = found { Some(claim) } else { None })
+    Ok(if let Some(Object::ClusterClaim(claim)) = found { Some(claim) } else { None })
 }
 
 /// Waits until the claim's cluster runs; says how long that took.
@@ -250,7 +249,8 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
 pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Refusal> {
     match made.look(store)? {
         Some(claim) => {
-            delete::request(context, store, &[Object::Claim(claim)], delete::refused).map(drop)
+            delete::request(context, store, &[Object::ClusterClaim(claim)], delete::refused)
+                .map(drop)
         }
         None => Ok(()),
     }
@@ -269,7 +269,7 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         return context.changed(Kind::ClusterClaim, &key.name, "created");
     };
     if whole {
-        let document = Object::Claim(claim).to_wire();
+        let document = Object::ClusterClaim(claim).to_wire();
         return context.print(&output::document_text(&context.globals.output, &document)?);
     }
     let at = context.in_namespace(&key.namespace);
@@ -299,7 +299,8 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         name: Some(claim.pool.clone()),
         whole: false,
     };
-    if let Some(Object::Pool(pool)) = store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
+    if let Some(Object::ClusterPool(pool)) =
+        store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
     {
         let status = &pool.status;
         context.hint(&if pool.metadata.annotated(PAUSED) {

@@ -3,9 +3,10 @@
 
 use clap::Args;
 
+use crate::edits;
 use crate::model::cluster::Power;
 use crate::model::job::Verb as JobVerb;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -14,7 +15,7 @@ use crate::plan;
 use crate::rules::access::Deed;
 
 use super::credentials::cluster_of;
-use super::{Context, Verb, edit, job, patch, target};
+use super::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
@@ -65,7 +66,7 @@ impl Verb for Retry {
         let store = context.look()?;
         let found = cluster_of(context, &store, &self.name, Deed::Change)?;
         let (name, what) = (&found.name, [(Kind::ClusterDeployment, found.key(), None)]);
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
             let Some(at) = state.cluster(name) else { return Ok(false) };
             let changed = state.clusters.update(at, |one| {
@@ -83,12 +84,12 @@ impl Verb for Retry {
             }
             if changed {
                 let (kind, key) = (Kind::ClusterDeployment, what[0].1.clone());
-                edit::say(state, tick, kind, key, "Retry", "Tried again as asked");
+                edits::record_event(state, tick, kind, key, "Retry", "Tried again as asked");
             }
             Ok(changed)
         };
         let (changed, passed) =
-            context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+            context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         let done = if changed { "tried again" } else { "has nothing to try again" };
         context.changed(Kind::ClusterDeployment, name, done)?;
         Ok(context.finish(&passed)?)

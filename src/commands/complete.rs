@@ -3,7 +3,7 @@
 
 use clap::{Arg, ArgAction, Args, Command};
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::platform::NAMES;
 use crate::store::{Filter, Store};
 
@@ -203,7 +203,7 @@ impl Line {
                 let names = Kind::from_word(word).map(|kind| self.names(context, kind));
                 names.unwrap_or_default().iter().map(|name| format!("{word}/{name}")).collect()
             }
-            (None, None) => Kind::all_words().into_iter().map(str::to_owned).collect(),
+            (None, None) => Kind::all_words().map(str::to_owned).collect(),
         }
     }
 
@@ -237,7 +237,7 @@ impl Line {
 /// Kinds, or the fields below what is typed of a path.
 fn fields(typed: &str) -> Vec<String> {
     let Some((kind, rest)) = typed.split_once('.') else {
-        return Kind::ALL.map(|kind| kind.word().to_owned()).to_vec();
+        return Kind::ALL.iter().map(|kind| kind.word().to_owned()).collect();
     };
     let (path, _) = rest.rsplit_once('.').unwrap_or(("", rest));
     let dot = if path.is_empty() { "" } else { "." };

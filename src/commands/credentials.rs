@@ -5,9 +5,8 @@ use serde_json::json;
 
 use crate::model::cluster::Cluster;
 use crate::model::documents::SecretValue;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, LocalRef};
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format};
 use crate::rules::access::Deed;
@@ -124,7 +123,7 @@ pub fn cluster_of(
         },
     };
     let found = match found {
-        Object::Claim(claim) => {
+        Object::ClusterClaim(claim) => {
             let name = &claim.name;
             let cluster = claim.cluster.clone().ok_or_else(|| {
                 Refusal::conflict(format!("claim `{name}` has no cluster yet"))
@@ -139,7 +138,7 @@ pub fn cluster_of(
     };
     context.permit(store, deed, &found)?;
     match found {
-        Object::Cluster(found) => Ok(*found),
+        Object::ClusterDeployment(found) => Ok(*found),
         other => Err(Refusal::not_found(format!("`{}` is no cluster", other.key().name))),
     }
 }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use crate::edits;
+use crate::edits::put;
 use crate::model::customization::{Customization, CustomizationSpec, Op, Patch};
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -19,9 +20,8 @@ use crate::render::patch::Rules;
 use crate::render::{manifests, redact};
 use crate::{output, plan, rules, yaml};
 
-use super::put::put;
 use super::render::Tried;
-use super::{Context, Verb, edit, manifest, misfits};
+use super::{Context, Verb, manifest, misfits, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -58,7 +58,7 @@ impl Verb for Create {
         }
         let store = context.open()?;
         let what = [(Kind::Customization, key.clone(), None)];
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
             if state.customizations.find(&key).is_some() {
                 let what = format!("there is a customization `{}` already", key.name);
@@ -67,7 +67,7 @@ impl Verb for Create {
             }
             put(state, made, true, tick)
         };
-        let (_, passed) = context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+        let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         context.changed(Kind::Customization, &key.name, "created")?;
         misfits::warn(context, &passed.state, &[(Kind::Customization, key)]);
         Ok(context.finish(&passed)?)
@@ -197,11 +197,11 @@ impl Verb for Reset {
             let key = context.find(&store, Kind::Customization, name)?.key();
             what.push((Kind::Customization, key, None));
         }
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
             Ok(what.iter().map(|(_, key, _)| reset(state, key, tick)).collect::<Vec<_>>())
         };
-        let (said, passed) = context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+        let (said, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         for ((_, key, _), said) in what.iter().zip(said) {
             context.changed(Kind::Customization, &key.name, said)?;
         }
@@ -240,7 +240,7 @@ fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
     }
     if changed {
         let (kind, text) = (Kind::Customization, "Tried again as asked");
-        edit::say(state, tick, kind, key.clone(), "Reset", text);
+        edits::record_event(state, tick, kind, key.clone(), "Reset", text);
     }
     said
 }

@@ -5,20 +5,20 @@ use std::cell::RefCell;
 use anyhow::bail;
 use clap::Args;
 
+use crate::edits;
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::reconcile::{Door, Passed};
 use crate::store::{Filter, Need, Store};
 
-use super::edit;
+use super::scope;
 use super::selector::Selector;
 use super::{Context, Verb, host_hold, images, target};
 
@@ -106,8 +106,8 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
         return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {cluster}")));
     }
     let loss = match object {
-        Object::Cluster(cluster) => cluster_lost(cluster),
-        Object::Claim(claim) if claim.owner != context.world.actor() => {
+        Object::ClusterDeployment(cluster) => cluster_lost(cluster),
+        Object::ClusterClaim(claim) if claim.owner != context.world.actor() => {
             let owner = Some(&claim.owner).filter(|owner| !owner.is_empty());
             owner.map(|owner| format!("belongs to {owner}"))
         }
@@ -115,7 +115,7 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
             Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
         }
         Object::Agent(one) => agent_lost(one),
-        Object::Host(host) => host_lost(store, host)?,
+        Object::BareMetalHost(host) => host_lost(store, host)?,
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
@@ -182,8 +182,8 @@ pub fn request(
 ) -> Result<(Vec<bool>, Passed), Refusal> {
     let what: Vec<(Kind, Key, Option<String>)> =
         objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
-    let scope = edit::scope_of(store, &what)?;
-    let needs: Vec<Need> = edit::needs_of(&what);
+    let scope = scope::scope_of(store, &what)?;
+    let needs: Vec<Need> = scope::needs_of(&what);
     context.door(store).change(&scope, &needs, |state, tick| {
         for claim in what.iter().filter_map(|(_, key, _)| state.claims.by_key(key)) {
             context.permit_change(claim)?;
@@ -191,7 +191,7 @@ pub fn request(
         for (_, key, _) in what.iter().filter(|(kind, _, _)| *kind == Kind::InfraEnv) {
             first(state, key, tick)?;
         }
-        let each = what.iter().map(|(kind, key, _)| edit::delete(state, *kind, key, tick));
+        let each = what.iter().map(|(kind, key, _)| edits::delete(state, *kind, key, tick));
         Ok(each.collect::<Vec<_>>())
     })
 }
@@ -236,7 +236,14 @@ fn note(context: &Context, store: &Store, key: Key, refusal: &Refusal) -> Result
     let text = refusal.what.clone();
     let door = Door { store, world: &context.world, pass: false };
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
-        edit::warn(state, tick, Kind::InfraEnv, key, "infra_env_deregister_failed", &text);
+        edits::record_warning(
+            state,
+            tick,
+            Kind::InfraEnv,
+            key,
+            "infra_env_deregister_failed",
+            &text,
+        );
         Ok(())
     })?;
     Ok(())

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
-use crate::model::object::Object;
+use crate::model::kinds::Object;
 use crate::model::pool::ClusterPool;
 use crate::output::{self, clean};
 use crate::plan;
@@ -58,7 +58,7 @@ impl Verb for Describe {
             out += &table(&conditions);
         }
         match &object {
-            Object::Pool(one) => of_pool(&mut out, context, one),
+            Object::ClusterPool(one) => of_pool(&mut out, context, one),
             Object::Agent(one) => of_agent(&mut out, one),
             _ => {}
         }
@@ -132,11 +132,11 @@ fn of_agent(out: &mut String, agent: &Agent) {
 
 fn conditions(object: &Object) -> Vec<Condition> {
     match object {
-        Object::Pool(one) => one.status.conditions.clone(),
-        Object::Claim(one) => one.conditions(),
-        Object::Cluster(one) => one.conditions(),
+        Object::ClusterPool(one) => one.status.conditions.clone(),
+        Object::ClusterClaim(one) => one.conditions(),
+        Object::ClusterDeployment(one) => one.conditions(),
         Object::Customization(one) => one.status.conditions.clone(),
-        Object::Host(one) => one.status.conditions.clone(),
+        Object::BareMetalHost(one) => one.status.conditions.clone(),
         Object::InfraEnv(one) => one.status.conditions.clone(),
         Object::Agent(one) => one.status.conditions.clone(),
         _ => Vec::new(),

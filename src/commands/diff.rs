@@ -6,17 +6,16 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 
+use crate::edits::put;
 use crate::model::documents::Stored;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
 use crate::{output, yaml};
 
 use super::manifest::Reading;
-use super::put::put;
-use super::{Context, Quit, Verb, apply, edit, manifest};
+use super::{Context, Quit, Verb, apply, manifest, scope};
 
 #[derive(Args)]
 pub struct Diff {
@@ -81,8 +80,8 @@ fn changes(
         objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
     let (mut state, tick) = match store {
         Some(store) => {
-            let scope = edit::scope_of(store, &what)?;
-            context.door(store).imagine(&scope, &edit::needs_of(&what))?
+            let scope = scope::scope_of(store, &what)?;
+            context.door(store).imagine(&scope, &scope::needs_of(&what))?
         }
         None => Default::default(),
     };

@@ -7,9 +7,8 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
@@ -37,7 +36,7 @@ impl Verb for Dns {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::Pool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
+        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
             return Ok(());
         };
         let state = store.load(&Scope::pool(pool.key()), &[])?;

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use crate::model::claim::ClusterRunning;
 use crate::model::driver::Driver;
-use crate::model::kind::Kind;
-use crate::model::object::Object;
+use crate::model::kinds::{Kind, Object};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -110,7 +109,7 @@ pub fn orphaned(store: &Store) -> Looked {
     let claims = store.names(Kind::ClusterClaim)?;
     let mut found = Vec::new();
     for object in store.objects(Kind::ClusterClaim, &Filter::default())? {
-        if let Object::Claim(one) = object
+        if let Object::ClusterClaim(one) = object
             && one.running == ClusterRunning::Deleted
             && one.deleting.is_none()
         {
@@ -122,7 +121,7 @@ pub fn orphaned(store: &Store) -> Looked {
         }
     }
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        let Object::Cluster(one) = object else { continue };
+        let Object::ClusterDeployment(one) = object else { continue };
         if let Some(claim) = one.claim_key().filter(|claim| !claims.contains(claim)) {
             let name = &one.name;
             found.push(format!("cluster `{name}` is held by claim `{claim}`, which is gone: poolctl delete cluster {name}"));
@@ -185,10 +184,12 @@ fn drivers(store: &Store) -> Looked {
     let mut found = Vec::new();
     let hosts = store.objects(Kind::BareMetalHost, &Filter::default())?;
     let on_hosts = |name: &str| {
-        hosts.iter().any(|one| matches!(one, Object::Host(host) if host.cluster() == Some(name)))
+        hosts
+            .iter()
+            .any(|one| matches!(one, Object::BareMetalHost(host) if host.cluster() == Some(name)))
     };
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        if let Object::Cluster(one) = object
+        if let Object::ClusterDeployment(one) = object
             && one.driver == Driver::Missing
             && !on_hosts(&one.name)
         {
@@ -196,7 +197,7 @@ fn drivers(store: &Store) -> Looked {
         }
     }
     for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::Pool(one) = object
+        if let Object::ClusterPool(one) = object
             && one.driver() == Driver::Missing
         {
             let (name, platform) = (&one.metadata.name, one.spec.platform.name());

@@ -14,9 +14,8 @@ use crate::model::cluster::{DRIVER, EXEC, POWER};
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::Driver;
 use crate::model::infra_env::InfraEnv;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::wipe::{WIPE, wiper};
 use crate::output;
@@ -73,7 +72,7 @@ fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
         store => store?,
     };
     for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        let Object::Pool(pool) = object else { continue };
+        let Object::ClusterPool(pool) = object else { continue };
         let annotations = &pool.spec.annotations;
         let driver = match pool.driver() {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
@@ -91,7 +90,7 @@ fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
         }
     }
     for object in store.objects(Kind::BareMetalHost, &Filter::default())? {
-        let Object::Host(host) = object else { continue };
+        let Object::BareMetalHost(host) = object else { continue };
         if let Some(address) = host.address() {
             let name = address.driver().name().to_owned();
             found.entry(name).or_default().hosts.push(host.key().to_string());

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 
 use crate::drivers::process::Foreground;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 use crate::{output, yaml};
 

@@ -4,9 +4,8 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::event::Event;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, wired};
 use crate::model::meta::Key;
-use crate::model::object::wired;
 use crate::model::time::{Span, Time};
 use crate::output::{self, event_row};
 use crate::store::Store;
@@ -120,8 +119,7 @@ pub fn show(context: &Context, events: &[Event], headers: bool) -> anyhow::Resul
 }
 
 pub fn row(one: &Event, now: Time) -> output::Row {
-    let word =
-        Kind::ALL.into_iter().find(|kind| kind.name() == one.kind).map_or("object", Kind::word);
+    let word = Kind::from_name(one.kind).map_or("object", Kind::word);
     event_row(one, now, word)
 }
 

@@ -3,8 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kind::Kind;
-use crate::model::object::schema;
+use crate::model::kinds::{Kind, schema};
 use crate::model::refusal::Refusal;
 use crate::output::{self, Format};
 

@@ -9,35 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb as JobVerb};
-use crate::model::kind::Kind;
-use crate::model::object::{Object, wired};
+use crate::model::kinds::{Kind, Object, wired};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output::{self, Format};
 use crate::store::{Filter, Store, copies};
 
 use super::{Context, Verb};
-
-/// Kinds in the order in which they refer to each other.
-pub const ORDER: [Kind; 17] = [
-    Kind::Settings,
-    Kind::Namespace,
-    Kind::RoleBinding,
-    Kind::ClusterImageSet,
-    Kind::Secret,
-    Kind::Customization,
-    Kind::DataTemplate,
-    Kind::IpPool,
-    Kind::IpAddress,
-    Kind::IpClaim,
-    Kind::BareMetalHost,
-    Kind::NMStateConfig,
-    Kind::InfraEnv,
-    Kind::Agent,
-    Kind::ClusterPool,
-    Kind::ClusterDeployment,
-    Kind::ClusterClaim,
-];
 
 #[derive(Args)]
 pub struct Export {
@@ -99,8 +77,8 @@ impl Verb for Export {
 pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     let mut jobs = store.all_jobs()?;
     let mut found = Vec::new();
-    for kind in ORDER {
-        for mut object in store.objects(kind, &Filter { whole: true, ..Filter::default() })? {
+    for kind in Kind::OBJECTS {
+        for mut object in store.objects(*kind, &Filter { whole: true, ..Filter::default() })? {
             break_off(&mut object, &jobs);
             let mut wire = object.to_wire();
             if let Object::IpPool(pool) = &object {
@@ -120,7 +98,7 @@ pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
 
 /// A cluster whose installation a live job was doing.
 pub fn break_off(object: &mut Object, jobs: &[Job]) {
-    let Object::Cluster(cluster) = object else { return };
+    let Object::ClusterDeployment(cluster) = object else { return };
     let installs = |job: &Job| {
         job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name
     };

@@ -2,17 +2,16 @@
 
 use clap::Args;
 
+use crate::edits::record_event;
 use crate::model::claim::Claim;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan;
 
-use super::edit::say;
 use super::{Context, Verb};
 
 #[derive(Args)]
@@ -38,7 +37,7 @@ impl Verb for Extend {
         let until = self.until.as_deref().map(|text| instant(context, text)).transpose()?;
         let store = context.look()?;
         let object = context.find(&store, Kind::ClusterClaim, &self.claim)?;
-        let Object::Claim(found) = object else { return Ok(()) };
+        let Object::ClusterClaim(found) = object else { return Ok(()) };
         let key = found.key();
         let scope = Scope::pool(found.pool_key());
         let (extended, passed) = context.door(&store).change(&scope, &[], |state, tick| {
@@ -128,7 +127,7 @@ impl Extend {
         }
         state.claims.update(at, |claim| claim.lifetime = Some(effective));
         let message = format!("Lifetime is {effective} now");
-        say(state, tick, Kind::ClusterClaim, key.clone(), "Extended", &message);
+        record_event(state, tick, Kind::ClusterClaim, key.clone(), "Extended", &message);
         let claim = state.claims.get(at).ok_or_else(gone)?;
         let end = claim.handed_over().map(|since| since.plus(effective));
         Ok(Extended::To { end, capped: effective < wanted })

@@ -3,8 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kind::Kind;
-use crate::model::object::Object;
+use crate::model::kinds::{Kind, Object};
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
@@ -255,7 +254,7 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
         namespaces: context.globals.all_namespaces && kind.namespaced(),
         ..View::default()
     };
-    let waits = |one: &Object| matches!(one, Object::Claim(claim) if claim.waits());
+    let waits = |one: &Object| matches!(one, Object::ClusterClaim(claim) if claim.waits());
     if found.iter().any(waits) {
         view.queue = queue::places(store, view.now)?;
     }
@@ -271,7 +270,7 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
     }
     if kind == Kind::Customization {
         for one in store.objects(Kind::ClusterPool, &Filter::default())? {
-            if let Object::Pool(pool) = one {
+            if let Object::ClusterPool(pool) = one {
                 view.pools.push(*pool);
             }
         }

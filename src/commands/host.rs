@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::edits;
 use crate::model::bmc::Address;
 use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, Image, REBOOT};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::store::{Filter, Need, Store};
@@ -14,7 +14,7 @@ use crate::{output, plan, rules};
 
 use super::selector::Selector;
 use super::waiting::{Ended, Look, Waiting};
-use super::{Context, Verb, edit};
+use super::{Context, Verb, scope};
 
 /// How long `power status` waits for an answer.
 const ANSWER: Span = Span::minutes(2);
@@ -59,7 +59,7 @@ impl Which {
         if found.is_empty() {
             context.hint("no hosts");
         }
-        let host = |one| if let Object::Host(host) = one { Some(*host) } else { None };
+        let host = |one| if let Object::BareMetalHost(host) = one { Some(*host) } else { None };
         Ok(found.into_iter().filter_map(host).collect())
     }
 }
@@ -206,7 +206,7 @@ fn found(store: &Store, keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
         let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
         let filter = Filter { namespace, name, whole: true };
         let one = store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
-        if let Some(Object::Host(host)) = one {
+        if let Some(Object::BareMetalHost(host)) = one {
             all.push(*host);
         }
     }
@@ -260,19 +260,19 @@ pub fn change_beside(
     how: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
     let what: Vec<_> = keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
-    let scope = edit::scope_of(store, &what)?;
-    let needs = [edit::needs_of(&what), others].concat();
+    let scope = scope::scope_of(store, &what)?;
+    let needs = [scope::needs_of(&what), others].concat();
     let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {
         for key in keys {
             let Some(at) = state.hosts.find(key) else { continue };
-            edit::say(state, tick, Kind::BareMetalHost, key.clone(), "Asked", said);
+            edits::record_event(state, tick, Kind::BareMetalHost, key.clone(), "Asked", said);
             state.hosts.update(at, |host| {
                 let before = host.spec.clone();
                 how(host);
                 host.metadata.generation += i64::from(before != host.spec);
             });
             if let Some(host) = state.hosts.get(at) {
-                rules::check(&Object::Host(Box::new(host.clone())))?;
+                rules::check(&Object::BareMetalHost(Box::new(host.clone())))?;
             }
         }
         Ok(())

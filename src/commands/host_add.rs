@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::edits::{Verdict, put};
 use crate::model::documents::{Secret, SecretValue};
 use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object, Resource};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -17,9 +17,8 @@ use crate::reconcile::Passed;
 use crate::rules;
 use crate::store::Store;
 
-use super::put::{Verdict, put};
 use super::secret::content;
-use super::{Context, Verb, edit};
+use super::{Context, Verb, scope};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Role {
@@ -165,13 +164,13 @@ impl Made {
     }
 
     fn objects(self) -> Vec<Object> {
-        let secret = self.secret.map(Object::Secret);
-        secret.into_iter().chain([Object::Host(Box::new(self.host))]).collect()
+        let secret = self.secret.map(Resource::into_object);
+        secret.into_iter().chain([Object::BareMetalHost(Box::new(self.host))]).collect()
     }
 
     /// Refuses what cannot be meant, and says what is worth a word.
     pub fn check(&self, context: &Context) -> Result<(), Refusal> {
-        let host = Object::Host(Box::new(self.host.clone()));
+        let host = Object::BareMetalHost(Box::new(self.host.clone()));
         rules::check(&host)?;
         for warning in rules::warnings(&host) {
             context.warn(&warning);
@@ -202,12 +201,12 @@ pub fn put_all(
 ) -> Result<(Vec<Verdict>, Passed), Refusal> {
     let objects: Vec<Object> = all.into_iter().flat_map(Made::objects).collect();
     let what: Vec<_> = objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
-    let scope = edit::scope_of(store, &what)?;
-    context.door(store).change(&scope, &edit::needs_of(&what), |state: &mut State, tick: &Tick| {
+    let scope = scope::scope_of(store, &what)?;
+    context.door(store).change(&scope, &scope::needs_of(&what), |state: &mut State, tick: &Tick| {
         let mut verdicts = Vec::new();
         for mut object in objects {
             let key = object.key();
-            if let Object::Host(one) = &mut object
+            if let Object::BareMetalHost(one) = &mut object
                 && let Some(known) = state.hosts.by_key(&key)
             {
                 one.spec = over(&known.spec, &one.spec);

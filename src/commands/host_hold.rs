@@ -4,9 +4,8 @@ use clap::Args;
 
 use crate::model::agent::Agent;
 use crate::model::host::{BareMetalHost, HOLD};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::wipe::{NOBODY, WIPE};
 use crate::store::{Filter, Need, Store};

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::edits::Verdict;
 use crate::model::documents::SecretValue;
 use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::refusal::{Refusal, nearest};
 use crate::yaml::LARGEST;
 use crate::{output, rules};
 
 use super::host_add::{Made, put_all, secret_of};
-use super::put::Verdict;
 use super::{Context, Verb, manifest};
 
 /// Columns, in any order; the first two must be there.
@@ -227,7 +227,7 @@ fn host(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<Made, Vec<String>
     };
     let (user, password) = (text("username"), SecretValue::new(text("password")));
     let made = Made::new(&key, host, given.then_some((&*user, password, None)));
-    let object = crate::model::object::Object::Host(Box::new(made.host.clone()));
+    let object = crate::model::kinds::Object::BareMetalHost(Box::new(made.host.clone()));
     if let Err(refusal) = rules::check(&object) {
         wrong.push(refusal.what);
     }

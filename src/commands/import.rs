@@ -9,15 +9,12 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::claim::Pending;
+use crate::edits;
 use crate::model::cluster::{Cluster, Power};
-use crate::model::customization::Holder;
 use crate::model::documents::Stored;
-use crate::model::ip_pool::IpPoolStatus;
 use crate::model::job::Job;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -26,12 +23,9 @@ use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
-use super::export::{ORDER, break_off};
+use super::export::break_off;
 use super::manifest::{self, Manifests, Reading};
-use super::put_address::{put_address, put_claim};
-use super::put_agent::restored;
-use super::put_secret::take_values;
-use super::{Context, Verb, put};
+use super::{Context, Verb};
 
 #[derive(Args)]
 pub struct Import {
@@ -123,8 +117,8 @@ fn take(
     tick: &Tick,
 ) -> Result<Taken, Refusal> {
     let mut known = Vec::new();
-    for kind in ORDER.into_iter().filter(|kind| settings || *kind != Kind::Settings) {
-        known.extend(store.objects(kind, &Filter { whole: true, ..Filter::default() })?);
+    for kind in Kind::OBJECTS.iter().filter(|kind| settings || **kind != Kind::Settings) {
+        known.extend(store.objects(*kind, &Filter { whole: true, ..Filter::default() })?);
     }
     let jobs = store.all_jobs()?;
     if known.is_empty() && jobs.is_empty() && store.last_event()? == 0 {
@@ -224,58 +218,10 @@ fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, 
 
 fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> Result<(), Refusal> {
     complete(&mut object, tick);
-    match object {
-        Object::Pool(one) => drop(state.pools.insert(*one)),
-        Object::Claim(mut one) => {
-            if one.pending == Pending::Claimed {
-                // Without a time its lifetime would never end.
-                one.pending_since.get_or_insert(tick.now);
-            }
-            state.insert_claim(*one);
-        }
-        Object::Cluster(mut one) => {
-            take_over(&mut one, jobs, tick);
-            state.insert_cluster(*one);
-        }
-        Object::Customization(mut one) => {
-            let status = &one.status;
-            let pool = |name: &str| Key::new(&*one.metadata.namespace, name);
-            one.holder = status.cluster_deployment_ref.as_ref().map(|cluster| Holder {
-                cluster: cluster.name.clone(),
-                pool: status.cluster_pool_ref.as_ref().map(|one| pool(&one.name)),
-                preserved: status.preserved,
-            });
-            state.customizations.insert(*one);
-        }
-        Object::ImageSet(one) => drop(state.image_sets.insert(one)),
-        Object::Host(one) => drop(state.hosts.insert(*one)),
-        Object::Secret(mut one) => {
-            take_values(&mut one)?;
-            state.secrets.insert(one);
-        }
-        Object::Namespace(one) => drop(state.namespaces.insert(one)),
-        Object::RoleBinding(one) => drop(state.role_bindings.insert(one)),
-        Object::Settings(one) => drop(state.settings.insert(one)),
-        Object::DataTemplate(one) => drop(state.data_templates.insert(*one)),
-        Object::NMStateConfig(one) => drop(state.nmstate_configs.insert(*one)),
-        Object::InfraEnv(mut one) => {
-            one.tokens = std::mem::take(&mut one.status.tokens);
-            state.infra_envs.insert(*one);
-        }
-        Object::Agent(mut one) => {
-            one.secret = one.status.secret_hash.take();
-            restored(&mut one, tick);
-            state.agents.insert(*one);
-        }
-        Object::IpPool(mut one) => {
-            let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut one.status);
-            one.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };
-            state.ip_pools.insert(*one);
-        }
-        Object::IpClaim(one) => drop(put_claim(state, *one, false, tick)?),
-        Object::IpAddress(one) => drop(put_address(state, *one, false, tick)?),
+    if let Object::ClusterDeployment(cluster) = &mut object {
+        take_over(cluster, jobs, tick);
     }
-    Ok(())
+    edits::import(state, object, tick)
 }
 
 /// What a cluster does or was doing elsewhere, and what there is to destroy.
@@ -309,19 +255,19 @@ fn take_over(one: &mut Cluster, jobs: &[Job], tick: &Tick) {
 fn complete(object: &mut Object, tick: &Tick) {
     let kind = object.kind();
     match object {
-        Object::Claim(one) if one.created == Time::default() => one.created = tick.now,
-        Object::Cluster(one) if one.created == Time::default() => one.created = tick.now,
+        Object::ClusterClaim(one) if one.created == Time::default() => one.created = tick.now,
+        Object::ClusterDeployment(one) if one.created == Time::default() => one.created = tick.now,
         _ => {}
     }
     if matches!(object, Object::IpClaim(_) | Object::IpAddress(_)) {
         // Identity and age are those of the row.
         return;
     }
-    let facts = matches!(object, Object::Claim(_) | Object::Cluster(_));
+    let facts = matches!(object, Object::ClusterClaim(_) | Object::ClusterDeployment(_));
     // Secrets that come with a cluster have no identity of their own.
     let Some(meta) = object.meta_mut().filter(|_| kind != Kind::Secret) else { return };
     let known = meta.clone();
-    put::born(meta, kind, tick);
+    edits::initialize_metadata(meta, kind, tick);
     if !known.uid.is_empty() {
         meta.uid = known.uid;
     }

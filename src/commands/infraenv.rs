@@ -7,12 +7,13 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::edits;
+use crate::edits::put;
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::infra_env::Token as Known;
 use crate::model::infra_env::{AgentApproval, InfraEnv, InfraEnvSpec, Proxy};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, LocalRef, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::text::sha256;
@@ -23,8 +24,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::Need;
 
-use super::put::put;
-use super::{Context, Verb, edit, images};
+use super::{Context, Verb, images, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -73,9 +73,9 @@ impl Verb for Create {
         rules::check(&object)?;
         let what = [(Kind::InfraEnv, key.clone(), None)];
         let store = context.open()?;
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let (_, passed) =
-            context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
+            context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
                 if state.infra_envs.find(&key).is_some() {
                     let what = format!("there is an InfraEnv `{}` already", key.name);
                     return Err(
@@ -272,7 +272,7 @@ pub fn grant(
         });
         tell_ended(state, key, &gone, tick);
         let text = format!("Token {} admits hosts", known.id);
-        edit::say(state, tick, Kind::InfraEnv, key.clone(), "TokenCreated", &text);
+        edits::record_event(state, tick, Kind::InfraEnv, key.clone(), "TokenCreated", &text);
         Ok(known)
     };
     let (known, _) = door.change(&Scope::Pools(Vec::new()), &need(key), edit)?;
@@ -313,6 +313,6 @@ fn ended(tokens: &mut [Known], id: Option<&str>, now: Time) -> Vec<String> {
 fn tell_ended(state: &mut State, key: &Key, ids: &[String], tick: &Tick) {
     for id in ids {
         let text = format!("Token {id} admits nobody any more");
-        edit::say(state, tick, Kind::InfraEnv, key.clone(), "TokenRevoked", &text);
+        edits::record_event(state, tick, Kind::InfraEnv, key.clone(), "TokenRevoked", &text);
     }
 }

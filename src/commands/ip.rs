@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::edits;
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_pool::{EXCLUDE, RESERVED, Tenant};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -15,7 +15,7 @@ use crate::output::{self, clean};
 use crate::store::{Filter, Need, Store};
 
 use super::delete;
-use super::{Context, Verb, edit};
+use super::{Context, Verb};
 
 #[derive(Args)]
 pub struct Release {
@@ -109,7 +109,7 @@ impl Verb for Reserve {
                 }
             });
             let what = if self.remove { "is open again" } else { "is reserved" };
-            edit::say(
+            edits::record_event(
                 state,
                 tick,
                 Kind::IpPool,

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
+use crate::edits::put;
 use crate::model::address::Addr;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
 use crate::model::ip_pool::WANTED;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -16,7 +16,6 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{Need, Store};
 
-use super::put::put;
 use super::{Context, Verb};
 
 /// The most that one command claims.

@@ -6,11 +6,11 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::edits::put;
 use crate::model::address::{Addr, Stretch, Subnet};
 use crate::model::ip_pool::{ALLOCATION, IpPool, IpPoolSpec, REUSE_DELAY, Range};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Meta;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -19,8 +19,7 @@ use crate::output;
 use crate::rules;
 use crate::store::Store;
 
-use super::put::put;
-use super::{Context, Verb, edit};
+use super::{Context, Verb, scope};
 
 #[derive(Args)]
 pub struct Create {
@@ -82,7 +81,7 @@ impl Verb for Create {
         }
         let store = context.open()?;
         let what = [(Kind::IpPool, key.clone(), None)];
-        let scope = edit::scope_of(&store, &what)?;
+        let scope = scope::scope_of(&store, &what)?;
         let edit = |state: &mut State, tick: &Tick| {
             if state.ip_pools.find(&key).is_some() {
                 return Err(Refusal::conflict(format!(
@@ -93,7 +92,7 @@ impl Verb for Create {
             }
             put(state, made, true, tick)
         };
-        let (_, passed) = context.door(&store).change(&scope, &edit::needs_of(&what), edit)?;
+        let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         context.changed(Kind::IpPool, &key.name, "created")?;
         Ok(context.finish(&passed)?)
     }

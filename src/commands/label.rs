@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use super::{Context, Verb, patch, target};

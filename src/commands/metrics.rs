@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::claim::Claim;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, DELAYS, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
@@ -85,13 +84,13 @@ const GAUGES: [(&str, &str, Count); 11] = [
 fn text(store: &Store, now: Time) -> Result<String, Refusal> {
     let mut pools = Vec::new();
     for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::Pool(pool) = object {
+        if let Object::ClusterPool(pool) = object {
             pools.push(*pool);
         }
     }
     let mut claims = Vec::new();
     for object in store.objects(Kind::ClusterClaim, &Filter::default())? {
-        if let Object::Claim(claim) = object {
+        if let Object::ClusterClaim(claim) = object {
             claims.push(*claim);
         }
     }

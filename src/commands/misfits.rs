@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;

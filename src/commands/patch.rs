@@ -3,11 +3,11 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::edits::{Verdict, put};
 use crate::model::agent::{Agent, ClusterReference};
 use crate::model::claim::OWNER;
 use crate::model::customization;
-use crate::model::kind::Kind;
-use crate::model::object::Object;
+use crate::model::kinds::{Kind, Object};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -17,8 +17,7 @@ use crate::store::Store;
 use crate::yaml;
 
 use super::agent::ask_to_leave;
-use super::edit;
-use super::put::{Verdict, put};
+use super::scope;
 use super::{Context, Verb, manifest, misfits, target};
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -90,7 +89,7 @@ pub fn change(
         ask(context, agent, &apply)?;
     }
     let what = [(kind, object.key(), None)];
-    let scope = edit::scope_of(store, &what)?;
+    let scope = scope::scope_of(store, &what)?;
     let edit = |state: &mut State, tick: &Tick| {
         let Some(found) = state.object(&object) else {
             return Err(Refusal::not_found(format!(
@@ -118,7 +117,7 @@ pub fn change(
         Ok((put(state, changed, false, tick)?, warnings))
     };
     let ((verdict, warnings), passed) =
-        context.door(store).change(&scope, &edit::needs_of(&what), edit)?;
+        context.door(store).change(&scope, &scope::needs_of(&what), edit)?;
     let said = match verdict {
         Verdict::Unchanged => format!("{done} (no change)"),
         _ => done.to_owned(),

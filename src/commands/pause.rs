@@ -4,7 +4,7 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::pool::PAUSED;
 use crate::model::refusal::Refusal;
 

@@ -27,7 +27,7 @@ impl Verb for Plan {
         let store = context.look()?;
         let scope = match &self.pool {
             Some(name) => Scope::pool(
-                context.find(&store, crate::model::kind::Kind::ClusterPool, name)?.key(),
+                context.find(&store, crate::model::kinds::Kind::ClusterPool, name)?.key(),
             ),
             None => Scope::Whole,
         };

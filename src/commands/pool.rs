@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::model::kind::Kind;
+use crate::edits::{describe_sizes, record_event};
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 
-use super::edit::say;
 use super::{Context, Verb};
 
 #[derive(Args)]
@@ -53,18 +53,17 @@ pub fn scale(
                     pool.metadata.generation += 1;
                     pool.scaled_by_hand(tick.now);
                 });
-                say(state, tick, Kind::ClusterPool, key.clone(), "Scaled", &sizes(was, now));
+                record_event(
+                    state,
+                    tick,
+                    Kind::ClusterPool,
+                    key.clone(),
+                    "Scaled",
+                    &describe_sizes(was, now),
+                );
             }
             Ok(())
         })?;
     context.changed(Kind::ClusterPool, name, "scaled")?;
     Ok(context.finish(&passed)?)
-}
-
-/// What changed of size and runningCount.
-pub fn sizes(was: (u32, u32), now: (u32, u32)) -> String {
-    let one =
-        |name: &str, was: u32, now: u32| (was != now).then(|| format!("{name} {was} -> {now}"));
-    let both = [one("size", was.0, now.0), one("runningCount", was.1, now.1)];
-    both.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

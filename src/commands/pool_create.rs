@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::edits::put;
 use crate::model::cluster::FAKE;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
 use crate::model::inventory::InventoryEntry;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object, Resource};
 use crate::model::meta::{Key, LocalRef, Meta};
-use crate::model::object::Object;
 use crate::model::platform::{NAMES, Platform};
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 use crate::model::refusal::Refusal;
@@ -19,7 +19,6 @@ use crate::model::time::Span;
 use crate::rules;
 use crate::store::Need;
 
-use super::put::put;
 use super::{Context, Verb, manifest, misfits, suggest};
 
 #[derive(Args)]
@@ -68,7 +67,7 @@ impl Verb for Create {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::ClusterPool, &self.name)?;
         let pool = self.pool(&key)?;
-        rules::check(&Object::Pool(Box::new(pool.clone())))?;
+        rules::check(&Object::ClusterPool(Box::new(pool.clone())))?;
         let template = self.template(&key)?;
         let image_set = pool.spec.image_set_ref.name.clone();
         let needs = [
@@ -83,10 +82,10 @@ impl Verb for Create {
             }
             let mut parts = Vec::new();
             if self.fake && state.image_sets.find(&needs[0].key).is_none() {
-                parts.push(Object::ImageSet(fake_image_set(&image_set)));
+                parts.push(fake_image_set(&image_set).into_object());
             }
-            parts.extend(template.map(Object::Secret));
-            parts.push(Object::Pool(Box::new(pool)));
+            parts.extend(template.map(Resource::into_object));
+            parts.push(Object::ClusterPool(Box::new(pool)));
             for part in parts {
                 put(state, part, true, tick)?;
             }

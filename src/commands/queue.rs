@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::job::{Job, SUCCEEDED, Verb};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
@@ -21,7 +20,7 @@ const RECENT: u32 = 20;
 pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
     let all = store.objects(Kind::ClusterClaim, &Filter::default())?;
     let claims = all.into_iter().filter_map(|one| match one {
-        Object::Claim(claim) if claim.waits() => Some(*claim),
+        Object::ClusterClaim(claim) if claim.waits() => Some(*claim),
         _ => None,
     });
     let mut pools: HashMap<Key, Vec<Claim>> = HashMap::new();
@@ -36,7 +35,7 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
     let known = store.objects(Kind::ClusterPool, &Filter::default())?;
     let known = known.into_iter().filter_map(|one| match one {
-        Object::Pool(pool) => Some((pool.key(), *pool)),
+        Object::ClusterPool(pool) => Some((pool.key(), *pool)),
         _ => None,
     });
     let known: HashMap<Key, ClusterPool> = known.collect();
@@ -101,7 +100,7 @@ fn expected(
     };
     let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
     let mine = clusters.iter().filter_map(|one| match one {
-        Object::Cluster(one) if one.pool.as_deref() == Some(key) => Some(&**one),
+        Object::ClusterDeployment(one) if one.pool.as_deref() == Some(key) => Some(&**one),
         _ => None,
     });
     let mine: Vec<&Cluster> = mine.collect();

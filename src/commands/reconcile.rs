@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
 use crate::model::time::Span;

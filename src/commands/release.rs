@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::rules::access::Deed;
 
 use super::{Context, Verb, delete};

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::customization::CustomizationSpec;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;

@@ -4,17 +4,16 @@ use std::collections::HashMap;
 
 use clap::Args;
 
+use crate::edits::record_event;
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::store::{Filter, Need, Store};
 
-use super::edit::say;
 use super::{Context, Verb};
 
 #[derive(Args)]
@@ -30,7 +29,7 @@ impl Verb for RotateCredentials {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::Pool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
+        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
             return Ok(());
         };
         let from = source(&pool)?;
@@ -54,7 +53,14 @@ impl Verb for RotateCredentials {
                         put(state, copy, &new);
                         let text = format!("Has the credentials of Secret {} now", from.name);
                         let key = cluster.key();
-                        say(state, tick, Kind::ClusterDeployment, key, "CredentialsRotated", &text);
+                        record_event(
+                            state,
+                            tick,
+                            Kind::ClusterDeployment,
+                            key,
+                            "CredentialsRotated",
+                            &text,
+                        );
                     }
                     rotated.push(differs);
                 }
@@ -89,7 +95,7 @@ fn copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refu
     let all =
         store.objects(Kind::ClusterDeployment, &Filter { namespace, name: None, whole: true })?;
     let clusters = all.into_iter().filter_map(|one| match one {
-        Object::Cluster(one) if one.pool.as_deref() == Some(&pool.key()) => Some(*one),
+        Object::ClusterDeployment(one) if one.pool.as_deref() == Some(&pool.key()) => Some(*one),
         _ => None,
     });
     let with_its = |one: Cluster| own(&one).map(|its| (one, its));
@@ -109,13 +115,13 @@ pub fn states(
 ) -> Result<HashMap<String, &'static str>, Refusal> {
     let mut sources = HashMap::new();
     for one in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::Pool(pool) = one {
+        if let Object::ClusterPool(pool) = one {
             sources.extend(source(&pool).ok().map(|from| (pool.key(), from)));
         }
     }
     let mut states = HashMap::new();
     for one in clusters {
-        let Object::Cluster(one) = one else { continue };
+        let Object::ClusterDeployment(one) = one else { continue };
         let from = one.pool.as_deref().and_then(|pool| sources.get(pool));
         if let Some((copy, from)) = own(one).zip(from) {
             let current = store.same_values(&copy, from)?;

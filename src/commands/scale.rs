@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use super::{Context, Verb, pool, target};

@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::edits::{Verdict, put};
 use crate::model::documents::{Secret, SecretValue};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Resource};
 use crate::model::meta::Meta;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
 use crate::yaml::LARGEST;
 
-use super::edit;
-use super::put::{Verdict, put};
+use super::scope;
 use super::{Context, Verb, manifest};
 
 #[derive(Args)]
@@ -53,12 +52,12 @@ impl Verb for Create {
             string_data: Some(self.values(context)?),
             ..Secret::default()
         };
-        let object = Object::Secret(secret);
+        let object = secret.into_object();
         rules::check(&object)?;
         let what = [(Kind::Secret, key.clone(), None)];
         let store = context.open()?;
-        let scope = edit::scope_of(&store, &what)?;
-        let change = context.door(&store).change(&scope, &edit::needs_of(&what), |state, tick| {
+        let scope = scope::scope_of(&store, &what)?;
+        let change = context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
             if state.secrets.find(&key).is_some() && !self.overwrite {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
                     .because("--overwrite replaces it"));

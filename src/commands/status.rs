@@ -13,8 +13,7 @@ use crate::model::claim::Claim;
 use crate::model::cluster::Phase;
 use crate::model::condition::Condition;
 use crate::model::host::{BareMetalHost, HOLD};
-use crate::model::kind::Kind;
-use crate::model::object::Object;
+use crate::model::kinds::{Kind, Object};
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
 use crate::output::{self, clean};
@@ -44,7 +43,7 @@ impl Verb for Status {
         let pools: Vec<ClusterPool> = context
             .visible(&store, found)?
             .into_iter()
-            .filter_map(|one| if let Object::Pool(pool) = one { Some(*pool) } else { None })
+            .filter_map(|one| if let Object::ClusterPool(pool) = one { Some(*pool) } else { None })
             .collect();
         if context.globals.output.whole() {
             let documents = pools.iter().map(|pool| {
@@ -107,7 +106,7 @@ fn show_to_guest(
         let _ = writeln!(out, "{}", line(pool));
     }
     for object in &claims {
-        if let Object::Claim(claim) = object {
+        if let Object::ClusterClaim(claim) = object {
             let _ = writeln!(out, "{}", clean(&claim_line(claim)));
         }
     }
@@ -127,7 +126,7 @@ fn claim_line(claim: &Claim) -> String {
 
 fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>, Refusal> {
     let filter = Filter { namespace, ..Filter::default() };
-    let host = |one| if let Object::Host(host) = one { Some(*host) } else { None };
+    let host = |one| if let Object::BareMetalHost(host) = one { Some(*host) } else { None };
     Ok(store.objects(Kind::BareMetalHost, &filter)?.into_iter().filter_map(host).collect())
 }
 
@@ -147,7 +146,7 @@ fn failing(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let lost: HashSet<String> = lost.filter_map(|one| Some(one.bound_to()?.name)).collect();
     let mut found = Vec::new();
     for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        let Object::Cluster(one) = object else { continue };
+        let Object::ClusterDeployment(one) = object else { continue };
         let (name, times) = (&one.name, one.restarts);
         if times >= plan::WORRYING && one.phase() == Phase::Retrying {
             found.push(format!(

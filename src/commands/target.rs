@@ -1,6 +1,6 @@
 //! How objects are named on the command line: KIND NAME, KIND/NAME, several of them.
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use super::suggest;
@@ -10,7 +10,11 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
         match suggest(word, Kind::all_words()) {
             Some(hint) => refusal.because(hint),
-            None => refusal.because(format!("kinds are {}", Kind::ALL.map(Kind::word).join(", "))),
+            None => {
+                let mut words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+                words.sort_unstable();
+                refusal.because(format!("kinds are {}", words.join(", ")))
+            }
         }
     })
 }

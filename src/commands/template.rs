@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use crate::edits;
+use crate::edits::put;
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta, OwnerReference};
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -19,8 +20,7 @@ use crate::reconcile::Door;
 use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
 use crate::store::{Filter, Need, Store};
 
-use super::put::put;
-use super::{Context, Verb, edit, target};
+use super::{Context, Verb, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum As {
@@ -164,7 +164,7 @@ impl Verb for Release {
         needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
         let edit = |state: &mut State, tick: &Tick| {
             for claim in &claims {
-                edit::delete(state, Kind::IpClaim, claim, tick);
+                edits::delete(state, Kind::IpClaim, claim, tick);
             }
             if let Some(at) = state.data_templates.find(&key) {
                 state.data_templates.update(at, |one| one.forget(&host));
@@ -186,7 +186,7 @@ fn both(
     let found = context.find(store, Kind::DataTemplate, template)?;
     let host = context.find(store, Kind::BareMetalHost, host)?;
     match (found, host) {
-        (Object::DataTemplate(template), Object::Host(host)) => Ok((*template, *host)),
+        (Object::DataTemplate(template), Object::BareMetalHost(host)) => Ok((*template, *host)),
         _ => Err(Refusal::not_found("a template and a host")),
     }
 }

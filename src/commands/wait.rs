@@ -4,9 +4,8 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::output;

@@ -1,8 +1,7 @@
 //! Waiting: passes repeated until what a command waits for has come, with progress.
 
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
@@ -151,7 +150,7 @@ pub fn counts(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), R
     let found = store.objects(Kind::ClusterPool, &filter)?;
     let pools: Vec<&ClusterPool> = found
         .iter()
-        .filter_map(|one| if let Object::Pool(pool) = one { Some(&**pool) } else { None })
+        .filter_map(|one| if let Object::ClusterPool(pool) = one { Some(&**pool) } else { None })
         .collect();
     let sum = |count: fn(&PoolStatus) -> u32| -> u64 {
         pools.iter().map(|pool| u64::from(count(&pool.status))).sum()

@@ -1,10 +1,13 @@
 //! A claim: the facts that plan reads, and how they and the wire's ClusterClaim become each other.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{self, Condition};
 use super::documents::Subject;
+use super::kinds::Wire;
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 
@@ -271,5 +274,29 @@ impl Claim {
             condition("Pending", self.pending.wire(), self.pending_since),
             condition("ClusterRunning", self.running.wire(), self.running_since),
         ]
+    }
+}
+
+impl Wire for Claim {
+    type Document = ClusterClaim;
+
+    fn from_document(document: ClusterClaim) -> Self {
+        Self::from_wire(document)
+    }
+
+    fn to_document(&self) -> Cow<'_, ClusterClaim> {
+        Cow::Owned(self.to_wire())
+    }
+
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+
+    fn meta(&self) -> Option<&Meta> {
+        self.body.as_ref().map(|body| &body.metadata)
+    }
+
+    fn meta_mut(&mut self) -> Option<&mut Meta> {
+        self.body.as_mut().map(|body| &mut body.metadata)
     }
 }

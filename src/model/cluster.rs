@@ -3,12 +3,14 @@
 
 mod conditions;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::condition::{self, Condition, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::ip_pool::CAPI_PAUSED;
+use super::kinds::Wire;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
 use super::time::{Span, Time};
@@ -360,5 +362,29 @@ impl Cluster {
     /// `status.powerState`.
     pub fn power_state(&self) -> &'static str {
         if self.deleting.is_some() { "Unknown" } else { self.power.wire() }
+    }
+}
+
+impl Wire for Cluster {
+    type Document = ClusterDeployment;
+
+    fn from_document(document: ClusterDeployment) -> Self {
+        Self::from_wire(document)
+    }
+
+    fn to_document(&self) -> Cow<'_, ClusterDeployment> {
+        Cow::Owned(self.to_wire())
+    }
+
+    fn key(&self) -> Key {
+        Self::key(self)
+    }
+
+    fn meta(&self) -> Option<&Meta> {
+        self.body.as_ref().map(|body| &body.metadata)
+    }
+
+    fn meta_mut(&mut self) -> Option<&mut Meta> {
+        self.body.as_mut().map(|body| &mut body.metadata)
     }
 }

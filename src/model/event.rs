@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::kind::Kind;
+use super::kinds::Kind;
 use super::meta::Key;
 use super::time::Time;
 
@@ -114,7 +114,7 @@ impl Event {
             time: wire.event_time.or(wire.last_timestamp).unwrap_or_default(),
             warning: wire.kind == "Warning",
             reason: wire.reason,
-            kind: Kind::ALL.into_iter().map(Kind::name).find(|name| *name == involved.kind)?,
+            kind: Kind::from_name(&involved.kind)?.name(),
             object: Key::new(involved.namespace, involved.name),
             actor: wire.source.component,
             message: wire.message,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Addr;
 use super::ip_pool::{IpPool, Network, WANTED};
-use super::kind::Kind;
+use super::kinds::Kind;
 use super::meta::{Key, Meta, OwnerReference};
 use super::time::Time;
 

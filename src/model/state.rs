@@ -7,24 +7,19 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::address::{Addr, Stretch};
-use super::agent::Agent;
 use super::claim::Claim;
 use super::cluster::Cluster;
 use super::condition::Shortage;
 use super::customization::Customization;
-use super::data_template::Metal3DataTemplate;
-use super::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, SecretValue, Settings};
+use super::documents::SecretValue;
 use super::event::Event;
 use super::host::BareMetalHost;
-use super::infra_env::InfraEnv;
-use super::ip_lease::{IpLease, address_name};
+use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use super::ip_pool::IpPool;
 use super::job::Job;
+use super::kinds::{Kind, Object, Resource, Wire, every_kind, match_object};
 use super::meta::{HasMeta, Key, Meta};
-use super::nmstate_config::NMStateConfig;
-use super::object::Object;
-use super::pool::ClusterPool;
-use super::table::{Owner, Row, Table};
+use super::table::{Change, Owner, Row, Table};
 use super::time::Time;
 
 /// Which objects are looked at together.
@@ -41,44 +36,230 @@ impl Scope {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct State {
-    pub pools: Table<ClusterPool>,
-    pub clusters: Table<Cluster>,
-    pub claims: Table<Claim>,
-    pub customizations: Table<Customization>,
-    pub image_sets: Table<ClusterImageSet>,
-    pub hosts: Table<BareMetalHost>,
-    pub secrets: Table<Secret>,
-    pub namespaces: Table<Namespace>,
-    pub role_bindings: Table<RoleBinding>,
-    pub settings: Table<Settings>,
-    pub data_templates: Table<Metal3DataTemplate>,
-    pub infra_envs: Table<InfraEnv>,
-    pub agents: Table<Agent>,
-    pub nmstate_configs: Table<NMStateConfig>,
-    pub ip_pools: Table<IpPool>,
-    /// Claims of addresses: those that wait, that go, and that somebody edits.
-    pub ip_leases: Table<IpLease>,
-    /// What does not fit in pools of addresses that an edit has changed.
-    pub ip_offenders: HashMap<Key, Vec<String>>,
-    /// Live jobs, and those that ended in this pass.
-    pub jobs: Table<Job>,
-    /// Install-config templates of the pools in scope, by Secret.
-    pub templates: HashMap<Key, Template>,
-    pub events: Vec<(Event, Owner)>,
-    /// Everything is here: what is not here does not exist.
-    pub whole: bool,
-    members: HashMap<Key, Members>,
-    /// Pools that have no addresses or hosts for another cluster, and why.
-    pub short: HashMap<Key, Shortage>,
-    /// When the first address that a claim waits for will have rested.
-    pub rested: Option<Time>,
-    /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its end.
-    pub begun: HashMap<usize, u32>,
-    /// Names in DNS given in this pass, and to whom.
-    named: HashMap<(String, String), String>,
-    acting: Owner,
+/// Declares `State` with a table for each kind that has one, and what is done with all of them.
+macro_rules! declare_state {
+    (
+        {}
+        objects { $($Kind:ident($Type:ty) {
+            about: $about:literal,
+            wire: $api_version:literal $name:literal,
+            words: [$($word:literal),+],
+            namespaced: $namespaced:literal,
+            $(plain: $plain:ident $plain_table:literal,)?
+            $(document: $document:ident $document_table:literal,)?
+            $(facts: $facts:ident,)?
+            $(view: $view:ident,)?
+        })* }
+        records { $($records:tt)* }
+    ) => {
+        #[derive(Debug, Default)]
+        pub struct State {
+            $(
+                $(pub $plain: Table<$Type>,)?
+                $(pub $document: Table<$Type>,)?
+                $(pub $facts: Table<$Type>,)?
+            )*
+            /// Claims of addresses: those that wait, that go, and that somebody edits.
+            pub ip_leases: Table<IpLease>,
+            /// Live jobs, and those that ended in this pass.
+            pub jobs: Table<Job>,
+            /// What does not fit in pools of addresses that an edit has changed.
+            pub ip_offenders: HashMap<Key, Vec<String>>,
+            /// Install-config templates of the pools in scope, by Secret.
+            pub templates: HashMap<Key, Template>,
+            pub events: Vec<(Event, Owner)>,
+            /// Everything is here: what is not here does not exist.
+            pub whole: bool,
+            members: HashMap<Key, Members>,
+            /// Pools that have no addresses or hosts for another cluster, and why.
+            pub short: HashMap<Key, Shortage>,
+            /// When the first address that a claim waits for will have rested.
+            pub rested: Option<Time>,
+            /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its
+            /// end.
+            pub begun: HashMap<usize, u32>,
+            /// Names in DNS given in this pass, and to whom.
+            named: HashMap<(String, String), String>,
+            acting: Owner,
+        }
+
+        impl State {
+            /// Everything that changes from here on changes because of this pool.
+            pub fn act_for(&mut self, owner: Owner) {
+                $(
+                    $(self.$plain.act_for(&owner);)?
+                    $(self.$document.act_for(&owner);)?
+                    $(self.$facts.act_for(&owner);)?
+                )*
+                self.ip_leases.act_for(&owner);
+                self.jobs.act_for(&owner);
+                self.acting = owner;
+            }
+
+            /// Grows whenever a row has changed.
+            pub fn changes_made(&self) -> usize {
+                let rows_beside_objects = self.ip_leases.changes_made() + self.jobs.changes_made();
+                rows_beside_objects
+                    $(
+                        $(+ self.$plain.changes_made())?
+                        $(+ self.$document.changes_made())?
+                        $(+ self.$facts.changes_made())?
+                    )*
+            }
+
+            /// Whose changes there are, the commands' own first.
+            pub fn owners(&self) -> Vec<Owner> {
+                let mut owners = Owners::default();
+                $(
+                    $(owners.collect(&self.$plain);)?
+                    $(owners.collect(&self.$document);)?
+                    $(owners.collect(&self.$facts);)?
+                )*
+                owners.collect(&self.ip_leases);
+                owners.collect(&self.jobs);
+                owners.in_order
+            }
+
+            pub fn is_unchanged(&self) -> bool {
+                self.events.is_empty()
+                    && self.ip_leases.is_unchanged()
+                    && self.jobs.is_unchanged()
+                    $(
+                        $(&& self.$plain.is_unchanged())?
+                        $(&& self.$document.is_unchanged())?
+                        $(&& self.$facts.is_unchanged())?
+                    )*
+            }
+
+            /// Objects that are not what they were, in the order of kinds; what was made from rows
+            /// of another type is not among them.
+            pub fn changed_objects(&self) -> Vec<ChangedObject> {
+                let mut changed = Vec::new();
+                $(
+                    $(changed.extend(self.$plain.difference().map(ChangedObject::new));)?
+                    $(changed.extend(self.$document.difference().map(ChangedObject::new));)?
+                    $(changed.extend(self.$facts.difference().map(ChangedObject::new));)?
+                )*
+                changed
+            }
+        }
+
+        $(
+            $(
+                has_meta!($Type);
+                tabled!($Type, $plain, by_metadata);
+                impl Plain for $Type {}
+            )?
+            $(
+                has_meta!($Type);
+                tabled!($Type, $document, by_metadata);
+            )?
+            $(tabled!($Type, $facts);)?
+            $(view!($Type, $view);)?
+        )*
+    };
+}
+
+macro_rules! has_meta {
+    ($Type:ty) => {
+        impl HasMeta for $Type {
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut Meta {
+                &mut self.metadata
+            }
+        }
+    };
+}
+
+macro_rules! view {
+    ($Type:ty, $table:ident) => {
+        has_meta!($Type);
+    };
+}
+
+macro_rules! tabled {
+    ($Type:ty, $table:ident, by_metadata) => {
+        impl Row for $Type {
+            fn key(&self) -> Key {
+                self.metadata.key()
+            }
+        }
+        impl Kept for $Type {
+            fn find_in(state: &State, key: &Key) -> Option<Self> {
+                state.$table.by_key(key).cloned()
+            }
+        }
+        tabled!($Type, $table);
+    };
+    ($Type:ty, $table:ident) => {
+        impl Tabled for $Type {
+            fn table(state: &State) -> &Table<Self> {
+                &state.$table
+            }
+            fn table_mut(state: &mut State) -> &mut Table<Self> {
+                &mut state.$table
+            }
+        }
+    };
+}
+
+/// A type with a table of its own in the state.
+pub trait Tabled: Row {
+    fn table(state: &State) -> &Table<Self>;
+    fn table_mut(state: &mut State) -> &mut Table<Self>;
+}
+
+/// A kind whose objects nothing but commands changes and that no logic looks at.
+pub trait Plain: Resource + Tabled + HasMeta {}
+
+/// A kind whose objects are found in the state by their names.
+pub trait Kept: Resource {
+    fn find_in(state: &State, key: &Key) -> Option<Self>;
+}
+
+every_kind!(declare_state);
+
+/// An object that is not what it was.
+#[derive(Debug)]
+pub struct ChangedObject {
+    pub before: Option<Object>,
+    pub after: Option<Object>,
+}
+
+impl ChangedObject {
+    fn new<R: Resource>(change: Change<'_, R>) -> Self {
+        let object = |resource: &R| resource.clone().into_object();
+        Self { before: change.before.map(object), after: change.after.map(object) }
+    }
+
+    pub fn kind(&self) -> Option<Kind> {
+        self.after.as_ref().or(self.before.as_ref()).map(Object::kind)
+    }
+}
+
+/// Owners of changes in the order in which they are found, each once.
+struct Owners {
+    in_order: Vec<Owner>,
+    seen: HashSet<Rc<Key>>,
+}
+
+impl Default for Owners {
+    /// What commands change themselves belongs to nobody and comes first.
+    fn default() -> Self {
+        Self { in_order: vec![None], seen: HashSet::new() }
+    }
+}
+
+impl Owners {
+    fn collect<T: Row>(&mut self, table: &Table<T>) {
+        for owner in table.difference().filter_map(|change| change.owner.as_ref()) {
+            if self.seen.insert(Rc::clone(owner)) {
+                self.in_order.push(Some(Rc::clone(owner)));
+            }
+        }
+    }
 }
 
 /// The text of an install-config template, and what it says once somebody has read it.
@@ -102,35 +283,6 @@ pub struct Members {
 }
 
 impl State {
-    /// Everything that changes from here on changes because of this pool.
-    pub fn act_for(&mut self, owner: Owner) {
-        self.pools.act_for(&owner);
-        self.clusters.act_for(&owner);
-        self.claims.act_for(&owner);
-        self.customizations.act_for(&owner);
-        self.hosts.act_for(&owner);
-        self.infra_envs.act_for(&owner);
-        self.agents.act_for(&owner);
-        self.ip_leases.act_for(&owner);
-        self.secrets.act_for(&owner);
-        self.jobs.act_for(&owner);
-        self.acting = owner;
-    }
-
-    /// Grows whenever anything that plan may change has changed.
-    pub fn changes_made(&self) -> usize {
-        self.pools.changes_made()
-            + self.clusters.changes_made()
-            + self.claims.changes_made()
-            + self.customizations.changes_made()
-            + self.hosts.changes_made()
-            + self.infra_envs.changes_made()
-            + self.agents.changes_made()
-            + self.secrets.changes_made()
-            + self.ip_leases.changes_made()
-            + self.jobs.changes_made()
-    }
-
     pub fn members(&self, pool: &Key) -> Members {
         self.members.get(pool).cloned().unwrap_or_default()
     }
@@ -211,43 +363,10 @@ impl State {
 
     /// The object as the state has it.
     pub fn object(&self, like: &Object) -> Option<Object> {
-        let key = like.key();
-        Some(match like {
-            Object::Pool(_) => Object::Pool(Box::new(self.pools.by_key(&key)?.clone())),
-            Object::Claim(_) => Object::Claim(Box::new(self.claims.by_key(&key)?.clone())),
-            Object::Cluster(_) => {
-                Object::Cluster(Box::new(self.clusters.get(self.cluster(&key.name)?)?.clone()))
-            }
-            Object::Customization(_) => {
-                Object::Customization(Box::new(self.customizations.by_key(&key)?.clone()))
-            }
-            Object::ImageSet(_) => Object::ImageSet(self.image_sets.by_key(&key)?.clone()),
-            Object::Host(_) => Object::Host(Box::new(self.hosts.by_key(&key)?.clone())),
-            Object::Secret(_) => Object::Secret(self.secrets.by_key(&key)?.clone()),
-            Object::Namespace(_) => Object::Namespace(self.namespaces.by_key(&key)?.clone()),
-            Object::RoleBinding(_) => Object::RoleBinding(self.role_bindings.by_key(&key)?.clone()),
-            Object::Settings(_) => Object::Settings(self.settings.by_key(&key)?.clone()),
-            Object::DataTemplate(_) => {
-                Object::DataTemplate(Box::new(self.data_templates.by_key(&key)?.clone()))
-            }
-            Object::InfraEnv(_) => {
-                Object::InfraEnv(Box::new(self.infra_envs.by_key(&key)?.clone()))
-            }
-            Object::Agent(_) => Object::Agent(Box::new(self.agents.by_key(&key)?.clone())),
-            Object::NMStateConfig(_) => {
-                Object::NMStateConfig(Box::new(self.nmstate_configs.by_key(&key)?.clone()))
-            }
-            Object::IpPool(_) => Object::IpPool(Box::new(self.ip_pools.by_key(&key)?.clone())),
-            Object::IpClaim(_) => {
-                let one = self.ip_leases.by_key(&key).filter(|one| one.claimed)?;
-                Object::IpClaim(Box::new(one.to_claim(&self.name_of(one))))
-            }
-            Object::IpAddress(_) => {
-                let mut all = self.ip_leases.rows();
-                let one = all.find(|one| self.name_of(one) == key.name)?;
-                Object::IpAddress(Box::new(one.to_address(&key.name)?))
-            }
-        })
+        fn find<R: Kept>(state: &State, like: &R) -> Option<Object> {
+            R::find_in(state, &Wire::key(like)).map(Resource::into_object)
+        }
+        match_object!(like, resource => find(self, &**resource))
     }
 
     /// What the IPAddress of a lease is called.
@@ -278,71 +397,33 @@ impl State {
         let owner = self.acting.clone();
         self.events.push((event, owner));
     }
+}
 
-    /// Whose changes there are, the commands' own first.
-    pub fn owners(&self) -> Vec<Owner> {
-        let mut owners: Vec<Owner> = vec![None];
-        let pools = self.pools.difference().map(|one| one.owner);
-        let clusters = self.clusters.difference().map(|one| one.owner);
-        let claims = self.claims.difference().map(|one| one.owner);
-        let customizations = self.customizations.difference().map(|one| one.owner);
-        let secrets = self.secrets.difference().map(|one| one.owner);
-        let hosts = self.hosts.difference().map(|one| one.owner);
-        let agents = self.agents.difference().map(|one| one.owner);
-        let jobs = self.jobs.difference().map(|one| one.owner);
-        let leases = self.ip_leases.difference().map(|one| one.owner);
-        let tables = pools.chain(clusters).chain(claims).chain(customizations).chain(secrets);
-        let mut seen = HashSet::new();
-        for owner in tables.chain(hosts).chain(agents).chain(leases).chain(jobs).flatten() {
-            if seen.insert(Rc::clone(owner)) {
-                owners.push(Some(Rc::clone(owner)));
-            }
-        }
-        owners
-    }
-
-    pub fn is_unchanged(&self) -> bool {
-        self.events.is_empty()
-            && self.pools.difference().next().is_none()
-            && self.clusters.difference().next().is_none()
-            && self.claims.difference().next().is_none()
-            && self.customizations.difference().next().is_none()
-            && self.hosts.difference().next().is_none()
-            && self.secrets.difference().next().is_none()
-            && self.jobs.difference().next().is_none()
-            && self.image_sets.difference().next().is_none()
-            && self.namespaces.difference().next().is_none()
-            && self.role_bindings.difference().next().is_none()
-            && self.settings.difference().next().is_none()
-            && self.data_templates.difference().next().is_none()
-            && self.infra_envs.difference().next().is_none()
-            && self.agents.difference().next().is_none()
-            && self.nmstate_configs.difference().next().is_none()
-            && self.ip_pools.difference().next().is_none()
-            && self.ip_leases.difference().next().is_none()
+impl Kept for Cluster {
+    fn find_in(state: &State, key: &Key) -> Option<Self> {
+        state.clusters.get(state.cluster(&key.name)?).cloned()
     }
 }
 
-macro_rules! found_by_metadata {
-    ($($kind:ty),*) => {
-        $(impl HasMeta for $kind {
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-            fn meta_mut(&mut self) -> &mut Meta {
-                &mut self.metadata
-            }
-        }
-        impl Row for $kind {
-            fn key(&self) -> Key {
-                self.metadata.key()
-            }
-        })*
-    };
+impl Kept for Claim {
+    fn find_in(state: &State, key: &Key) -> Option<Self> {
+        state.claims.by_key(key).cloned()
+    }
 }
-found_by_metadata!(ClusterPool, Customization, ClusterImageSet, Secret);
-found_by_metadata!(InfraEnv, Agent, NMStateConfig);
-found_by_metadata!(Namespace, RoleBinding, Settings, BareMetalHost, IpPool, Metal3DataTemplate);
+
+impl Kept for IpClaim {
+    fn find_in(state: &State, key: &Key) -> Option<Self> {
+        let lease = state.ip_leases.by_key(key).filter(|lease| lease.claimed)?;
+        Some(lease.to_claim(&state.name_of(lease)))
+    }
+}
+
+impl Kept for IpAddress {
+    fn find_in(state: &State, key: &Key) -> Option<Self> {
+        let lease = state.ip_leases.rows().find(|lease| state.name_of(lease) == key.name)?;
+        lease.to_address(&key.name)
+    }
+}
 
 impl Row for IpLease {
     /// A claim has one address.

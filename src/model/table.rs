@@ -30,6 +30,13 @@ pub struct Change<'a, T> {
     pub after: Option<&'a T>,
 }
 
+impl<T> Change<'_, T> {
+    /// Whether it is one of those that are written together; without an owner all are.
+    pub fn is_of(&self, owner: Option<&Owner>) -> bool {
+        owner.is_none_or(|owner| self.owner == owner)
+    }
+}
+
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let (rows, index, before) = (Vec::new(), HashMap::new(), BTreeMap::new());
@@ -135,6 +142,10 @@ impl<T: Row> Table<T> {
                 .before
                 .iter()
                 .any(|(at, (old, _))| old.as_ref().is_some_and(|old| gone(at, old)))
+    }
+
+    pub fn is_unchanged(&self) -> bool {
+        self.difference().next().is_none()
     }
 
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {

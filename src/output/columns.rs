@@ -15,8 +15,8 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::inventory::EntryStatus;
 use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
+use crate::model::kinds::Object;
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::time::{Span, Time};
 
@@ -62,12 +62,12 @@ pub fn row(object: &Object, view: &View) -> Row {
     }
     row.push(("name", key.name));
     row.extend(match object {
-        Object::Pool(one) => pool(one, view),
-        Object::Claim(one) => claim(one, view),
-        Object::Cluster(one) => cluster(one, view),
+        Object::ClusterPool(one) => pool(one, view),
+        Object::ClusterClaim(one) => claim(one, view),
+        Object::ClusterDeployment(one) => cluster(one, view),
         Object::Customization(one) => customization(one, view),
-        Object::ImageSet(one) => vec![("release", one.spec.release_image.clone())],
-        Object::Host(one) => host(one),
+        Object::ClusterImageSet(one) => vec![("release", one.spec.release_image.clone())],
+        Object::BareMetalHost(one) => host(one),
         Object::Secret(one) => {
             vec![("type", one.kind.clone()), ("data", one.values.len().to_string())]
         }
@@ -100,8 +100,8 @@ pub fn row(object: &Object, view: &View) -> Row {
         Object::Namespace(_) | Object::Settings(_) => Row::new(),
     });
     let created = match object {
-        Object::Claim(one) => Some(one.created),
-        Object::Cluster(one) => Some(one.created),
+        Object::ClusterClaim(one) => Some(one.created),
+        Object::ClusterDeployment(one) => Some(one.created),
         _ => object.meta().and_then(|meta: &Meta| meta.creation_timestamp),
     };
     row.push(("age", created.map(|time| view.now.since(time).short()).unwrap_or_default()));
@@ -250,23 +250,23 @@ fn customization(one: &Customization, view: &View) -> Row {
 
 fn wide(object: &Object, view: &View) -> Row {
     match object {
-        Object::Pool(one) => vec![
+        Object::ClusterPool(one) => vec![
             ("broken", one.status.broken.to_string()),
             ("deleting", one.status.deleting.to_string()),
             ("basedomain", one.spec.base_domain.clone()),
             ("imageset", one.spec.image_set_ref.name.clone()),
             ("platform", one.spec.platform.name().to_owned()),
         ],
-        Object::Claim(one) => {
+        Object::ClusterClaim(one) => {
             vec![("lifetime", one.effective.map(|span| span.to_string()).unwrap_or_default())]
         }
-        Object::Cluster(one) => vec![
+        Object::ClusterDeployment(one) => vec![
             ("api", one.api_url()),
             ("version", one.version.as_deref().unwrap_or_default().to_owned()),
             ("credentials", view.credentials.get(&one.name).copied().unwrap_or_default().into()),
             ("last-error", one.failure.clone().unwrap_or_default()),
         ],
-        Object::Host(one) => wide_host(one),
+        Object::BareMetalHost(one) => wide_host(one),
         Object::InfraEnv(one) => vec![("iso url", one.status.iso_download_url.clone())],
         Object::Agent(one) => vec![
             ("approved", one.spec.approved.to_string()),

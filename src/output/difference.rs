@@ -3,58 +3,57 @@
 use serde_json::{Value, json};
 
 use crate::model::agent::Agent;
+use crate::model::cluster::Cluster;
+use crate::model::documents::{Secret, Stored};
+use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::Job;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
-use crate::model::state::State;
+use crate::model::state::{ChangedObject, State};
 use crate::model::table::{Change, Row};
 
 /// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field.
 pub fn lines(state: &State) -> Vec<String> {
-    let mut all = Vec::new();
-    each(&mut all, state.pools.difference(), |one| Object::Pool(Box::new(one.clone())));
-    each(&mut all, state.clusters.difference(), |one| Object::Cluster(Box::new(one.clone())));
-    each(&mut all, state.claims.difference(), |one| Object::Claim(Box::new(one.clone())));
-    each(&mut all, state.customizations.difference(), |one| {
-        Object::Customization(Box::new(one.clone()))
-    });
-    each(&mut all, state.infra_envs.difference(), |one| Object::InfraEnv(Box::new(one.clone())));
-    each(&mut all, state.nmstate_configs.difference(), |one| {
-        Object::NMStateConfig(Box::new(one.clone()))
-    });
-    each(&mut all, state.agents.difference(), |one| Object::Agent(Box::new(one.clone())));
-    all.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
-    for change in state.jobs.difference() {
-        all.extend(job(&change));
+    let mut lines = Vec::new();
+    let mut changed_objects = state.changed_objects();
+    // Claims, clusters and pools first: what they refer to changes because of them.
+    changed_objects.sort_by_key(|changed| std::cmp::Reverse(changed.kind()));
+    for changed in &changed_objects {
+        if !comes_with_cluster(changed, state) {
+            object_lines(changed, &mut lines);
+        }
     }
-    all
+    lines.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
+    lines.extend(state.jobs.difference().filter_map(|change| job(&change)));
+    lines
 }
 
-fn each<'a, T: Row + 'a>(
-    all: &mut Vec<String>,
-    changes: impl Iterator<Item = Change<'a, T>>,
-    wrap: impl Fn(&T) -> Object,
-) {
-    for change in changes {
-        let (before, after) = (change.before.map(&wrap), change.after.map(&wrap));
-        let Some(one) = after.as_ref().or(before.as_ref()) else {
-            continue;
-        };
-        let name = name(one.kind(), &one.key());
-        match (&before, &after) {
-            (Some(before), Some(after)) => {
-                let mut fields = Vec::new();
-                fields_of("", &told(before), &told(after), &mut fields);
-                if !fields.is_empty() {
-                    all.push(format!("~ {name}"));
-                }
-                all.extend(fields.into_iter().map(|field| format!("    {field}")));
+/// Whether a Secret is made for a cluster that is made at the same time: then it goes without
+/// saying.
+fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
+    let Some(Object::Secret(secret)) = &changed.after else { return false };
+    let cluster = Key::new("", &*secret.metadata.namespace);
+    let is_new = |change: Change<'_, Cluster>| {
+        change.before.is_none() && change.after.is_some_and(|after| Row::key(after) == cluster)
+    };
+    changed.before.is_none() && state.clusters.difference().any(is_new)
+}
+
+fn object_lines(changed: &ChangedObject, lines: &mut Vec<String>) {
+    let Some(object) = changed.after.as_ref().or(changed.before.as_ref()) else { return };
+    let name = name(object.kind(), &object.key());
+    match (&changed.before, &changed.after) {
+        (Some(before), Some(after)) => {
+            let mut fields = Vec::new();
+            fields_of("", &told(before), &told(after), &mut fields);
+            if !fields.is_empty() {
+                lines.push(format!("~ {name}"));
             }
-            (None, _) => all.push(format!("+ {name}{}", about(one))),
-            (_, None) => all.push(format!("- {name}")),
+            lines.extend(fields.into_iter().map(|field| format!("    {field}")));
         }
+        (None, _) => lines.push(format!("+ {name}{}", about(object))),
+        (_, None) => lines.push(format!("- {name}")),
     }
 }
 
@@ -62,12 +61,17 @@ fn name(kind: Kind, key: &Key) -> String {
     format!("{}/{}", kind.word(), key.name)
 }
 
-/// What of an object is compared: of a host what becomes of it, not all that was found in it.
+/// What of an object is compared.
 fn told(object: &Object) -> Value {
-    if let Object::Agent(one) = object { agent(one) } else { object.to_wire() }
+    match object {
+        Object::Agent(agent) => told_agent(agent),
+        Object::BareMetalHost(host) => told_host(host),
+        Object::Secret(secret) => told_secret(secret),
+        other => other.to_wire(),
+    }
 }
 
-fn agent(one: &Agent) -> Value {
+fn told_agent(one: &Agent) -> Value {
     let failing = one.validations().filter(|one| one.status == "failure");
     let failing: Vec<&str> = failing.map(|one| one.id.as_str()).collect();
     let refused = one.condition("SpecSynced").filter(|one| one.status == "False");
@@ -84,9 +88,39 @@ fn agent(one: &Agent) -> Value {
     })
 }
 
+/// What a person decides about a host and what becomes of it; what its controller tells of it each
+/// time would hide that.
+fn told_host(host: &BareMetalHost) -> Value {
+    let status = &host.status;
+    json!({
+        "metadata": {
+            "annotations": host.metadata.annotations,
+            "deletionTimestamp": host.metadata.deletion_timestamp,
+            "labels": host.metadata.labels,
+        },
+        "spec": host.spec,
+        "state": status.provisioning.state,
+        "powered on": status.powered_on,
+        "error": status.error_type,
+    })
+}
+
+/// A Secret without its values: which keys it has, and which of them get another value.
+fn told_secret(secret: &Secret) -> Value {
+    let mut keys = serde_json::Map::new();
+    for (key, value) in &secret.values {
+        let said = match value {
+            Stored::Kept | Stored::Loaded(_) => "as it is",
+            Stored::New(_) | Stored::CopyOf(_) => "another value",
+        };
+        keys.insert(key.clone(), said.into());
+    }
+    json!({"metadata": secret.metadata, "type": secret.kind, "data": keys})
+}
+
 fn about(object: &Object) -> String {
     let cluster = match object {
-        Object::Cluster(cluster) => cluster,
+        Object::ClusterDeployment(cluster) => cluster,
         Object::Agent(one) => {
             let of = one.infra_env().map(|key| format!(" of infraenv/{}", key.name));
             return of.unwrap_or_default();

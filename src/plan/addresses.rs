@@ -4,7 +4,7 @@
 use crate::model::address::Addr;
 use crate::model::event::Event;
 use crate::model::ip_pool::{IpPool, PAUSES};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;

@@ -30,7 +30,7 @@ pub use returning::retire;
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::OwnerReference;
 use crate::model::state::State;
 use crate::model::tick::Tick;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER, owner_reference};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};

@@ -7,7 +7,7 @@ use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::Customization;
 use crate::model::ip_lease::{VIPS, owner_reference};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;

@@ -15,10 +15,9 @@ use crate::model::driver::Driver;
 use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::object::Object;
 use crate::model::order::{Machine, Order};
 use crate::model::pool::STRICT_PATCHES;
 use crate::model::refusal::{Exit, Refusal};
@@ -86,7 +85,7 @@ impl Door<'_> {
         let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
         let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
         let wipe = match found {
-            Some(Object::Host(host)) => host.status.wipe.unwrap_or_default(),
+            Some(Object::BareMetalHost(host)) => host.status.wipe.unwrap_or_default(),
             _ => Wipe::default(),
         };
         Ok(Some(wipe.driver.strip_prefix(EXEC).unwrap_or_default().to_owned()))
@@ -104,7 +103,7 @@ impl Door<'_> {
         let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
         // Its job begins all the same, and fails by itself with what it lacks.
         let lacking = || (Machine { host: host.to_owned(), ..Machine::default() }, Inputs::new());
-        let Some(Object::Host(found)) = found else { return Ok(lacking()) };
+        let Some(Object::BareMetalHost(found)) = found else { return Ok(lacking()) };
         let Some(bmc) = &found.spec.bmc else { return Ok(lacking()) };
         let secret = Key::new(namespace, &*bmc.credentials_name);
         let mut inputs = Inputs::new();
@@ -122,7 +121,7 @@ impl Door<'_> {
     fn of_cluster(&self, job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
         let filter = Filter { namespace: None, name: Some(job.object.clone()), whole: true };
         let found = self.store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
-        let Some(Object::Cluster(cluster)) = found else {
+        let Some(Object::ClusterDeployment(cluster)) = found else {
             return Err(Refusal::not_found("the cluster is gone"));
         };
         let wire = cluster.to_wire();
@@ -225,7 +224,7 @@ impl Door<'_> {
         let filter = Filter { namespace: None, name, whole: true };
         let found = self.store.objects(Kind::ClusterImageSet, &filter)?.into_iter().next();
         Ok(match found {
-            Some(Object::ImageSet(one)) if filter.name.is_some() => one.spec.release_image,
+            Some(Object::ClusterImageSet(one)) if filter.name.is_some() => one.spec.release_image,
             _ => String::new(),
         })
     }
@@ -249,7 +248,9 @@ impl Door<'_> {
         let Some(Key { namespace, name }) = pool.cloned() else { return Ok(false) };
         let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
         let found = self.store.objects(Kind::ClusterPool, &filter)?.into_iter().next();
-        Ok(matches!(found, Some(Object::Pool(pool)) if pool.metadata.annotated(STRICT_PATCHES)))
+        Ok(
+            matches!(found, Some(Object::ClusterPool(pool)) if pool.metadata.annotated(STRICT_PATCHES)),
+        )
     }
 
     /// Secrets as files: what the cluster has copies of, and what was kept of it.

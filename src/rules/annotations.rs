@@ -6,8 +6,8 @@ use crate::model::agent::OWNER;
 use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
 use crate::model::driver::is_driver_name;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
+use crate::model::kinds::Object;
 use crate::model::meta::Meta;
-use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
@@ -102,16 +102,16 @@ pub fn warnings(object: &Object) -> Vec<String> {
     };
     let own = |meta: &Meta| meta.annotations.clone();
     match object {
-        Object::Pool(one) => {
+        Object::ClusterPool(one) => {
             let mut found = idle(&own(&one.metadata), &POOL, &CLUSTER, "spec.annotations");
             found.extend(idle(&one.spec.annotations, &CLUSTER, &POOL, "metadata.annotations"));
             found
         }
-        Object::Cluster(one) => {
+        Object::ClusterDeployment(one) => {
             let all = one.body.as_ref().map(|body| own(&body.metadata)).unwrap_or_default();
             idle(&all, &CLUSTER, &POOL, "the pool")
         }
-        Object::Host(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
+        Object::BareMetalHost(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
         Object::IpPool(one) => idle(&own(&one.metadata), &addresses::NOTES, &[], ""),
         Object::InfraEnv(one) => idle(&own(&one.metadata), &[OWNER, WIPE], &[], ""),
         _ => Vec::new(),

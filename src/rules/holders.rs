@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::model::object::Object;
+use crate::model::kinds::Object;
 use crate::model::refusal::Refusal;
 
 /// Refuses a second cluster of a name, of a name in DNS, of a claim or of a customization.
@@ -15,14 +15,14 @@ pub fn one_holder_each(objects: &[Object]) -> Result<(), Refusal> {
     let mut clusters = HashMap::new();
     let mut preserved = HashMap::new();
     let there = objects.iter().filter_map(|one| match one {
-        Object::Cluster(one) => Some(&one.name),
+        Object::ClusterDeployment(one) => Some(&one.name),
         _ => None,
     });
     let there: HashSet<&String> = there.collect();
     for object in objects {
         let who = object.key().to_string();
         match object {
-            Object::Claim(one) => {
+            Object::ClusterClaim(one) => {
                 // Of two claims of a cluster that is there, that cluster says whose it is.
                 let cluster = one.cluster.as_ref().filter(|name| !there.contains(name));
                 take(&mut clusters, cluster, &who, |name| format!("cluster {name}"))?;
@@ -33,7 +33,7 @@ pub fn one_holder_each(objects: &[Object]) -> Result<(), Refusal> {
             }
             _ => {}
         }
-        let Object::Cluster(one) = object else { continue };
+        let Object::ClusterDeployment(one) = object else { continue };
         let pool = one.pool.as_ref().map(|pool| pool.namespace.as_str()).unwrap_or_default();
         take(&mut names, Some(&one.name), &who, |name| format!("the name {name}"))?;
         let domain = (&one.cluster_name, &one.base_domain);

@@ -15,7 +15,7 @@ use crate::model::time::Span;
 use crate::model::wipe::{WIPE, is_wiper};
 
 use super::names::{label, label_key, label_value, name_of};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 
 /// Annotations of ours that a host may have.
 pub const NOTES: [&str; 7] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND, WIPE];

@@ -1,6 +1,6 @@
 //! Names become paths, DNS labels and arguments: only what is safe as all of them is a name.
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 /// A DNS label (RFC 1123): at most 63 lower-case letters, digits and dashes.

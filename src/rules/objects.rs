@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use crate::model::documents::Settings;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::is_bool;
-use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, pointers};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};
@@ -23,7 +22,8 @@ const PASSWORD: &str = "spec.platform has a password in plain sight; it belongs 
 
 fn labels(object: &Object) -> Result<(), Refusal> {
     let labels = object.meta().map(|meta| &meta.labels).into_iter();
-    let copied = if let Object::Pool(pool) = object { Some(&pool.spec.labels) } else { None };
+    let copied =
+        if let Object::ClusterPool(pool) = object { Some(&pool.spec.labels) } else { None };
     for (name, value) in labels.chain(copied).flatten() {
         if !label_key(name) || !label_value(value) {
             let why = "letters, digits, dashes, dots and underscores make one, at most 63";
@@ -43,22 +43,22 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
     }
     labels(object)?;
     match object {
-        Object::Pool(pool) if !differ(&pool.vips_from()) => {
+        Object::ClusterPool(pool) if !differ(&pool.vips_from()) => {
             let why = format!("annotation {VIPS_FROM} is no list of different IPPools");
             Err(refuse(kind, &key.name, &why))
         }
-        Object::Pool(pool) if !differ(&pool.nodes_from()) => {
+        Object::ClusterPool(pool) if !differ(&pool.nodes_from()) => {
             let why = format!("annotation {NODES_FROM} is no list of different IPPools");
             Err(refuse(kind, &key.name, &why))
         }
-        Object::Pool(pool) => check_pool(pool),
-        Object::Claim(claim) if claim.lifetime.is_some_and(|span| span.0 == 0) => {
+        Object::ClusterPool(pool) => check_pool(pool),
+        Object::ClusterClaim(claim) if claim.lifetime.is_some_and(|span| span.0 == 0) => {
             Err(refuse(kind, &key.name, "spec.lifetime is no time at all"))
         }
-        Object::Claim(claim) if claim.pool.is_empty() => {
+        Object::ClusterClaim(claim) if claim.pool.is_empty() => {
             Err(refuse(kind, &key.name, "spec.clusterPoolName is missing"))
         }
-        Object::Cluster(cluster) => {
+        Object::ClusterDeployment(cluster) => {
             for (field, value) in
                 [("clusterName", &cluster.cluster_name), ("baseDomain", &cluster.base_domain)]
             {
@@ -82,7 +82,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         Object::IpPool(one) => all_of(kind, &key.name, addresses::pool(one)),
         Object::IpClaim(one) => all_of(kind, &key.name, addresses::claim(one)),
         Object::IpAddress(one) => all_of(kind, &key.name, addresses::lease(one)),
-        Object::Host(one) => hosts::check(one).map_err(|why| refuse(kind, &key.name, &why)),
+        Object::BareMetalHost(one) => {
+            hosts::check(one).map_err(|why| refuse(kind, &key.name, &why))
+        }
         Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
             Err(refuse(kind, &key.name, "a subject has no name"))
         }
@@ -90,7 +92,7 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
             patches::check(one).map_err(|why| refuse(kind, &key.name, &why))
         }
         Object::Settings(one) => all_of(kind, &key.name, settings(one)),
-        Object::ImageSet(one) if one.spec.release_image.is_empty() => {
+        Object::ClusterImageSet(one) if one.spec.release_image.is_empty() => {
             Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
         }
         _ => Ok(()),
@@ -235,18 +237,18 @@ pub fn warnings(object: &Object) -> Vec<String> {
             let name = &one.metadata.name;
             found.push(format!("secret `{name}` brings no values; those in the state stay"));
         }
-        Object::Pool(one) if one.spec.install_attempts_limit == Some(0) => {
+        Object::ClusterPool(one) if one.spec.install_attempts_limit == Some(0) => {
             let name = &one.metadata.name;
             found.push(format!("pool `{name}`: installAttemptsLimit 0 counts as 1"));
         }
         Object::Customization(one) => found.extend(patches::warnings(one)),
-        Object::Host(one) => found.extend(hosts::warnings(one)),
+        Object::BareMetalHost(one) => found.extend(hosts::warnings(one)),
         Object::Agent(one) => found.extend(agents::warning(one)),
         Object::IpPool(one) => found.extend(addresses::warnings(one)),
         Object::InfraEnv(one) => found.extend(infra_envs::warnings(one)),
         _ => {}
     }
-    if let Object::Pool(one) = object {
+    if let Object::ClusterPool(one) = object {
         let all = one.spec.installer_env.iter().filter(|one| !installer_variable(&one.name));
         let text = |name: &String| {
             format!(

@@ -8,7 +8,6 @@ use crate::model::infra_env::{InfraEnv, Token};
 use crate::model::job::Verb;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::{Change, Owner};
@@ -20,7 +19,7 @@ use super::load::{cluster_body, cluster_facts};
 use super::open::Store;
 use super::read::Filter;
 use super::references::cluster_template;
-use super::write::is_of;
+use super::stored::Stored;
 
 const AGENT: &str = "id, body, secret, seen FROM agent";
 
@@ -209,15 +208,11 @@ fn of_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Re
 }
 
 pub fn write(conn: &Connection, state: &State, owner: Option<&Owner>) -> Result<(), Refusal> {
-    for change in state.infra_envs.difference().filter(|change| is_of(change, owner)) {
+    for change in state.infra_envs.difference().filter(|change| change.is_of(owner)) {
         infra_env_row(conn, &change)?;
     }
-    if owner.is_none_or(Option::is_none) {
-        for change in state.nmstate_configs.difference() {
-            documents::write(conn, &change)?;
-        }
-    }
-    let all: Vec<_> = state.agents.difference().filter(|change| is_of(change, owner)).collect();
+    documents::write_changes(conn, &state.nmstate_configs, owner)?;
+    let all: Vec<_> = state.agents.difference().filter(|change| change.is_of(owner)).collect();
     // Those that let go of a machine first: another may have it.
     let lets_go = |one: &&Change<'_, Agent>| {
         one.before.is_some() && one.after.is_none_or(|one| one.status.bound_to.is_none())
@@ -281,23 +276,42 @@ fn agent_row(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusa
     Ok(())
 }
 
-impl Store {
-    pub(super) fn infra_envs(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let mut found = self.documents(filter, |one| Object::InfraEnv(Box::new(one)))?;
-        for one in &mut found {
-            if let Object::InfraEnv(one) = one {
-                one.tokens = tokens(self.conn(), one.metadata.id)?;
-            }
+impl Stored for InfraEnv {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        infra_env(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut infra_envs: Vec<Self> = documents::list(store.conn(), filter)?;
+        for infra_env in &mut infra_envs {
+            infra_env.tokens = tokens(store.conn(), infra_env.metadata.id)?;
         }
-        Ok(found)
+        Ok(infra_envs)
+    }
+}
+
+impl Stored for Agent {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        one(conn, state, key)
     }
 
-    pub(super) fn agents(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) = filter.conditions("namespace = #", Some("name = #"));
-        let found = some(self.conn(), &which, params_from_iter(who))?;
-        Ok(found.into_iter().map(|one| Object::Agent(Box::new(one))).collect())
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let (which, values) = filter.conditions("namespace = #", Some("name = #"));
+        some(store.conn(), &which, params_from_iter(values))
+    }
+}
+
+impl Stored for NMStateConfig {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        networks(conn, state, &key.namespace)
     }
 
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        documents::list(store.conn(), filter)
+    }
+}
+
+impl Store {
     /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
     pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
         with_tokens(self.conn(), state, infra_env)?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use super::copies;

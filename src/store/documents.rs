@@ -4,46 +4,55 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::agent::Agent;
-use crate::model::customization::Customization;
-use crate::model::data_template::Metal3DataTemplate;
-use crate::model::documents::{ClusterImageSet, Namespace, RoleBinding, Secret, Settings};
-use crate::model::host::BareMetalHost;
-use crate::model::infra_env::InfraEnv;
-use crate::model::ip_pool::IpPool;
+use crate::model::kinds::every_kind;
 use crate::model::meta::{HasMeta, Key};
-use crate::model::nmstate_config::NMStateConfig;
-use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::table::{Change, Row, Table};
+use crate::model::state::State;
+use crate::model::table::{Change, Owner, Row, Table};
+
+use super::read::Filter;
 
 /// A kind whose table has id and body.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const TABLE: &'static str;
 }
 
-macro_rules! documents {
-    ($($kind:ty => $table:literal),* $(,)?) => {
-        $(impl Document for $kind {
-            const TABLE: &'static str = $table;
-        })*
+macro_rules! declare_documents {
+    (
+        {}
+        objects { $($Kind:ident($Type:ty) {
+            about: $about:literal,
+            wire: $api_version:literal $name:literal,
+            words: [$($word:literal),+],
+            namespaced: $namespaced:literal,
+            $(plain: $plain:ident $plain_table:literal,)?
+            $(document: $document:ident $document_table:literal,)?
+            $(facts: $facts:ident,)?
+            $(view: $view:ident,)?
+        })* }
+        records { $($records:tt)* }
+    ) => {
+        $(
+            $(impl Document for $Type {
+                const TABLE: &'static str = $plain_table;
+            })?
+            $(impl Document for $Type {
+                const TABLE: &'static str = $document_table;
+            })?
+        )*
+
+        /// Writes what changed of kinds without logic, on behalf of an owner or of all.
+        pub fn write_plain_kinds(
+            conn: &Connection,
+            state: &State,
+            owner: Option<&Owner>,
+        ) -> Result<(), Refusal> {
+            $($(write_changes(conn, &state.$plain, owner)?;)?)*
+            Ok(())
+        }
     };
 }
-documents! {
-    ClusterPool => "pool",
-    Customization => "customization",
-    ClusterImageSet => "image_set",
-    BareMetalHost => "host",
-    IpPool => "ip_pool",
-    Metal3DataTemplate => "data_template",
-    InfraEnv => "infra_env",
-    NMStateConfig => "nmstate_config",
-    Agent => "agent",
-    Secret => "secret_object",
-    Namespace => "namespace",
-    RoleBinding => "role_binding",
-    Settings => "settings",
-}
+every_kind!(declare_documents);
 
 /// A row of (id, body).
 pub fn decode<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
@@ -120,4 +129,30 @@ pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i
             Ok(id)
         }
     }
+}
+
+/// Writes the changes of a table, on behalf of an owner or of all.
+pub fn write_changes<T: Document>(
+    conn: &Connection,
+    table: &Table<T>,
+    owner: Option<&Owner>,
+) -> Result<(), Refusal> {
+    for change in table.difference().filter(|change| change.is_of(owner)) {
+        write(conn, &change)?;
+    }
+    Ok(())
+}
+
+/// The documents that a filter names, in order of insertion.
+pub fn list<T: Document>(conn: &Connection, filter: &Filter) -> Result<Vec<T>, Refusal> {
+    let mut documents: Vec<T> = match (&filter.namespace, &filter.name) {
+        (Some(namespace), Some(name)) => {
+            one(conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
+        }
+        (namespace, _) => all(conn, namespace.as_deref())?,
+    };
+    if let Some(name) = &filter.name {
+        documents.retain(|document| document.meta().name == *name);
+    }
+    Ok(documents)
 }

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use crate::model::event::Event;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -87,12 +87,11 @@ impl Store {
 
 fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(3)?;
-    let known = Kind::ALL.into_iter().map(Kind::name).find(|one| *one == kind);
     Ok(Event {
         time: Time(row.get(0)?),
         warning: row.get(1)?,
         reason: row.get(2)?,
-        kind: known.unwrap_or("Object"),
+        kind: Kind::from_name(&kind).map_or("Object", Kind::name),
         object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
         actor: row.get(6)?,
         message: row.get(7)?,

@@ -11,6 +11,9 @@ use crate::model::table::Row;
 
 use super::documents::{self, decode, need};
 use super::load::{jobs, secret};
+use super::open::Store;
+use super::read::Filter;
+use super::stored::Stored;
 
 /// All hosts; whoever loads them loads all live jobs.
 pub fn all(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
@@ -110,6 +113,16 @@ fn users(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
         some(conn, state, sql, params![key.namespace, key.name])?;
     }
     Ok(())
+}
+
+impl Stored for BareMetalHost {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        one(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        documents::list(store.conn(), filter)
+    }
 }
 
 fn take(conn: &Connection, state: &mut State, one: BareMetalHost) -> Result<(), Refusal> {

@@ -6,17 +6,18 @@ use rusqlite::{Connection, Row as SqlRow, params, params_from_iter};
 use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Stretch};
-use crate::model::ip_lease::{IpLease, address_name};
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, Tenant};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
 
 use super::addresses::{self, LEASE, WAIT, by_claim, lease_row, unreadable, wait_row};
+use super::documents;
 use super::open::Store;
 use super::read::Filter;
+use super::stored::Stored;
 
 /// JSON numbers are exact up to this.
 const EXACT: u128 = 1 << 53;
@@ -45,13 +46,16 @@ impl Counts {
     }
 }
 
-impl Store {
+impl Stored for IpPool {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        addresses::pool(conn, state, key)
+    }
+
     /// Pools with their counts; whole ones with who has what.
-    pub(super) fn ip_pools(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let mut found = self.documents(filter, |one: IpPool| Object::IpPool(Box::new(one)))?;
-        for one in &mut found {
-            let Object::IpPool(pool) = one else { continue };
-            let (counts, updated) = self.ip_counts(pool)?;
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut pools: Vec<Self> = documents::list(store.conn(), filter)?;
+        for pool in &mut pools {
+            let (counts, updated) = store.ip_counts(pool)?;
             let mut status = IpPoolStatus {
                 last_updated: updated
                     .max(pool.status.last_updated)
@@ -60,7 +64,7 @@ impl Store {
                 ..IpPoolStatus::default()
             };
             if filter.whole {
-                for lease in self.leases_of(pool)? {
+                for lease in store.leases_of(pool)? {
                     let Some(address) = lease.address else { continue };
                     status.allocations.insert(lease.claim.clone(), address.to_string());
                     status.addresses.insert(lease.claim.clone(), address_name(pool, &lease));
@@ -69,9 +73,41 @@ impl Store {
             }
             pool.status = status;
         }
-        Ok(found)
+        Ok(pools)
+    }
+}
+
+impl Stored for IpClaim {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        addresses::claim(conn, state, key)
     }
 
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let leases = store.all_leases(filter, true)?.into_iter().filter(|(lease, _)| lease.claimed);
+        Ok(leases.map(|(lease, address_name)| lease.to_claim(&address_name)).collect())
+    }
+}
+
+impl Stored for IpAddress {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        by_name(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        if let (Some(namespace), Some(name)) = (&filter.namespace, &filter.name)
+            && let Some((lease, name)) =
+                by_its_name(store.conn(), &Key::new(&**namespace, &**name))?
+        {
+            return Ok(lease.to_address(&name).into_iter().collect());
+        }
+        let leases = store.all_leases(&Filter { name: None, ..filter.clone() }, false)?.into_iter();
+        let is_named = |name: &str| filter.name.as_ref().is_none_or(|wanted| wanted == name);
+        let leases = leases.filter(|(_, name)| is_named(name));
+        Ok(leases.filter_map(|(lease, name)| lease.to_address(&name)).collect())
+    }
+}
+
+impl Store {
     /// Exact at any size, and without looking at every lease.
     pub fn ip_counts(&self, pool: &IpPool) -> Result<(Counts, Option<Time>), Refusal> {
         let sql = "SELECT used, outside, updated FROM ip_count WHERE pool = ?1";
@@ -212,14 +248,8 @@ impl Store {
                 found.push(wait_row(row)?);
             }
         }
-        let pools =
-            self.documents(&Filter::default(), |one: IpPool| Object::IpPool(Box::new(one)))?;
-        let pool = |one: &IpLease| {
-            pools.iter().find_map(|pool| match pool {
-                Object::IpPool(pool) if pool.metadata.key() == one.pool_key() => Some(pool),
-                _ => None,
-            })
-        };
+        let pools: Vec<IpPool> = documents::all(self.conn(), None)?;
+        let pool = |one: &IpLease| pools.iter().find(|pool| pool.metadata.key() == one.pool_key());
         let named = |one: IpLease| {
             let name = pool(&one).map(|pool| address_name(pool, &one)).unwrap_or_default();
             (one, name)
@@ -230,28 +260,6 @@ impl Store {
     /// The leases that go with a cluster.
     pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
         addresses::of_cluster(self.conn(), namespace, name)
-    }
-
-    pub(super) fn ip_claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let all = self.all_leases(filter, true)?.into_iter().filter(|(one, _)| one.claimed);
-        Ok(all.map(|(one, name)| Object::IpClaim(Box::new(one.to_claim(&name)))).collect())
-    }
-
-    pub(super) fn ip_addresses(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        if let (Some(namespace), Some(name)) = (&filter.namespace, &filter.name)
-            && let Some((one, name)) = by_its_name(self.conn(), &Key::new(&**namespace, &**name))?
-        {
-            return Ok(one
-                .to_address(&name)
-                .into_iter()
-                .map(|one| Object::IpAddress(Box::new(one)))
-                .collect());
-        }
-        let all = self.all_leases(&Filter { name: None, ..filter.clone() }, false)?.into_iter();
-        let wanted =
-            all.filter(|(_, name)| filter.name.as_ref().is_none_or(|wanted| wanted == name));
-        let found = wanted.filter_map(|(one, name)| one.to_address(&name));
-        Ok(found.map(|one| Object::IpAddress(Box::new(one))).collect())
     }
 
     /// Who has an address, and who had it, the last one first; in a namespace, or in each.
@@ -322,7 +330,7 @@ fn tenant(row: &SqlRow<'_>, namespace: &str) -> Result<Tenant, Refusal> {
 
 /// The lease that an IPAddress of this name is.
 fn by_its_name(conn: &Connection, key: &Key) -> Result<Option<(IpLease, String)>, Refusal> {
-    for pool in super::documents::all::<IpPool>(conn, Some(&key.namespace))? {
+    for pool in documents::all::<IpPool>(conn, Some(&key.namespace))? {
         for address in pool.addresses_named(&key.name) {
             let found = addresses::by_address(conn, &key.namespace, address)?;
             if let Some(found) = found.filter(|found| address_name(&pool, found) == key.name) {

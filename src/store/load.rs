@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, Holder};
-use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::kind::Kind;
+use crate::model::data_template::Metal3DataTemplate;
+use crate::model::documents::{self as secrets, Secret, SecretValue};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -17,10 +19,11 @@ use super::addresses;
 use super::agents;
 use super::documents::{self, need, one};
 use super::hosts;
-use super::leases;
+use super::open::Store;
 use super::read::Filter;
 use super::references::references;
 use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
+use super::stored::{Stored, fetch};
 
 /// An object that a command edits or looks at whole, beyond what the scope loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +44,7 @@ pub fn load(conn: &Connection, scope: &Scope, needs: &[Need]) -> Result<State, R
     }
     references(conn, scope, &mut state)?;
     for one in needs {
-        fetch(conn, &mut state, one)?;
+        fetch(conn, &mut state, one.kind, &one.key)?;
     }
     Ok(state)
 }
@@ -238,7 +241,7 @@ fn secret_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
     for name in keys {
         if let Some(value) = secret_value(conn, key, &name)? {
             state.secrets.fill(at, |one| {
-                one.values.insert(name, Stored::Loaded(value));
+                one.values.insert(name, secrets::Stored::Loaded(value));
             });
         }
     }
@@ -248,9 +251,9 @@ fn secret_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
 pub fn secret_keys(
     conn: &Connection,
     id: i64,
-) -> Result<std::collections::BTreeMap<String, Stored>, Refusal> {
+) -> Result<std::collections::BTreeMap<String, secrets::Stored>, Refusal> {
     let mut statement = conn.prepare_cached("SELECT key FROM secret WHERE object = ?1")?;
-    let keys = statement.query_map([id], |row| Ok((row.get(0)?, Stored::Kept)))?;
+    let keys = statement.query_map([id], |row| Ok((row.get(0)?, secrets::Stored::Kept)))?;
     Ok(keys.collect::<Result<_, _>>()?)
 }
 
@@ -268,27 +271,97 @@ pub fn secret_value(
     Ok(found.map(|bytes| SecretValue::new(String::from_utf8_lossy(&bytes))))
 }
 
-fn fetch(conn: &Connection, state: &mut State, want: &Need) -> Result<(), Refusal> {
-    let key = &want.key;
-    match want.kind {
-        Kind::ClusterPool => need(conn, &mut state.pools, key),
-        Kind::ClusterImageSet => need(conn, &mut state.image_sets, key),
-        Kind::Namespace => need(conn, &mut state.namespaces, key),
-        Kind::RoleBinding => need(conn, &mut state.role_bindings, key),
-        Kind::Settings => need(conn, &mut state.settings, key),
-        Kind::Customization => customization(conn, state, key),
-        Kind::BareMetalHost => hosts::one(conn, state, key),
-        Kind::Secret => secret_values(conn, state, key),
-        Kind::ClusterClaim => claim_body(conn, state, key),
-        Kind::ClusterDeployment => cluster_body(conn, state, &key.name),
-        Kind::DataTemplate => need(conn, &mut state.data_templates, key),
-        Kind::InfraEnv => agents::infra_env(conn, state, key),
-        Kind::Agent => agents::one(conn, state, key),
-        Kind::NMStateConfig => agents::networks(conn, state, &key.namespace),
-        Kind::IpPool => addresses::pool(conn, state, key),
-        Kind::IpClaim => addresses::claim(conn, state, key),
-        Kind::IpAddress => leases::by_name(conn, state, key),
-        Kind::Job | Kind::Event => Ok(()),
+impl Stored for ClusterPool {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        need(conn, &mut state.pools, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        documents::list(store.conn(), filter)
+    }
+}
+
+impl Stored for Metal3DataTemplate {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        need(conn, &mut state.data_templates, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        documents::list(store.conn(), filter)
+    }
+}
+
+impl Stored for Customization {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        customization(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut customizations: Vec<Self> = documents::list(store.conn(), filter)?;
+        for customization in &mut customizations {
+            customization.holder = holder(store.conn(), customization.metadata.id)?;
+        }
+        Ok(customizations)
+    }
+}
+
+impl Stored for Secret {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        secret_values(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut secrets: Vec<Self> = documents::list(store.conn(), filter)?;
+        for secret in &mut secrets {
+            secret.values = secret_keys(store.conn(), secret.metadata.id)?;
+        }
+        Ok(secrets)
+    }
+}
+
+impl Stored for Claim {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        claim_body(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let (which, values) = filter.conditions("namespace = #", Some("name = #"));
+        let sql = format!("SELECT {CLAIM} FROM claim {which} ORDER BY id");
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        let mut claims = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut claim = rows::claim(row)?;
+            if filter.whole {
+                claim.body = body(store.conn(), "claim_body", claim.id)?;
+            }
+            claims.push(claim);
+        }
+        Ok(claims)
+    }
+}
+
+impl Stored for Cluster {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        cluster_body(conn, state, &key.name)
+    }
+
+    /// A cluster is found by its own namespace and by that of its pool.
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let (which, values) =
+            filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
+        let sql = format!("SELECT {CLUSTER} FROM cluster {which} ORDER BY id");
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        let (mut clusters, mut shared) = (Vec::new(), Shared::default());
+        while let Some(row) = rows.next()? {
+            let mut cluster = rows::cluster(row, &mut shared)?;
+            if filter.whole {
+                cluster.body = body(store.conn(), "cluster_body", cluster.id)?;
+            }
+            clusters.push(cluster);
+        }
+        Ok(clusters)
     }
 }
 

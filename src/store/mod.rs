@@ -20,6 +20,7 @@ mod prune;
 mod read;
 mod references;
 mod rows;
+mod stored;
 mod tenancy;
 mod write;
 
@@ -29,6 +30,7 @@ pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
 pub use open::Store;
 pub use read::Filter;
+pub use stored::Stored;
 pub use write::{Mark, Refused, violated, write, write_pool_by_pool};
 
 use rusqlite::ErrorCode;

@@ -2,24 +2,22 @@
 
 use std::cell::RefCell;
 
-use rusqlite::{OptionalExtension, params, params_from_iter};
+use rusqlite::{OptionalExtension, params};
 
 use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
 use crate::model::job::{Job, Verb};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Steering};
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{NameBook, Scope, State};
 use crate::model::time::Time;
 
-use super::documents::{Document, all, one};
 use super::load::{self, Need};
 use super::migrate;
 use super::open::Store;
 use super::references::{complete, references};
-use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
+use super::rows::{self, JOB};
 use super::write::Mark;
 
 /// Which objects of a kind.
@@ -33,6 +31,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    pub fn named(key: &Key) -> Self {
+        let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
+        Self { namespace, name, whole: false }
+    }
+
     /// The conditions that are asked for, as a WHERE clause, and their values; `#` stands for the
     /// value. A condition that is not asked for is not there: `?1 IS NULL OR x = ?1` makes SQLite
     /// scan the whole table.
@@ -109,102 +112,6 @@ impl Store {
             Ok((row.get(0)?, Mark { now, clocks }))
         })?;
         Ok(mark)
-    }
-
-    pub fn objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        Ok(match kind {
-            Kind::ClusterPool => self.documents(filter, |one| Object::Pool(Box::new(one)))?,
-            Kind::ClusterImageSet => self.documents(filter, Object::ImageSet)?,
-            Kind::Namespace => self.documents(filter, Object::Namespace)?,
-            Kind::RoleBinding => self.documents(filter, Object::RoleBinding)?,
-            Kind::Settings => self.documents(filter, Object::Settings)?,
-            Kind::Customization => self.customizations(filter)?,
-            Kind::BareMetalHost => self.documents(filter, |one| Object::Host(Box::new(one)))?,
-            Kind::Secret => self.secrets(filter)?,
-            Kind::ClusterClaim => self.claims(filter)?,
-            Kind::ClusterDeployment => self.clusters(filter)?,
-            Kind::DataTemplate => {
-                self.documents(filter, |one| Object::DataTemplate(Box::new(one)))?
-            }
-            Kind::NMStateConfig => {
-                self.documents(filter, |one| Object::NMStateConfig(Box::new(one)))?
-            }
-            Kind::InfraEnv => self.infra_envs(filter)?,
-            Kind::Agent => self.agents(filter)?,
-            Kind::IpPool => self.ip_pools(filter)?,
-            Kind::IpClaim => self.ip_claims(filter)?,
-            Kind::IpAddress => self.ip_addresses(filter)?,
-            Kind::Job | Kind::Event => Vec::new(),
-        })
-    }
-
-    pub(super) fn documents<T: Document>(
-        &self,
-        filter: &Filter,
-        wrap: impl Fn(T) -> Object,
-    ) -> Result<Vec<Object>, Refusal> {
-        let found = match (&filter.namespace, &filter.name) {
-            (Some(namespace), Some(name)) => {
-                one(self.conn(), &Key::new(&**namespace, &**name))?.into_iter().collect()
-            }
-            (namespace, _) => all(self.conn(), namespace.as_deref())?,
-        };
-        let named = |one: &T| filter.name.as_ref().is_none_or(|name| one.meta().name == *name);
-        Ok(found.into_iter().filter(named).map(wrap).collect())
-    }
-
-    fn customizations(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let mut found = self.documents(filter, |one| Object::Customization(Box::new(one)))?;
-        for one in &mut found {
-            if let Object::Customization(one) = one {
-                one.holder = load::holder(self.conn(), one.metadata.id)?;
-            }
-        }
-        Ok(found)
-    }
-
-    fn secrets(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let mut found = self.documents(filter, Object::Secret)?;
-        for one in &mut found {
-            if let Object::Secret(secret) = one {
-                secret.values = load::secret_keys(self.conn(), secret.metadata.id)?;
-            }
-        }
-        Ok(found)
-    }
-
-    fn claims(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) = filter.conditions("namespace = #", Some("name = #"));
-        let sql = format!("SELECT {CLAIM} FROM claim {which} ORDER BY id");
-        let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(who))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let mut claim = rows::claim(row)?;
-            if filter.whole {
-                claim.body = load::body(self.conn(), "claim_body", claim.id)?;
-            }
-            found.push(Object::Claim(Box::new(claim)));
-        }
-        Ok(found)
-    }
-
-    /// A cluster is found by its own namespace and by that of its pool.
-    fn clusters(&self, filter: &Filter) -> Result<Vec<Object>, Refusal> {
-        let (which, who) =
-            filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
-        let sql = format!("SELECT {CLUSTER} FROM cluster {which} ORDER BY id");
-        let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(who))?;
-        let (mut found, mut shared) = (Vec::new(), Shared::default());
-        while let Some(row) = rows.next()? {
-            let mut cluster = rows::cluster(row, &mut shared)?;
-            if filter.whole {
-                cluster.body = load::body(self.conn(), "cluster_body", cluster.id)?;
-            }
-            found.push(Object::Cluster(Box::new(cluster)));
-        }
-        Ok(found)
     }
 
     /// Names of objects of a kind, for "did you mean" and for looking elsewhere.

@@ -14,7 +14,6 @@ use crate::model::time::Time;
 use super::addresses::{More, unreadable};
 use super::documents;
 use super::free;
-use super::write::is_of;
 
 /// Random pools list their free addresses when there are fewer than this, or than a 1024th.
 const FEW: u128 = 4096;
@@ -27,7 +26,7 @@ pub fn write(
     now: Time,
 ) -> Result<(), Refusal> {
     let mut changed = Vec::new();
-    for change in state.ip_pools.difference().filter(|change| is_of(change, owner)) {
+    for change in state.ip_pools.difference().filter(|change| change.is_of(owner)) {
         let id = documents::write(conn, &change)?;
         if let Some(after) = change.after {
             let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
@@ -45,7 +44,7 @@ pub fn write(
         change.before.is_some_and(|one| Some(one.address) != change.after.map(|one| one.address))
     };
     let all: Vec<Change<'_, IpLease>> =
-        state.ip_leases.difference().filter(|change| is_of(change, owner)).collect();
+        state.ip_leases.difference().filter(|change| change.is_of(owner)).collect();
     // What is given back goes first: another may take it.
     for change in all.iter().filter(gone) {
         if let Some(before) = change.before {

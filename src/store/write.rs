@@ -12,7 +12,7 @@ use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
 use crate::model::customization::Customization;
 use crate::model::documents::{Secret, Stored};
 use crate::model::event::Event;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
@@ -128,11 +128,6 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// Whether a change is one of those that are written together; without an owner all are.
-pub fn is_of<T>(change: &Change<'_, T>, owner: Option<&Owner>) -> bool {
-    owner.is_none_or(|owner| change.owner == owner)
-}
-
 /// What changed on behalf of an owner, or all of it. Leases come after the clusters that they point
 /// to.
 fn group(
@@ -145,15 +140,13 @@ fn group(
         all: impl Iterator<Item = Change<'a, T>>,
         owner: Option<&'a Owner>,
     ) -> impl Iterator<Item = Change<'a, T>> {
-        all.filter(move |change| is_of(change, owner))
+        all.filter(move |change| change.is_of(owner))
     }
     let clusters: Vec<_> = of(state.clusters.difference(), owner).collect();
     for change in of(state.claims.difference(), owner) {
         claim(conn, &change)?;
     }
-    for change in of(state.pools.difference(), owner) {
-        documents::write(conn, &change)?;
-    }
+    documents::write_changes(conn, &state.pools, owner)?;
     for change in &clusters {
         cluster(conn, change)?;
     }
@@ -168,9 +161,7 @@ fn group(
         }
         secret(conn, &change)?;
     }
-    for change in of(state.hosts.difference(), owner) {
-        documents::write(conn, &change)?;
-    }
+    documents::write_changes(conn, &state.hosts, owner)?;
     // Those that are over first: another may work on the same host.
     let jobs = || of(state.jobs.difference(), owner).filter_map(|change| change.after);
     for job in
@@ -180,25 +171,8 @@ fn group(
     }
     agents::write(conn, state, owner)?;
     tenancy::write(conn, state, owner, now)?;
-    // Nobody but commands changes these.
-    if owner.is_none_or(Option::is_none) {
-        for change in state.data_templates.difference() {
-            documents::write(conn, &change)?;
-        }
-        for change in state.image_sets.difference() {
-            documents::write(conn, &change)?;
-        }
-        for change in state.namespaces.difference() {
-            documents::write(conn, &change)?;
-        }
-        for change in state.role_bindings.difference() {
-            documents::write(conn, &change)?;
-        }
-        for change in state.settings.difference() {
-            documents::write(conn, &change)?;
-        }
-    }
-    Ok(())
+    documents::write_changes(conn, &state.data_templates, owner)?;
+    documents::write_plain_kinds(conn, state, owner)
 }
 
 /// A pool's cluster goes with its namespace and all secrets in it, one applied by hand with the

@@ -1,8 +1,9 @@
 //! Holds what was leased after a backup, in the copy of the backup that is about to be put in
 //! place. Nobody gets it before a person gives it back.
 
+use crate::commands::Context;
 use crate::commands::host_hold::freeing;
-use crate::commands::{Context, edit};
+use crate::edits;
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
@@ -11,7 +12,7 @@ use crate::model::customization::{Customization, Holder};
 use crate::model::host::{BareMetalHost, DETACHED, HOLD};
 use crate::model::ip_lease::{IpLease, WITH_CLUSTER, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, RESERVED};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::PAUSED;
 use crate::model::refusal::Refusal;
@@ -39,7 +40,7 @@ pub fn hold(
         let mut said = Vec::new();
         for cluster in gone {
             let text = hold_gone(state, cluster, now);
-            edit::say(state, tick, kind, cluster.key(), "Held", &text);
+            edits::record_event(state, tick, kind, cluster.key(), "Held", &text);
             said.push(text);
         }
         for lease in leases {
@@ -103,7 +104,7 @@ fn hold_lease(
         }
     };
     let text = format!("Leased after the backup that was restored: {said}");
-    edit::say(state, tick, kind, key, "Held", &text);
+    edits::record_event(state, tick, kind, key, "Held", &text);
     Some(said)
 }
 

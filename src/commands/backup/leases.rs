@@ -12,9 +12,8 @@ use crate::model::customization::{Customization, Holder};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, RESERVED};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::store::{Filter, Store};
@@ -37,7 +36,7 @@ impl Leases {
         let mut claims = HashMap::new();
         let filter = Filter { whole: true, ..Filter::default() };
         for object in store.objects(Kind::ClusterClaim, &filter)? {
-            if let Object::Claim(claim) = object {
+            if let Object::ClusterClaim(claim) = object {
                 claims.insert(claim.key(), *claim);
             }
         }

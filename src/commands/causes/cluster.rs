@@ -6,9 +6,8 @@ use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::Verb as JobVerb;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::PAUSED;
 use crate::plan;
 use crate::store::Filter;
@@ -138,7 +137,9 @@ impl Around<'_> {
         };
         let all = self.store.objects(Kind::BareMetalHost, &Filter::default()).ok()?;
         all.into_iter().find_map(|one| match one {
-            Object::Host(host) if host.cluster() == Some(cluster) && named(&host) => Some(*host),
+            Object::BareMetalHost(host) if host.cluster() == Some(cluster) && named(&host) => {
+                Some(*host)
+            }
             _ => None,
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Job;
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::plan;
 

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use crate::commands::Context;
 use crate::model::agent::{Agent, BMH};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::state::{Scope, State};
 use crate::plan::agents::clusters;
 use crate::reconcile::Door;
@@ -87,7 +86,7 @@ fn misread(store: &Store) -> Looked {
     let mut found = Vec::new();
     let filter = Filter { whole: true, ..Filter::default() };
     for object in store.objects(Kind::ClusterDeployment, &filter)? {
-        let Object::Cluster(mut one) = object else { continue };
+        let Object::ClusterDeployment(mut one) = object else { continue };
         let (Some(body), written) = (one.body.take(), one.by_agents) else { continue };
         let platform = body.spec.platform.name();
         one.take_steering(&body.metadata, platform);

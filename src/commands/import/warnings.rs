@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use crate::commands::manifest::Manifests;
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 
 /// What an operator should know before the first pass.
 pub fn worth_a_word(read: &Manifests) -> Vec<String> {
@@ -29,14 +28,16 @@ pub fn worth_a_word(read: &Manifests) -> Vec<String> {
         keys(read, Kind::ClusterDeployment).into_iter().map(|key| key.name).collect();
     for object in &read.objects {
         match object {
-            Object::Cluster(one) if one.claim_key().is_some_and(|key| !claims.contains(&key)) => {
+            Object::ClusterDeployment(one)
+                if one.claim_key().is_some_and(|key| !claims.contains(&key)) =>
+            {
                 let claim = one.claim.as_deref().unwrap_or_default();
                 words.push(format!(
                     "cluster {} is held by claim {claim}, which is not in the file",
                     one.name
                 ));
             }
-            Object::Claim(one)
+            Object::ClusterClaim(one)
                 if one.cluster.as_ref().is_some_and(|name| !clusters.contains(name)) =>
             {
                 let cluster = one.cluster.as_deref().unwrap_or_default();
@@ -51,7 +52,7 @@ pub fn worth_a_word(read: &Manifests) -> Vec<String> {
     let foreign = |version: &str| {
         version.len() != 16 || !version.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
-    let stale = |one: &&Object| matches!(one, Object::Cluster(one) if one.claim.is_none() && one.version.as_deref().is_some_and(foreign));
+    let stale = |one: &&Object| matches!(one, Object::ClusterDeployment(one) if one.claim.is_none() && one.version.as_deref().is_some_and(foreign));
     let stale = read.objects.iter().filter(stale).count();
     if stale > 0 {
         words.push(format!(

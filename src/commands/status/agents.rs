@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::commands::{Context, images};
 use crate::model::agent::{Agent, HostState};
-use crate::model::kind::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 

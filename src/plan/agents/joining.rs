@@ -7,7 +7,7 @@ use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, Image};
 use crate::model::ip_lease::{IpLease, owner_reference};
 use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;

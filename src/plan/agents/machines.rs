@@ -10,7 +10,7 @@ use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 
 /// Files of its folder `cluster-manifests` by name. No networks are among them: it would need
 /// nmstatectl where it runs, and ours are set up by a script of ours.

@@ -1,10 +1,8 @@
-//! Puts InfraEnvs and Agents into the state: what is poolctl's of them stays.
+//! Edits of Agents: what hosts said of themselves and what poolctl did with them stays.
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV, report};
-use crate::model::cluster::Cluster;
 use crate::model::event::Event;
-use crate::model::infra_env::InfraEnv;
-use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -12,39 +10,33 @@ use crate::plan::agents;
 use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
-use super::put::{Verdict, document};
+use super::documents::{mark_for_deletion, put_document};
+use super::edited::{Edited, Verdict};
 
 /// What an Agent was elsewhere, for one that comes without a status.
 const STATE: &str = "agent.agent-install.openshift.io/state";
 const ROLE: &str = "agent.agent-install.openshift.io/role";
 const FOUND: &str = "agent.agent-install.openshift.io/inventory";
 const STAGE: &str = "agent.agent-install.openshift.io/current-stage";
-pub fn put_infra_env(
-    state: &mut State,
-    new: InfraEnv,
-    merge: bool,
-    tick: &Tick,
-) -> Result<Verdict, Refusal> {
-    let name = new.metadata.name.clone();
-    let refuse = |why: String| Refusal::conflict(format!("InfraEnv `{name}`: {why}"));
-    match state.infra_envs.by_key(&new.key()) {
-        None => rules::infra_envs::check_new(&new).map_err(refuse)?,
-        Some(old) => {
-            let cluster = new.cluster().and_then(|key| state.cluster(&key.name));
-            let cluster = cluster.and_then(|at| state.clusters.get(at));
-            let installed = cluster.is_some_and(Cluster::installed);
-            rules::infra_envs::check_change(old, &new, installed).map_err(refuse)?;
-        }
+
+impl Edited for Agent {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_agent(state, new, merge, tick)
     }
-    let keep = |old: &InfraEnv, new: &mut InfraEnv| {
-        new.status.clone_from(&old.status);
-        new.tokens.clone_from(&old.tokens);
-        old.spec != new.spec
-    };
-    document(&mut state.infra_envs, new, Kind::InfraEnv, merge, tick, keep)
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        mark_for_deletion(&mut state.agents, key, tick.now)
+    }
+
+    fn import(state: &mut State, mut new: Self, tick: &Tick) -> Result<(), Refusal> {
+        new.secret = new.status.secret_hash.take();
+        restored(&mut new, tick);
+        state.agents.insert(new);
+        Ok(())
+    }
 }
 
-pub fn put_agent(
+fn put_agent(
     state: &mut State,
     mut new: Agent,
     merge: bool,
@@ -70,7 +62,7 @@ pub fn put_agent(
         }
         restored(&mut new, tick);
     }
-    let keep = |old: &Agent, new: &mut Agent| {
+    let verdict = put_document(&mut state.agents, new, merge, tick, |old, new| {
         new.status.clone_from(&old.status);
         new.secret.clone_from(&old.secret);
         if merge {
@@ -79,8 +71,7 @@ pub fn put_agent(
             *wanted = wanted.take().or_else(|| old.spec.cluster_deployment_name.clone());
         }
         old.spec != new.spec
-    };
-    let verdict = document(&mut state.agents, new, Kind::Agent, merge, tick, keep)?;
+    })?;
     let news = |one: &&Agent| before.is_some_and(|was| was != one.spec.approved);
     let event = state.agents.by_key(&key).filter(news).map(|one| approved(one, tick));
     if let Some(event) = event {
@@ -97,7 +88,7 @@ pub fn approved(agent: &Agent, tick: &Tick) -> Event {
 }
 
 /// One that was lost and is made again from its manifest: where its annotation says, or free.
-pub fn restored(new: &mut Agent, tick: &Tick) {
+fn restored(new: &mut Agent, tick: &Tick) {
     let noted = new.metadata.annotation(STATE).and_then(|text| text.parse::<HostState>().ok());
     let text = |name: &str| new.metadata.annotation(name).map(str::to_owned);
     let (found, stage, role) = (text(FOUND), text(STAGE), text(ROLE));

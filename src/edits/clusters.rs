@@ -1,15 +1,34 @@
-//! Puts ClusterDeployments into the state: what is fixed once they are there, and which claim may
+//! Edits of clusters: what is fixed once they are there, and which claim may
 //! have one.
 
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
-use crate::model::kind::Kind;
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::put::{Verdict, born, inherit};
+use super::documents::{inherit_metadata, initialize_metadata};
+use super::edited::{Edited, Verdict};
+
+impl Edited for Cluster {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_cluster(state, new, merge, tick)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        let id = state.cluster(&key.name)?;
+        Some(state.clusters.update(id, |cluster| {
+            cluster.deleting.get_or_insert(tick.now);
+        }))
+    }
+
+    fn import(state: &mut State, new: Self, _: &Tick) -> Result<(), Refusal> {
+        state.insert_cluster(new);
+        Ok(())
+    }
+}
 
 /// A cluster may be given to a claim by hand, if that waits for one of its pool; the pass writes
 /// it into the claim.
@@ -26,7 +45,7 @@ fn may_be_given(state: &State, cluster: &Cluster, claim: Option<Key>) -> Result<
         .next("poolctl get claim"))
 }
 
-pub fn put_cluster(
+fn put_cluster(
     state: &mut State,
     mut new: Cluster,
     merge: bool,
@@ -61,7 +80,7 @@ pub fn put_cluster(
         after.spec.cluster_metadata.clone_from(&before.spec.cluster_metadata);
     }
     let other_spec = before.spec != after.spec;
-    inherit(&before.metadata, &mut after.metadata, merge, other_spec);
+    inherit_metadata(&before.metadata, &mut after.metadata, merge, other_spec);
     after.metadata.creation_timestamp = None;
     let marked = new.marked || (merge && old.marked);
     let (meta, platform) = (after.metadata.clone(), before.spec.platform.name());
@@ -79,7 +98,7 @@ pub fn put_cluster(
         cluster.take_steering(&meta, platform);
         cluster.body = new.body;
     });
-    Ok(if changed { Verdict::Configured(String::new()) } else { Verdict::Unchanged })
+    Ok(Verdict::of_update(changed))
 }
 
 fn put_new(state: &mut State, mut new: Cluster, tick: &Tick) -> Result<Verdict, Refusal> {
@@ -100,7 +119,7 @@ fn put_new(state: &mut State, mut new: Cluster, tick: &Tick) -> Result<Verdict, 
         new.awake_since = Some(tick.now);
     }
     if let Some(body) = &mut new.body {
-        born(&mut body.metadata, Kind::ClusterDeployment, tick);
+        initialize_metadata(&mut body.metadata, Kind::ClusterDeployment, tick);
         body.metadata.creation_timestamp = None;
     }
     state.insert_cluster(new);

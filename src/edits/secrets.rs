@@ -1,4 +1,4 @@
-//! Puts a Secret into a state: values are decoded, and compared with those that are there.
+//! Edits of Secrets: values are decoded, and compared with those that are there.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,36 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::kind::Kind;
+use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::put::{Verdict, document};
+use super::documents::{delete_document, finish_deletion, put_document};
+use super::edited::{Edited, Verdict};
+
+impl Edited for Secret {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        let key = new.metadata.key();
+        let verdict = put_secret(state, new, merge, tick)?;
+        finish_deletion(&mut state.secrets, &key);
+        Ok(verdict)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        delete_document(&mut state.secrets, key, tick.now)
+    }
+
+    fn import(state: &mut State, mut new: Self, _: &Tick) -> Result<(), Refusal> {
+        take_values(&mut new)?;
+        state.secrets.insert(new);
+        Ok(())
+    }
+}
 
 /// A Secret without any values leaves those that are there. Those of a manifest replace them all,
 /// those of a patch are laid over them.
-pub fn put_secret(
+fn put_secret(
     state: &mut State,
     mut new: Secret,
     merge: bool,
@@ -32,13 +52,13 @@ pub fn put_secret(
     new.values = if given && merge { BTreeMap::new() } else { known.clone() };
     new.values.extend(values.into_iter().map(keep));
     (new.data, new.string_data) = (None, None);
-    document(&mut state.secrets, new, Kind::Secret, merge, tick, |old, new| {
+    put_document(&mut state.secrets, new, merge, tick, |old, new| {
         (&old.values, &old.kind) != (&new.values, &new.kind)
     })
 }
 
 /// Makes what a manifest brings the values of the Secret, all of them new.
-pub fn take_values(secret: &mut Secret) -> Result<(), Refusal> {
+fn take_values(secret: &mut Secret) -> Result<(), Refusal> {
     let given = values(secret)?;
     secret.values = given.into_iter().map(|(key, value)| (key, Stored::New(value))).collect();
     (secret.data, secret.string_data) = (None, None);

@@ -1,20 +1,95 @@
-//! Puts claims of addresses and leases made by hand into the state, which are two views of one row, and
-//! templates of what hosts are told.
+//! Edits of pools of addresses, of claims of addresses and of leases made by hand, which are two
+//! views of one row, and of templates of what hosts are told.
 
 use crate::model::address::Addr;
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes, WITH_CLUSTER, cluster_of};
-use crate::model::ip_pool::Network;
-use crate::model::kind::Kind;
+use crate::model::ip_pool::{IpPool, IpPoolStatus, Network};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::rules;
 
-use super::put::{Verdict, document, merged};
+use super::documents::{delete_document, merge_maps, put_document};
+use super::edited::{Edited, Verdict};
 
-pub fn put_claim(
+impl Edited for IpPool {
+    fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        // What is counted is counted anew.
+        new.status = IpPoolStatus::default();
+        let table = &mut state.ip_pools;
+        put_document(table, new, merge, tick, |old, new| old.spec != new.spec)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        delete_document(&mut state.ip_pools, key, tick.now)
+    }
+
+    fn import(state: &mut State, mut new: Self, _: &Tick) -> Result<(), Refusal> {
+        let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut new.status);
+        new.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };
+        state.ip_pools.insert(new);
+        Ok(())
+    }
+}
+
+impl Edited for IpClaim {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_claim(state, new, merge, tick)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        let lease_id = state.ip_leases.find(key)?;
+        Some(release(state, lease_id, tick))
+    }
+
+    fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
+        put_claim(state, new, false, tick).map(drop)
+    }
+}
+
+impl Edited for IpAddress {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_address(state, new, merge, tick)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        let mut leases = state.ip_leases.iter();
+        let (lease_id, _) = leases.find(|(_, lease)| state.name_of(lease) == key.name)?;
+        drop(leases);
+        Some(release(state, lease_id, tick))
+    }
+
+    fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
+        put_address(state, new, false, tick).map(drop)
+    }
+}
+
+impl Edited for Metal3DataTemplate {
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_template(state, new, merge, tick)
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        delete_document(&mut state.data_templates, key, tick.now)
+    }
+
+    fn import(state: &mut State, new: Self, _: &Tick) -> Result<(), Refusal> {
+        state.data_templates.insert(new);
+        Ok(())
+    }
+}
+
+/// An address goes with its claim, and the claim when nobody else holds it.
+fn release(state: &mut State, lease_id: usize, tick: &Tick) -> bool {
+    state.ip_leases.update(lease_id, |lease| {
+        lease.deleting.get_or_insert(tick.now);
+    })
+}
+
+fn put_claim(
     state: &mut State,
     new: IpClaim,
     merge: bool,
@@ -68,7 +143,7 @@ pub fn put_claim(
     })
 }
 
-pub fn put_address(
+fn put_address(
     state: &mut State,
     new: IpAddress,
     merge: bool,
@@ -137,7 +212,7 @@ pub fn put_address(
 }
 
 /// A template is fixed once it is made: hosts were told what it says.
-pub fn put_template(
+fn put_template(
     state: &mut State,
     new: Metal3DataTemplate,
     merge: bool,
@@ -152,11 +227,10 @@ pub fn put_template(
             refusal.next("apply it under another name")
         })?;
     }
-    let keep = |old: &Metal3DataTemplate, new: &mut Metal3DataTemplate| {
+    put_document(&mut state.data_templates, new, merge, tick, |old, new| {
         new.status.clone_from(&old.status);
         old.spec != new.spec
-    };
-    document(&mut state.data_templates, new, Kind::DataTemplate, merge, tick, keep)
+    })
 }
 
 /// What of an object's metadata its row does not say, without owners that follow from it.
@@ -193,8 +267,8 @@ fn tied(old: &Meta, mut new: Meta) -> Meta {
 
 fn onto(old: &Meta, new: Meta) -> Meta {
     Meta {
-        labels: merged(&old.labels, &new.labels),
-        annotations: merged(&old.annotations, &new.annotations),
+        labels: merge_maps(&old.labels, &new.labels),
+        annotations: merge_maps(&old.annotations, &new.annotations),
         finalizers: if new.finalizers.is_empty() { old.finalizers.clone() } else { new.finalizers },
         owner_references: if new.owner_references.is_empty() {
             old.owner_references.clone()

@@ -1,0 +1,24 @@
+//! Changes: what commands do to a state, as functions of values. Put an object, delete it, import
+//! it, each kind in a file of its own. Knows no arguments, reads no files, and is not used by passes.
+
+mod addresses;
+pub mod agents;
+mod claims;
+mod clusters;
+mod customizations;
+mod delete;
+mod documents;
+mod edited;
+mod events;
+mod hosts;
+mod infra_envs;
+mod pools;
+mod put;
+mod secrets;
+
+pub use delete::delete;
+pub use documents::initialize_metadata;
+pub use edited::{Verdict, import};
+pub use events::{record_event, record_warning};
+pub use pools::describe_sizes;
+pub use put::put;

@@ -1,0 +1,491 @@
+//! Every kind of object, declared once: what it is called, where it is kept, which type it is.
+//! Whatever treats all kinds alike follows from this list through the macros below it; it never
+//! lists kinds itself.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::meta::{HasMeta, Key, Meta};
+
+/// Hands the list of kinds to another macro, after whatever input that needs. Kinds come after
+/// those which they refer to, so that an import in this order finds what it names.
+///
+/// Each kind says how its objects are kept, by one of
+/// - `plain: FIELD "TABLE"`: a JSON document in a table of its own, without any logic;
+/// - `document: FIELD "TABLE"`: the same, with logic that other rooms write for its type;
+/// - `facts: FIELD`: columns that plans read, and a body beside them;
+/// - `view: FIELD`: made from rows of another type when it is read.
+///
+/// FIELD is the table in `State`. Records are written by poolctl alone and cannot be applied.
+macro_rules! every_kind {
+    ($then:ident $($input:tt)*) => {
+        $then! {
+            { $($input)* }
+            objects {
+                Settings($crate::model::documents::Settings) {
+                    about: "The settings of poolctl itself, one object named default.",
+                    wire: "poolctl.dev/v1" "Settings",
+                    words: ["settings", "setting"],
+                    namespaced: false,
+                    plain: settings "settings",
+                }
+                Namespace($crate::model::documents::Namespace) {
+                    about: "A namespace; none needs to be declared.",
+                    wire: "v1" "Namespace",
+                    words: ["namespace", "ns"],
+                    namespaced: false,
+                    plain: namespaces "namespace",
+                }
+                RoleBinding($crate::model::documents::RoleBinding) {
+                    about: "Who may see the clusters of a namespace's pools.",
+                    wire: "rbac.authorization.k8s.io/v1" "RoleBinding",
+                    words: ["rolebinding"],
+                    namespaced: true,
+                    plain: role_bindings "role_binding",
+                }
+                ClusterImageSet($crate::model::documents::ClusterImageSet) {
+                    about: "The release that clusters are installed from.",
+                    wire: "hive.openshift.io/v1" "ClusterImageSet",
+                    words: ["clusterimageset", "imageset", "imgset"],
+                    namespaced: false,
+                    plain: image_sets "image_set",
+                }
+                Secret($crate::model::documents::Secret) {
+                    about: "Values that are never shown.",
+                    wire: "v1" "Secret",
+                    words: ["secret"],
+                    namespaced: true,
+                    document: secrets "secret_object",
+                }
+                Customization($crate::model::customization::Customization) {
+                    about: "Patches that make one cluster at a time unlike the others.",
+                    wire: "hive.openshift.io/v1" "ClusterDeploymentCustomization",
+                    words: ["customization", "clusterdeploymentcustomization", "cdc"],
+                    namespaced: true,
+                    document: customizations "customization",
+                }
+                DataTemplate($crate::model::data_template::Metal3DataTemplate) {
+                    about: "What machines are told about themselves and their networks.",
+                    wire: "infrastructure.cluster.x-k8s.io/v1beta1" "Metal3DataTemplate",
+                    words: ["datatemplate", "metal3datatemplate", "m3dt"],
+                    namespaced: true,
+                    document: data_templates "data_template",
+                }
+                IpPool($crate::model::ip_pool::IpPool) {
+                    about: "Ranges of addresses that are leased one by one.",
+                    wire: "ipam.metal3.io/v1alpha1" "IPPool",
+                    words: ["ippool", "ipp"],
+                    namespaced: true,
+                    document: ip_pools "ip_pool",
+                }
+                IpAddress($crate::model::ip_lease::IpAddress) {
+                    about: "An address that a claim has.",
+                    wire: "ipam.metal3.io/v1alpha1" "IPAddress",
+                    words: ["ipaddress", "ipa", "ipaddresse", "ip"],
+                    namespaced: true,
+                    view: ip_leases,
+                }
+                IpClaim($crate::model::ip_lease::IpClaim) {
+                    about: "A wish for an address of a pool, and then the lease of it.",
+                    wire: "ipam.metal3.io/v1alpha1" "IPClaim",
+                    words: ["ipclaim", "ipc"],
+                    namespaced: true,
+                    view: ip_leases,
+                }
+                BareMetalHost($crate::model::host::BareMetalHost) {
+                    about: "A machine with a management controller.",
+                    wire: "metal3.io/v1alpha1" "BareMetalHost",
+                    words: ["host", "baremetalhost", "bmh"],
+                    namespaced: true,
+                    document: hosts "host",
+                }
+                NMStateConfig($crate::model::nmstate_config::NMStateConfig) {
+                    about: "How the network of a host is to be, by its MAC addresses.",
+                    wire: "agent-install.openshift.io/v1beta1" "NMStateConfig",
+                    words: ["nmstateconfig", "nmstate"],
+                    namespaced: true,
+                    document: nmstate_configs "nmstate_config",
+                }
+                InfraEnv($crate::model::infra_env::InfraEnv) {
+                    about: "What hosts are booted from, and how those are treated then.",
+                    wire: "agent-install.openshift.io/v1beta1" "InfraEnv",
+                    words: ["infraenv", "ie"],
+                    namespaced: true,
+                    document: infra_envs "infra_env",
+                }
+                Agent($crate::model::agent::Agent) {
+                    about: "A host that was booted or found, free or bound to a cluster.",
+                    wire: "agent-install.openshift.io/v1beta1" "Agent",
+                    words: ["agent", "a"],
+                    namespaced: true,
+                    document: agents "agent",
+                }
+                ClusterPool($crate::model::pool::ClusterPool) {
+                    about: "A pool of clusters that are kept ready to be claimed.",
+                    wire: "hive.openshift.io/v1" "ClusterPool",
+                    words: ["clusterpool", "pool", "cp"],
+                    namespaced: true,
+                    document: pools "pool",
+                }
+                ClusterDeployment($crate::model::cluster::Cluster) {
+                    about: "A cluster, made by a pool or by hand.",
+                    wire: "hive.openshift.io/v1" "ClusterDeployment",
+                    words: ["cluster", "clusterdeployment", "cd"],
+                    namespaced: true,
+                    facts: clusters,
+                }
+                ClusterClaim($crate::model::claim::Claim) {
+                    about: "A wish for a cluster of a pool, and then the lease of it.",
+                    wire: "hive.openshift.io/v1" "ClusterClaim",
+                    words: ["claim", "clusterclaim", "cc"],
+                    namespaced: true,
+                    facts: claims,
+                }
+            }
+            records {
+                Job($crate::model::job::JobDocument) {
+                    about: "Work of a driver on a cluster, and what came of it.",
+                    wire: "poolctl.dev/v1" "Job",
+                    words: ["job"],
+                    namespaced: true,
+                }
+                Event($crate::model::event::EventDocument) {
+                    about: "What happened, to what, and because of whom.",
+                    wire: "v1" "Event",
+                    words: ["event", "ev"],
+                    namespaced: true,
+                }
+            }
+        }
+    };
+}
+pub(crate) use every_kind;
+
+macro_rules! declare_kinds {
+    (
+        {}
+        objects { $($Kind:ident($Type:ty) {
+            about: $about:literal,
+            wire: $api_version:literal $name:literal,
+            words: [$($word:literal),+],
+            namespaced: $namespaced:literal,
+            $($kept:tt)*
+        })* }
+        records { $($Record:ident($Document:ty) {
+            about: $record_about:literal,
+            wire: $record_api_version:literal $record_name:literal,
+            words: [$($record_word:literal),+],
+            namespaced: $record_namespaced:literal,
+        })* }
+    ) => {
+        /// A kind of object.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind { $($Kind,)* $($Record,)* }
+
+        /// An object of any kind, for what is the same with all of them.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Object { $($Kind(Box<$Type>),)* }
+
+        const DECLARATIONS: &[Declaration] = &[
+            $(Declaration {
+                kind: Kind::$Kind,
+                about: $about,
+                api_version: $api_version,
+                name: $name,
+                words: &[$($word),+],
+                is_namespaced: $namespaced,
+            },)*
+            $(Declaration {
+                kind: Kind::$Record,
+                about: $record_about,
+                api_version: $record_api_version,
+                name: $record_name,
+                words: &[$($record_word),+],
+                is_namespaced: $record_namespaced,
+            },)*
+        ];
+
+        impl Kind {
+            /// The kinds of objects that can be applied, each after those which it refers to.
+            pub const OBJECTS: &[Self] = &[$(Self::$Kind),*];
+            pub const ALL: &[Self] = &[$(Self::$Kind,)* $(Self::$Record),*];
+        }
+
+        $(impl Resource for $Type {
+            const KIND: Kind = Kind::$Kind;
+
+            fn into_object(self) -> Object {
+                Object::$Kind(Box::new(self))
+            }
+
+            fn from_object(object: Object) -> Option<Self> {
+                if let Object::$Kind(resource) = object { Some(*resource) } else { None }
+            }
+        })*
+
+        fn generate_schema(kind: Kind) -> Value {
+            match kind {
+                $(Kind::$Kind => schema_of::<<$Type as Wire>::Document>(),)*
+                $(Kind::$Record => schema_of::<$Document>(),)*
+            }
+        }
+    };
+}
+every_kind!(declare_kinds);
+
+/// Runs an expression for whatever resource an object is: `match_object!(object, r => r.key())`.
+macro_rules! match_object {
+    (
+        { ($object:expr) $resource:ident $body:expr }
+        objects { $($Kind:ident($Type:ty) { $($declared:tt)* })* }
+        records { $($records:tt)* }
+    ) => {
+        match $object { $($crate::model::kinds::Object::$Kind($resource) => $body,)* }
+    };
+    ($object:expr, $resource:ident => $body:expr) => {
+        $crate::model::kinds::every_kind! { match_object ($object) $resource $body }
+    };
+}
+pub(crate) use match_object;
+
+/// Runs an expression with the type of a kind: `match_kind!(kind, R => load::<R>(), none)`; the last
+/// one is for records.
+macro_rules! match_kind {
+    (
+        { ($kind:expr) $Resource:ident $body:expr; $record:expr }
+        objects { $($Kind:ident($Type:ty) { $($declared:tt)* })* }
+        records { $($Record:ident($Document:ty) { $($ignored:tt)* })* }
+    ) => {
+        match $kind {
+            $($crate::model::kinds::Kind::$Kind => {
+                type $Resource = $Type;
+                $body
+            })*
+            $($crate::model::kinds::Kind::$Record)|* => $record,
+        }
+    };
+    ($kind:expr, $Resource:ident => $body:expr, $record:expr) => {
+        $crate::model::kinds::every_kind! { match_kind ($kind) $Resource $body; $record }
+    };
+}
+pub(crate) use match_kind;
+
+struct Declaration {
+    kind: Kind,
+    about: &'static str,
+    api_version: &'static str,
+    name: &'static str,
+    /// What people may call it; the first one is what poolctl calls it.
+    words: &'static [&'static str],
+    is_namespaced: bool,
+}
+
+impl Kind {
+    fn declaration(self) -> &'static Declaration {
+        &DECLARATIONS[self as usize]
+    }
+
+    /// As on the wire.
+    pub fn name(self) -> &'static str {
+        self.declaration().name
+    }
+
+    pub fn api_version(self) -> &'static str {
+        self.declaration().api_version
+    }
+
+    /// What it is, in a sentence.
+    pub fn about(self) -> &'static str {
+        self.declaration().about
+    }
+
+    /// As commands print it: `clusterpool/lab`.
+    pub fn word(self) -> &'static str {
+        self.declaration().words[0]
+    }
+
+    pub fn namespaced(self) -> bool {
+        self.declaration().is_namespaced
+    }
+
+    /// Whether poolctl alone writes it.
+    pub fn is_record(self) -> bool {
+        !Self::OBJECTS.contains(&self)
+    }
+
+    /// What a user may call it: singular, plural or short, in any letter case.
+    pub fn from_word(word: &str) -> Option<Self> {
+        let word = word.to_lowercase();
+        // With its group, as kubectl allows: clusterpools.hive.openshift.io
+        if let Some((word, group)) = word.split_once('.') {
+            let group = group.trim_start_matches("v1.");
+            return Self::from_word(word).filter(|kind| group_of(kind.api_version()) == group);
+        }
+        let singular = word.strip_suffix('s').unwrap_or(&word);
+        let declaration = DECLARATIONS.iter().find(|declaration| {
+            declaration.words.contains(&word.as_str()) || declaration.words.contains(&singular)
+        });
+        declaration.map(|declaration| declaration.kind)
+    }
+
+    /// The kind of a manifest. Versions are not compared: the seeds spell some of them otherwise.
+    pub fn from_manifest(api_version: &str, name: &str) -> Option<Self> {
+        let group = group_of(api_version);
+        Self::OBJECTS.iter().copied().find(|kind| {
+            // Published examples of customizations leave out the group.
+            let lacks_group = *kind == Self::Customization && group.is_empty();
+            kind.name() == name && (lacks_group || group_of(kind.api_version()) == group)
+        })
+    }
+
+    /// The kind that is called so on the wire, whatever its group is.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Every word of every kind.
+    pub fn all_words() -> impl Iterator<Item = &'static str> {
+        DECLARATIONS.iter().flat_map(|declaration| declaration.words.iter().copied())
+    }
+}
+
+/// The group of an apiVersion; the core group has no name.
+fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// How an object is read and written. Objects that are documents with metadata are their own wire
+/// format; those that are kept as facts make a document of these.
+pub trait Wire: Clone {
+    type Document: Clone + Serialize + DeserializeOwned + JsonSchema;
+
+    fn from_document(document: Self::Document) -> Self;
+    fn to_document(&self) -> Cow<'_, Self::Document>;
+    fn key(&self) -> Key;
+    /// None when the body has not been loaded.
+    fn meta(&self) -> Option<&Meta>;
+    fn meta_mut(&mut self) -> Option<&mut Meta>;
+}
+
+impl<T: HasMeta + Clone + Serialize + DeserializeOwned + JsonSchema> Wire for T {
+    type Document = Self;
+
+    fn from_document(document: Self) -> Self {
+        document
+    }
+
+    fn to_document(&self) -> Cow<'_, Self> {
+        Cow::Borrowed(self)
+    }
+
+    fn key(&self) -> Key {
+        HasMeta::meta(self).key()
+    }
+
+    fn meta(&self) -> Option<&Meta> {
+        Some(HasMeta::meta(self))
+    }
+
+    fn meta_mut(&mut self) -> Option<&mut Meta> {
+        Some(HasMeta::meta_mut(self))
+    }
+}
+
+/// The type of a kind's objects.
+pub trait Resource: Wire + PartialEq {
+    const KIND: Kind;
+
+    fn into_object(self) -> Object;
+    fn from_object(object: Object) -> Option<Self>;
+}
+
+impl Object {
+    /// Reads a checked document.
+    pub fn from_wire(kind: Kind, mut document: Value) -> Result<Self, serde_json::Error> {
+        fn read<R: Resource>(fields: Value) -> Result<Object, serde_json::Error> {
+            serde_json::from_value(fields).map(|document| R::from_document(document).into_object())
+        }
+        if let Some(fields) = document.as_object_mut() {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        let record = Err(serde::de::Error::custom("is made by poolctl, not applied"));
+        match_kind!(kind, R => read::<R>(document), record)
+    }
+
+    /// The whole document. Clusters and claims need their bodies.
+    pub fn to_wire(&self) -> Value {
+        match_object!(self, resource => wired(self.kind(), &*resource.to_document()))
+    }
+
+    pub fn kind(&self) -> Kind {
+        fn kind_of<R: Resource>(_: &R) -> Kind {
+            R::KIND
+        }
+        match_object!(self, resource => kind_of(&**resource))
+    }
+
+    pub fn key(&self) -> Key {
+        match_object!(self, resource => Wire::key(&**resource))
+    }
+
+    /// What of the metadata the object keeps itself: all of it, except for clusters and claims.
+    pub fn meta(&self) -> Option<&Meta> {
+        match_object!(self, resource => Wire::meta(&**resource))
+    }
+
+    pub fn meta_mut(&mut self) -> Option<&mut Meta> {
+        match_object!(self, resource => Wire::meta_mut(&mut **resource))
+    }
+
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
+    }
+}
+
+/// The fields of a kind with their types and help, as JSON Schema.
+pub fn schema(kind: Kind) -> &'static Value {
+    static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
+        [const { OnceLock::new() }; Kind::ALL.len()];
+    SCHEMAS[kind as usize].get_or_init(|| generate_schema(kind))
+}
+
+fn schema_of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+    });
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// A document with its kind before it.
+pub fn wired(kind: Kind, body: &impl Serialize) -> Value {
+    let mut wire = json!({"apiVersion": kind.api_version(), "kind": kind.name()});
+    if let (Some(wire), Ok(Value::Object(body))) =
+        (wire.as_object_mut(), serde_json::to_value(body))
+    {
+        wire.extend(body);
+    }
+    wire
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_means_one_kind() {
+        for kind in Kind::ALL {
+            for word in kind.declaration().words {
+                assert_eq!(Kind::from_word(word), Some(*kind), "{word}");
+                assert_eq!(Kind::from_word(&format!("{word}s")), Some(*kind), "{word}s");
+            }
+            assert_eq!(kind.declaration().kind, *kind);
+        }
+    }
+}
