@@ -1,11 +1,11 @@
-//! Virtual media of a Redfish system, and what vendors make of it.
+//! Virtual media of a Redfish system, and what vendors make of it. Never boots a machine.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::http::short;
-use super::redfish::{Redfish, checked, said, sleep};
+use super::super::http::short;
+use super::service::{Service, checked, said, sleep};
 
 /// A controller may fetch the whole image before it answers.
 const FETCHING: Duration = Duration::from_secs(600);
@@ -32,20 +32,20 @@ impl Drive {
     }
 }
 
-pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), String> {
-    let drive = drive(redfish, system)?;
+pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), String> {
+    let drive = drive(service, system)?;
     if !drive.is_empty() {
         if drive.found["Image"] == url {
             return Ok(());
         }
-        eject_from(redfish, &drive)?;
+        eject_from(service, &drive)?;
     }
-    redfish.patience(FETCHING);
-    let inserted = put_in(redfish, &drive, url);
-    redfish.patience(Duration::from_secs(30));
+    service.patience(FETCHING);
+    let inserted = put_in(service, &drive, url);
+    service.patience(Duration::from_secs(30));
     inserted?;
     for _ in 0..LOOKS {
-        if !look(redfish, &drive.path)?.is_empty() {
+        if !look(service, &drive.path)?.is_empty() {
             return Ok(());
         }
         sleep(Duration::from_secs(1));
@@ -53,16 +53,16 @@ pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), St
     Err(format!("{} took the image and has none", short(&drive.path)))
 }
 
-fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), String> {
+fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), String> {
     let Some(target) = drive.action("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
-        let reply = redfish.patch(&drive.path, &body)?;
+        let reply = service.patch(&drive.path, &body)?;
         return checked(reply, &drive.path).map(drop);
     };
     // The least first: some refuse what they do not know.
     let mut body = json!({"Image": url});
     for _ in 0..TRIES {
-        let reply = redfish.post(target, Some(&body))?;
+        let reply = service.post(target, Some(&body))?;
         let told = said(&reply.body);
         let lacks = |name: &str| told.contains(name) && body[name].is_null();
         let more = match reply.status {
@@ -86,31 +86,31 @@ fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), String> {
     Err(format!("{} refuses the image in every form", short(target)))
 }
 
-pub fn eject(redfish: &mut Redfish, system: &Value) -> Result<(), String> {
-    let drive = drive(redfish, system)?;
+pub fn eject(service: &Service, system: &Value) -> Result<(), String> {
+    let drive = drive(service, system)?;
     if drive.is_empty() {
         return Ok(());
     }
-    eject_from(redfish, &drive)
+    eject_from(service, &drive)
 }
 
-fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), String> {
+fn eject_from(service: &Service, drive: &Drive) -> Result<(), String> {
     let reply = match drive.action("EjectMedia") {
         Some(target) => {
             // Some want no body, some an empty one.
-            let first = redfish.post(target, None)?;
+            let first = service.post(target, None)?;
             let other = matches!(first.status, 400 | 411 | 415);
-            if other { redfish.post(target, Some(&json!({})))? } else { first }
+            if other { service.post(target, Some(&json!({})))? } else { first }
         }
-        None => redfish.patch(&drive.path, &json!({"Image": null, "Inserted": false}))?,
+        None => service.patch(&drive.path, &json!({"Image": null, "Inserted": false}))?,
     };
     // What failed may have been done all the same.
-    if reply.status >= 400 && look(redfish, &drive.path)?.is_empty() {
+    if reply.status >= 400 && look(service, &drive.path)?.is_empty() {
         return Ok(());
     }
     checked(reply, &drive.path)?;
     for _ in 0..LOOKS {
-        if look(redfish, &drive.path)?.is_empty() {
+        if look(service, &drive.path)?.is_empty() {
             return Ok(());
         }
         sleep(Duration::from_secs(1));
@@ -118,19 +118,19 @@ fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), String> {
     Err(format!("{} was told to eject, and has its image still", short(&drive.path)))
 }
 
-fn look(redfish: &Redfish, path: &str) -> Result<Drive, String> {
-    Ok(Drive { path: path.to_owned(), found: redfish.get(path)?.body })
+fn look(service: &Service, path: &str) -> Result<Drive, String> {
+    Ok(Drive { path: path.to_owned(), found: service.get(path)?.body })
 }
 
 /// The first drive for discs, of the system or of whoever manages it.
-fn drive(redfish: &Redfish, system: &Value) -> Result<Drive, String> {
+fn drive(service: &Service, system: &Value) -> Result<Drive, String> {
     let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
     let own = std::iter::once(system["VirtualMedia"].clone());
-    let theirs = managers.iter().filter_map(|one| Some(redfish.look(one)?["VirtualMedia"].clone()));
+    let theirs = managers.iter().filter_map(|one| Some(service.look(one)?["VirtualMedia"].clone()));
     for collection in own.chain(theirs) {
-        for member in redfish.members(&collection) {
+        for member in service.members(&collection) {
             let Some(path) = member["@odata.id"].as_str() else { continue };
-            let found = look(redfish, path)?;
+            let found = look(service, path)?;
             let types = found.found["MediaTypes"].as_array().cloned().unwrap_or_default();
             let discs = types.iter().any(|one| one == "CD" || one == "DVD");
             let named = ["CD", "Cd", "2"].iter().any(|end| path.ends_with(end));

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use crate::model::hardware::{Cpu, Disk, Hardware, Nic, SystemVendor};
 
-use super::http::short;
-use super::redfish::Redfish;
+use super::super::http::short;
+use super::service::Service;
 
 /// Nobody has more disks at one controller.
 const MOST: usize = 256;
 
-pub fn of(redfish: &Redfish, system: &Value) -> Hardware {
+pub fn read_hardware(service: &Service, system: &Value) -> Hardware {
     let text = |value: &Value| short(value.as_str().unwrap_or_default()).trim().to_owned();
     let bios = text(&system["BiosVersion"]);
     Hardware {
         hostname: text(&system["HostName"]),
-        cpu: cpu(redfish, system),
-        ram_mebibytes: memory(redfish, system),
-        nics: nics(redfish, system),
-        storage: disks(redfish, system),
+        cpu: cpu(service, system),
+        ram_mebibytes: memory(service, system),
+        nics: nics(service, system),
+        storage: disks(service, system),
         system_vendor: SystemVendor {
             manufacturer: text(&system["Manufacturer"]),
             product_name: text(&system["Model"]),
@@ -32,14 +32,14 @@ pub fn of(redfish: &Redfish, system: &Value) -> Hardware {
 }
 
 /// The members of a collection that are there.
-fn all(redfish: &Redfish, collection: &Value) -> Vec<Value> {
-    let members = redfish.members(collection);
-    let found = members.iter().filter_map(|one| redfish.look(one));
+fn all(service: &Service, collection: &Value) -> Vec<Value> {
+    let members = service.members(collection);
+    let found = members.iter().filter_map(|one| service.look(one));
     found.filter(|one| one["Status"]["State"] != "Absent").collect()
 }
 
-fn cpu(redfish: &Redfish, system: &Value) -> Cpu {
-    let processors = all(redfish, &system["Processors"]);
+fn cpu(service: &Service, system: &Value) -> Cpu {
+    let processors = all(service, &system["Processors"]);
     let is_cpu = |one: &&Value| one["ProcessorType"].as_str().is_none_or(|kind| kind == "CPU");
     let processors: Vec<&Value> = processors.iter().filter(is_cpu).collect();
     let summary = &system["ProcessorSummary"];
@@ -66,8 +66,8 @@ fn cpu(redfish: &Redfish, system: &Value) -> Cpu {
     }
 }
 
-fn memory(redfish: &Redfish, system: &Value) -> u64 {
-    let modules = all(redfish, &system["Memory"]);
+fn memory(service: &Service, system: &Value) -> u64 {
+    let modules = all(service, &system["Memory"]);
     let sum: u64 = modules.iter().filter_map(|one| one["CapacityMiB"].as_u64()).sum();
     let summary = &system["MemorySummary"]["TotalSystemMemoryGiB"];
     let whole = summary.as_u64().map(|gib| gib.saturating_mul(1024));
@@ -80,8 +80,8 @@ fn memory(redfish: &Redfish, system: &Value) -> u64 {
     whole.or(parts.map(|mib| mib as u64)).unwrap_or(0)
 }
 
-fn nics(redfish: &Redfish, system: &Value) -> Vec<Nic> {
-    let found = all(redfish, &system["EthernetInterfaces"]).into_iter().filter_map(|one| {
+fn nics(service: &Service, system: &Value) -> Vec<Nic> {
+    let found = all(service, &system["EthernetInterfaces"]).into_iter().filter_map(|one| {
         let mac = one["MACAddress"].as_str().or(one["PermanentMACAddress"].as_str())?;
         let mac = mac.to_lowercase().replace('-', ":");
         let ip = one["IPv4Addresses"][0]["Address"].as_str().unwrap_or_default();
@@ -94,13 +94,13 @@ fn nics(redfish: &Redfish, system: &Value) -> Vec<Nic> {
     found
 }
 
-fn disks(redfish: &Redfish, system: &Value) -> Vec<Disk> {
+fn disks(service: &Service, system: &Value) -> Vec<Disk> {
     let text = |value: &Value| short(value.as_str().unwrap_or_default()).trim().to_owned();
     let name = |one: &Value| text(if one["Name"].is_null() { &one["Id"] } else { &one["Name"] });
     let mut found = Vec::new();
-    for storage in all(redfish, &system["Storage"]) {
+    for storage in all(service, &system["Storage"]) {
         let drives = storage["Drives"].as_array().cloned().unwrap_or_default();
-        for one in drives.iter().take(MOST).filter_map(|link| redfish.look(link)) {
+        for one in drives.iter().take(MOST).filter_map(|link| service.look(link)) {
             let kind = match (one["MediaType"].as_str(), one["Protocol"].as_str()) {
                 (Some("SSD"), Some("NVMe")) => "NVME",
                 (Some(kind @ ("HDD" | "SSD")), _) => kind,
@@ -116,7 +116,7 @@ fn disks(redfish: &Redfish, system: &Value) -> Vec<Disk> {
         }
     }
     if found.is_empty() {
-        for simple in all(redfish, &system["SimpleStorage"]) {
+        for simple in all(service, &system["SimpleStorage"]) {
             let devices = simple["Devices"].as_array().into_iter().flatten().take(MOST);
             found.extend(devices.map(|one| Disk {
                 name: name(one),
