@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::model::order::{Ending, HealthReport, Verdict};
 
-use super::place::plain;
+use super::files::read_plain;
 use super::supervise::{Stopped, Task};
 
 /// What a driver leaves as `result`; without it the exit code alone counts.
@@ -46,7 +46,7 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     }
     let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
     let code = task.run(&program, &[verb], &folder, &environment)?;
-    let found = match plain(&task.place.file("result")) {
+    let found = match read_plain(&task.place.file("result")) {
         Ok(bytes) => match serde_json::from_slice::<Result_>(&bytes) {
             Ok(found) => found,
             Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),

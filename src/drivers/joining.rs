@@ -12,8 +12,9 @@ use serde_json::Value;
 use crate::model::job::Verb;
 use crate::model::order::{Ending, Verdict};
 
+use super::files::read_plain;
 use super::kube::{self, Client};
-use super::place::{BOOTS, plain};
+use super::place::BOOTS;
 use super::process::Stopwatch;
 use super::requests::{self, Host};
 use super::supervise::{Stopped, Task};
@@ -118,7 +119,8 @@ fn words(task: &Task, client: &Client, more: &[&str]) -> Vec<String> {
 
 /// What report.json says went wrong.
 fn reported(work: &Path) -> Option<String> {
-    let report: Value = serde_json::from_slice(&plain(&work.join("report.json")).ok()?).ok()?;
+    let report: Value =
+        serde_json::from_slice(&read_plain(&work.join("report.json")).ok()?).ok()?;
     let said = |place: &Value| {
         let names = ["error_message", "errorMessage", "message", "error"];
         names.into_iter().find_map(|name| place[name].as_str()).map(str::to_owned)

@@ -11,8 +11,9 @@ use std::time::SystemTime;
 use crate::model::order::Order;
 use crate::render::redact;
 
+use super::files::read_plain;
 use super::log::Log;
-use super::place::{Place, plain};
+use super::place::Place;
 use super::process;
 use super::scrub::Secrets;
 use super::stream::Stream;
@@ -126,7 +127,7 @@ impl Journal {
             return;
         }
         for (path, ..) in &files {
-            let text = plain(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = read_plain(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
             self.known.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
         }

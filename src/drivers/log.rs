@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::place::open_plain;
+use super::files::open_plain;
 
 /// Bytes that one file has at most, and all of them.
 const PART: u64 = 16 << 20;

@@ -11,9 +11,9 @@ use crate::model::host::pin_of;
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::{Ending, HealthReport, Machine};
 
+use super::files::read_plain;
 use super::ipmi::Ipmi;
 use super::machine::{self, Controller, Watch};
-use super::place::plain;
 use super::redfish::Redfish;
 use super::supervise::{Stopped, Task};
 use super::trust::Trust;
@@ -150,7 +150,8 @@ fn controller(
     ipmitool: Option<PathBuf>,
 ) -> Result<Box<dyn Controller>, String> {
     let secret = |name: &str| {
-        let text = plain(&secrets.join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text =
+            read_plain(&secrets.join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         // An editor's last newline is no part of a password.
         text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned())
     };

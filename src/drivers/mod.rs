@@ -11,6 +11,7 @@ mod credentials;
 pub mod discovery;
 mod exec;
 mod fake;
+mod files;
 mod http;
 mod installer;
 mod ipmi;

@@ -1,22 +1,19 @@
 //! The folder of a job: what lies where, and what it says of the job.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::model::documents::SecretValue;
 use crate::model::order::{Ending, Order};
 
+use super::files::{read_plain, sync, write_new};
 use super::log;
 
-/// Larger files are none of ours.
-const LARGEST: u64 = 4 << 20;
 /// As much of a log as its last words are looked for in.
 const LAST: u64 = 16 << 10;
 
@@ -122,12 +119,12 @@ impl Place {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        Ok(serde_json::from_slice(&plain(&self.file(name))?)?)
+        Ok(serde_json::from_slice(&read_plain(&self.file(name))?)?)
     }
 
     /// What was saved under a name, if that is a file of a size that one can believe.
     pub fn kept(&self, name: &str) -> Option<String> {
-        String::from_utf8(plain(&self.saved(name)).ok()?).ok()
+        String::from_utf8(read_plain(&self.saved(name)).ok()?).ok()
     }
 
     /// The outcome counts, whoever still holds the lock.
@@ -221,7 +218,7 @@ impl Place {
 
     /// The image that hosts without a controller are to be booted from; empty once they have been.
     pub fn boots(&self) -> Option<String> {
-        String::from_utf8(plain(&self.file(BOOTS)).ok()?).ok()
+        String::from_utf8(read_plain(&self.file(BOOTS)).ok()?).ok()
     }
 
     /// Removes what the programs were given and left, once they are over. The log stays, and what
@@ -276,33 +273,4 @@ pub fn since(pid: i32) -> Option<u64> {
     // One that has ended and that nobody has asked after is a zombie.
     let state = fields.next()?;
     fields.nth(18)?.parse().ok().filter(|_| state != "Z")
-}
-
-/// Opens a file, and nothing that blocks or leads elsewhere: drivers write into these folders.
-pub fn open_plain(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
-    let file = File::options().read(true).custom_flags(flags).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
-}
-
-/// The content of a file that is not too large.
-pub fn plain(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open_plain(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
-}
-
-/// A new file, for its owner alone, on the disk.
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-pub fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
