@@ -45,7 +45,8 @@ pub struct Ipmi {
 }
 
 struct Said {
-    code: i32,
+    /// None for one that took too long and was ended.
+    code: Option<i32>,
     out: String,
     err: String,
     took: Duration,
@@ -77,8 +78,8 @@ impl Ipmi {
         if let Some(suite) = self.suite {
             let said = self.run(suite, words)?;
             // Other firmware takes another: then all are tried again, once.
-            if said.code == 0 || !refused(&said) || self.proven {
-                self.proven = self.proven || said.code == 0;
+            if said.code == Some(0) || !refused(&said) || self.proven {
+                self.proven = self.proven || said.code == Some(0);
                 return self.heard(said, &format!("cipher suite {suite}"));
             }
         }
@@ -125,11 +126,11 @@ impl Ipmi {
         let mut child = child.start(output).map_err(wrong)?;
         let code = loop {
             if let Some(code) = process::ended(&mut child).map_err(wrong)? {
-                break code;
+                break Some(code);
             }
             if watch.elapsed() > DEADLINE {
                 process::end_group(&mut child, process::pause);
-                break 124;
+                break None;
             }
             process::pause();
         };
@@ -142,7 +143,7 @@ impl Ipmi {
     /// What it said, or why it failed. ipmitool has one message for a wrong password and for
     /// nobody there: only the time tells them apart.
     fn heard(&self, said: Said, how: &str) -> Result<String, String> {
-        if said.code == 0 {
+        if said.code == Some(0) {
             return Ok(said.out);
         }
         let Target { host, port, .. } = &self.target;
@@ -151,22 +152,22 @@ impl Ipmi {
         if said.err.contains("Address lookup") {
             return Err(format!("there is no host `{host}`"));
         }
-        if no_session(&said.err) || said.code == 124 {
-            if said.took >= SILENCE {
-                return Err(format!(
-                    "{host} port {port} did not answer for {took:.0} s: unreachable, or no IPMI 2.0 there"
-                ));
+        match said.code {
+            Some(code) if !no_session(&said.err) => {
+                Err(short(&format!("{} (exit code {code})", lines.join(" "))))
             }
-            return Err(format!(
+            _ if said.took >= SILENCE => Err(format!(
+                "{host} port {port} did not answer for {took:.0} s: unreachable, or no IPMI 2.0 there"
+            )),
+            _ => Err(format!(
                 "{host} port {port} refused within {took:.1} s: wrong username or password, or not {how}"
-            ));
+            )),
         }
-        Err(short(&format!("{} (exit code {})", lines.join(" "), said.code)))
     }
 }
 
 fn refused(said: &Said) -> bool {
-    said.code != 0 && no_session(&said.err) && said.took < SILENCE
+    said.code != Some(0) && no_session(&said.err) && said.took < SILENCE
 }
 
 fn no_session(err: &str) -> bool {
