@@ -180,6 +180,18 @@ fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
 }
 
 #[test]
+fn an_order_for_an_unknown_driver_fails_and_openshift_install_is_not_started() {
+    let lab = Lab::new();
+    let job = lab.sandbox.path().join("job");
+    std::fs::create_dir(&job).unwrap();
+    std::fs::write(job.join("order.json"), "{\"driver\": \"terraform\"}").unwrap();
+    lab.sandbox.ok(&["__supervise", &job.display().to_string()]);
+    let outcome = std::fs::read_to_string(job.join("outcome")).unwrap();
+    assert!(outcome.contains("unknown driver `terraform`"), "{outcome}");
+    assert!(outcome.contains("failed") && lab.ledger().is_empty(), "{outcome}");
+}
+
+#[test]
 fn an_older_backup_finds_what_became_of_its_job() {
     let lab = Lab::new();
     lab.behave("create-cluster: sleep 1500");

@@ -2,8 +2,7 @@
 //! controller; the hosts install themselves from it.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -12,30 +11,22 @@ use crate::model::order::{Ending, Verdict};
 use crate::render::agent_config;
 use crate::yaml;
 
+use super::image::{find_image, publish};
 use super::installer::{configure, failed, failed_before, save};
 use super::place::BOOTS;
-use super::supervise::{Stopped, Task};
-use super::{credentials, installer, joining, kube, machines, release, shelf};
+use super::task::{Stopped, Task};
+use super::{credentials, joining, kube, machines, power, release};
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => release_hosts(task),
         Verb::AddNodes => joining::run(task),
-        _ => installer::run(task),
-    }
-}
-
-/// The image lies where controllers fetch it while it is needed, under a name that nobody guesses.
-pub struct Published {
-    folder: PathBuf,
-    pub url: String,
-}
-
-impl Drop for Published {
-    fn drop(&mut self) {
-        // Whoever is left behind by a crash goes with the deprovision job.
-        drop(fs::remove_dir_all(&self.folder));
+        Verb::Start | Verb::Stop => power::switch(task),
+        Verb::Health => power::health(task),
+        Verb::Cycle | Verb::State | Verb::Attach | Verb::Eject | Verb::Inspect | Verb::Wipe => {
+            Ok(task.refuse_verb())
+        }
     }
 }
 
@@ -76,7 +67,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     // Those without a controller are booted by somebody, who reads there from what.
     let image = match &published {
         Some(published) => published.url.clone(),
-        None => image_in(&work, "agent")?.unwrap_or_default().display().to_string(),
+        None => find_image(&work, "agent")?.unwrap_or_default().display().to_string(),
     };
     if published.is_none() {
         task.say(&format!("boot the hosts of this cluster from {image}"));
@@ -111,44 +102,6 @@ fn prepare(task: &Task, work: &Path) -> Result<(), String> {
     let own = own.map_err(|error| error.to_string())?;
     let wrong = agent_config::problems(&read(&own)?, &read(&text)?);
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
-}
-
-/// `KIND.<architecture>.iso`
-pub fn image_in(work: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
-    let is_image = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy());
-        path.extension().is_some_and(|end| end == "iso")
-            && name.is_some_and(|name| name.split('.').next() == Some(kind))
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(work)? {
-        found.push(entry?.path());
-    }
-    Ok(found.into_iter().find(is_image))
-}
-
-/// Puts the image where controllers fetch it; without controllers it stays where it is.
-pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>, String> {
-    if task.order.machines.is_empty() {
-        return Ok(None);
-    }
-    let (Some(folder), Some(url)) = (&task.order.iso_directory, &task.order.iso_url) else {
-        return Err("isoDirectory and isoURL of the Settings say where images are put and how \
-                    controllers fetch them, and are not set"
-            .into());
-    };
-    let wrong = |error: io::Error| format!("{}: {error}", folder.display());
-    let image = image_in(work, kind).map_err(wrong)?.ok_or("there is no image")?;
-    let own = folder.join(&task.order.job);
-    shelf::folder(&own).map_err(wrong)?;
-    let name = format!("{kind}.iso");
-    let published = Published {
-        url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
-        folder: own.clone(),
-    };
-    fs::copy(image, own.join(&name)).map_err(wrong)?;
-    shelf::open(&own.join(name)).map_err(wrong)?;
-    Ok(Some(published))
 }
 
 /// Nothing was made but on the hosts: they are powered off, and their drives are empty.

@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::{Map, Value};
 
-use super::supervise::Task;
+use super::task::Task;
 
 /// Keys of a cloud's Secret that are files, and the variable that names the file.
 const FILES: [(&str, &str); 3] = [

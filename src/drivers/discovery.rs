@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::process::{self, Background, Stopwatch};
+use super::process::{self, Background, PATH, Stopwatch};
 use super::scrub::Secrets;
 use super::shelf;
-use super::supervise::PATH;
 
 /// The programs, as the settings may name them.
 pub const COREOS_INSTALLER: &str = "coreos-installer";

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::model::order::{Ending, HealthReport, Verdict};
 
 use super::files::read_plain;
-use super::supervise::{Stopped, Task};
+use super::task::{Stopped, Task};
 
 /// What a driver leaves as `result`; without it the exit code alone counts.
 #[derive(Debug, Default, Deserialize)]

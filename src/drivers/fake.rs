@@ -18,7 +18,14 @@ pub fn due(work: &Work<'_>) -> Time {
         Verb::Provision | Verb::AddNodes => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
         Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
         Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
-        _ => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
+        Verb::Stop
+        | Verb::Health
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::Wipe => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
     };
     let given = work.annotations.get(name).and_then(|text| text.parse().ok());
     // Never over in the pass that started it, however short.
@@ -37,7 +44,17 @@ pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
         Verb::Provision => Outcome::Installed(installation(work)),
         Verb::Start if steered(&work.annotations, "start-fails") => failed("start"),
         Verb::Stop if steered(&work.annotations, "stop-fails") => failed("stop"),
-        _ => Outcome::Done,
+        Verb::Deprovision
+        | Verb::Start
+        | Verb::Stop
+        | Verb::Health
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::AddNodes
+        | Verb::Wipe => Outcome::Done,
     };
     Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
 }

@@ -14,8 +14,8 @@ use crate::render::manifests;
 use crate::render::patch::Rules;
 use crate::yaml;
 
-use super::supervise::{Stopped, Task};
-use super::{credentials, exec, kube, log, machines, release};
+use super::task::{Stopped, Task};
+use super::{credentials, kube, log, power, release};
 
 /// What an installation leaves below `auth/`.
 const AUTH: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
@@ -24,23 +24,15 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => destroy(task),
-        Verb::Start | Verb::Stop if !task.order.machines.is_empty() => machines::run(task),
-        Verb::Start | Verb::Stop => exec::run(task),
-        Verb::Health if !task.order.machines.is_empty() => {
-            let found = machines::health(task)?;
-            let waits = found.health.as_ref().is_some_and(|health| !health.machines.is_empty());
-            if task.order.stopping || waits {
-                return Ok(found);
-            }
-            Ok(Ending { hosts: found.hosts, ..kube::health(task)? })
-        }
-        // Who stops machines knows best whether they are stopped.
-        Verb::Health if task.order.stopping && task.program("driver").is_some() => {
-            let said = exec::run(task)?;
-            if said.succeeded() && said.health.is_some() { Ok(said) } else { kube::health(task) }
-        }
-        Verb::Health => kube::health(task),
-        _ => machines::run(task),
+        Verb::Start | Verb::Stop => power::switch(task),
+        Verb::Health => power::health(task),
+        Verb::AddNodes
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::Wipe => Ok(task.refuse_verb()),
     }
 }
 

@@ -14,11 +14,12 @@ use crate::model::order::{Ending, Verdict};
 
 use super::files::read_plain;
 use super::kube::{self, Client};
+use super::log::PROMPT;
 use super::place::BOOTS;
 use super::process::Stopwatch;
 use super::requests::{self, Host};
-use super::supervise::{Stopped, Task};
-use super::{agent, machines};
+use super::task::{Stopped, Task};
+use super::{image, machines};
 
 const NODES: &str = "nodes-config.yaml";
 /// How long after the last look the cluster is looked at again.
@@ -55,11 +56,11 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     if let Some(ending) = create(task, &client, &work)? {
         return Ok(ending);
     }
-    let published = match agent::publish(task, &work, "node") {
+    let published = match image::publish(task, &work, "node") {
         Ok(found) => found,
         Err(why) => return later(why),
     };
-    let path = agent::image_in(&work, "node")?.unwrap_or_default();
+    let path = image::find_image(&work, "node")?.unwrap_or_default();
     let from = published.as_ref().map_or(path.display().to_string(), |one| one.url.clone());
     task.place.write(BOOTS, from.as_bytes())?;
     let booted = machines::boot_all(task, &from)?;
@@ -101,7 +102,7 @@ fn create(task: &mut Task, client: &Client, work: &Path) -> Result<Option<Ending
         let what = "oc adm node-image create failed";
         return Ok(Some(Ending::failed(format!("{what} (exit code {code}){said}"))));
     }
-    let made = agent::image_in(work, "node")?;
+    let made = image::find_image(work, "node")?;
     Ok(made.is_none().then(|| Ending::failed("oc adm node-image create left no image")))
 }
 
@@ -137,8 +138,11 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
     } else {
         let words = words(task, client, &["monitor", "--ip-addresses", &addresses.join(",")]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        task.say(&format!("$ oc adm node-image monitor --ip-addresses {}", addresses.join(",")));
-        Some(task.beside(client.program(), &words)?)
+        task.say(&format!(
+            "{PROMPT}oc adm node-image monitor --ip-addresses {}",
+            addresses.join(",")
+        ));
+        Some(task.start_companion(client.program(), &words)?)
     };
     let waited = wait(task, client, hosts);
     drop(monitor);

@@ -12,7 +12,7 @@ use crate::model::order::{Ending, HealthReport};
 use crate::yaml;
 
 use super::requests::{Host, approvable, hosts};
-use super::supervise::{Stopped, Task};
+use super::task::{Stopped, Task};
 
 /// What makes a program of a kubeconfig.
 const EXECUTING: [&str; 2] = ["exec", "auth-provider"];

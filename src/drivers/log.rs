@@ -15,6 +15,8 @@ const LARGEST: u64 = 64 << 20;
 /// As much as is read at a time.
 const PIECE: u64 = 1 << 20;
 
+/// Begins the line that says which program was started, with its arguments.
+pub const PROMPT: &str = "$ ";
 /// The first file of a log, and the folder with the others.
 pub const FIRST: &str = "log";
 pub const OTHERS: &str = ".log";

@@ -161,7 +161,10 @@ fn work(
             report.powered_on = Some(controller.is_on()?);
             report.hardware = controller.hardware()?;
         }
-        _ => report.powered_on = Some(controller.is_on()?),
+        Verb::State => report.powered_on = Some(controller.is_on()?),
+        Verb::Provision | Verb::Deprovision | Verb::Health | Verb::AddNodes | Verb::Wipe => {
+            return Err(format!("a management controller has no verb `{}`", verb.name()));
+        }
     }
     Ok(())
 }

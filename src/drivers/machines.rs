@@ -15,7 +15,7 @@ use super::files::read_plain;
 use super::ipmi::Ipmi;
 use super::machine::{self, Controller, Watch};
 use super::redfish::Redfish;
-use super::supervise::{Stopped, Task};
+use super::task::{Stopped, Task};
 use super::trust::Trust;
 
 /// Machines at a time; more are no faster, but open more files.
@@ -34,7 +34,16 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
     let stages = match verb {
         Verb::Stop => [workers, masters],
         Verb::Start => [masters, workers],
-        _ => [[masters, workers].concat(), Vec::new()],
+        Verb::Provision
+        | Verb::Deprovision
+        | Verb::Health
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::AddNodes
+        | Verb::Wipe => [[masters, workers].concat(), Vec::new()],
     };
     let mut reports = Vec::new();
     for stage in stages {

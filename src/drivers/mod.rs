@@ -3,16 +3,18 @@
 //! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each
 //! may be begun again for another job, can be cancelled and has a deadline; it is done, has failed
 //! (of use to try again or not), or still works. Real drivers are processes under a supervisor:
-//! `place` is the folder of a job, `supervise` the process, `installer` and `exec` what it runs,
-//! `journal` what those print on its way into the `log`.
+//! `place` is the folder of a job, `supervise` the process, `task` what it gives to a driver,
+//! `dispatch` the choice of the driver, `journal` what programs print on its way into the `log`.
 
 mod agent;
 mod credentials;
 pub mod discovery;
+mod dispatch;
 mod exec;
 mod fake;
 mod files;
 mod http;
+mod image;
 mod installer;
 mod ipmi;
 mod joining;
@@ -22,6 +24,7 @@ pub mod log;
 mod machine;
 mod machines;
 pub mod place;
+mod power;
 pub mod process;
 pub mod programs;
 mod redfish;
@@ -31,6 +34,7 @@ mod scrub;
 pub mod shelf;
 pub mod stream;
 pub mod supervise;
+mod task;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -104,7 +108,16 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
             Some(left(&place, &Ending::default())).filter(|one| one.metadata.is_some())
         }
         Verb::AddNodes => Some(nodes(&place)).filter(|one| one.nodes.is_some()),
-        _ => None,
+        Verb::Deprovision
+        | Verb::Start
+        | Verb::Stop
+        | Verb::Health
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::Wipe => None,
     };
     let saved = saved.map(Outcome::Saved);
     let goes_on = over.is_none();
@@ -133,16 +146,27 @@ fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
         Verdict::NothingMade => return Outcome::Failed { message, how: Failure::NothingMade },
         Verdict::Succeeded => {}
     }
-    match (verb, ending.health.clone()) {
-        (Verb::Provision, _) => Outcome::Installed(left(place, ending)),
-        (Verb::Health, Some(found)) => Outcome::Healthy(Health {
-            machines: found.machines,
-            nodes_ready: found.nodes_ready,
-            operators_ready: found.operators_ready,
-            settle: crate::model::power::SETTLE,
-        }),
-        (Verb::Health, None) => Outcome::failed("the driver said nothing of the cluster's health"),
-        _ => Outcome::Done,
+    match verb {
+        Verb::Provision => Outcome::Installed(left(place, ending)),
+        Verb::Health => match &ending.health {
+            Some(health) => Outcome::Healthy(Health {
+                machines: health.machines.clone(),
+                nodes_ready: health.nodes_ready,
+                operators_ready: health.operators_ready,
+                settle: crate::model::power::SETTLE,
+            }),
+            None => Outcome::failed("the driver said nothing of the cluster's health"),
+        },
+        Verb::Deprovision
+        | Verb::Start
+        | Verb::Stop
+        | Verb::Cycle
+        | Verb::State
+        | Verb::Attach
+        | Verb::Eject
+        | Verb::Inspect
+        | Verb::AddNodes
+        | Verb::Wipe => Outcome::Done,
     }
 }
 

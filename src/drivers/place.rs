@@ -210,7 +210,7 @@ impl Place {
         let end = log::length(&self.0);
         let pieces = log::pieces(&self.0, end.saturating_sub(LAST));
         let text: String = pieces.map(|piece| piece.text).collect();
-        let told = |line: &&str| line.contains("level=info") || line.starts_with("$ ");
+        let told = |line: &&str| line.contains("level=info") || line.starts_with(log::PROMPT);
         let line = text.lines().rev().find(told)?;
         let said = line.split_once("msg=").map_or(line, |(_, said)| said);
         Some(said.trim_matches(['"', '$', ' ']).chars().take(200).collect())

@@ -19,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 /// How often a program is asked whether it has ended.
 const BLINK: Duration = Duration::from_millis(20);
 const BLINK_OF_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// Where programs look for others; those that we start have absolute paths.
+pub const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
 /// As much of a script's first line as Linux reads.
 const FIRST_LINE: u64 = 256;
 /// How long a program that was asked to end may take.

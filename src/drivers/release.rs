@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::supervise::{Stopped, Task};
+use super::task::{Stopped, Task};
 
 const NAME: &str = "openshift-install";
 

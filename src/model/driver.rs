@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::cluster::{DRIVER, EXEC, FAKE, FAKE_HEALTH, NO_POWER, POWER};
 use super::meta::is_true;
 
 /// Who makes, stops and destroys the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
 pub enum Driver {
     /// No driver of this build serves the platform.
     #[default]
@@ -62,6 +65,11 @@ impl Driver {
         }
     }
 
+    /// The driver of a name, as `name` writes it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|driver| driver.name() == name)
+    }
+
     /// As annotations say, else by the platform.
     pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
         if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
@@ -80,7 +88,10 @@ impl Driver {
 
     /// Its jobs are processes.
     pub fn supervised(self) -> bool {
-        !matches!(self, Self::Missing | Self::Fake)
+        match self {
+            Self::Missing | Self::Fake => false,
+            Self::Installer | Self::Exec | Self::Ipmi | Self::Redfish | Self::Agent => true,
+        }
     }
 
     /// Whether it cannot stop the machines of a cluster.
@@ -94,5 +105,40 @@ impl Driver {
             }
             Self::Exec => annotations.get(POWER).is_some_and(|value| value == "none"),
         }
+    }
+}
+
+impl From<Driver> for &'static str {
+    fn from(driver: Driver) -> Self {
+        driver.name()
+    }
+}
+
+impl TryFrom<String> for Driver {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        // Orders of earlier versions name the program, too, as the annotation does.
+        if name.starts_with(EXEC) {
+            return Ok(Self::Exec);
+        }
+        Self::named(&name).ok_or_else(|| format!("unknown driver `{name}`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Driver;
+
+    #[test]
+    fn a_driver_is_read_by_its_name_and_no_other_takes_the_place_of_an_unknown_one() {
+        for driver in Driver::ALL {
+            let text = serde_json::to_string(&driver).unwrap();
+            assert_eq!(text, format!("\"{}\"", driver.name()));
+            assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver);
+        }
+        assert_eq!(serde_json::from_str::<Driver>("\"exec:lab\"").unwrap(), Driver::Exec);
+        let error = serde_json::from_str::<Driver>("\"terraform\"").unwrap_err();
+        assert_eq!(error.to_string(), "unknown driver `terraform`");
     }
 }

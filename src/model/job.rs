@@ -76,6 +76,27 @@ impl Verb {
         Self::Wipe,
     ];
 
+    /// The verb of a name, as `name` writes it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verb| verb.name() == name)
+    }
+
+    /// Whether it only looks: such a job is in no other's way.
+    pub fn is_question(self) -> bool {
+        match self {
+            Self::Health | Self::State | Self::Inspect => true,
+            Self::Provision
+            | Self::Deprovision
+            | Self::Start
+            | Self::Stop
+            | Self::Cycle
+            | Self::Attach
+            | Self::Eject
+            | Self::AddNodes
+            | Self::Wipe => false,
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Provision => "provision",
@@ -290,11 +311,11 @@ impl Job {
         let object = object.or_else(|| wire.spec.hosts.first().cloned())?;
         Some(Self {
             id: wire.metadata.name.parse().ok()?,
-            verb: Verb::ALL.into_iter().find(|verb| verb.name() == wire.spec.verb)?,
+            verb: Verb::named(&wire.spec.verb)?,
             object,
             hosts: wire.spec.hosts,
             pool: pool.map(|(namespace, name)| Rc::new(Key::new(namespace, name))),
-            driver: Driver::ALL.into_iter().find(|one| one.name() == wire.spec.driver)?,
+            driver: Driver::named(&wire.spec.driver)?,
             attempt: wire.spec.attempt,
             ordinal: wire.spec.ordinal,
             started: wire.status.started,

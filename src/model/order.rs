@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::customization::ManifestPatch;
+use super::driver::Driver;
 use super::job::{HostReport, Verb};
 
 /// Everything that a driver needs, but for the secrets, which lie beside it as files.
@@ -22,7 +23,7 @@ pub struct Order {
     pub cluster_name: String,
     pub base_domain: String,
     pub platform: String,
-    pub driver: String,
+    pub driver: Driver,
     pub release_image: String,
     /// Programs by name, with absolute paths.
     pub programs: BTreeMap<String, PathBuf>,

@@ -60,22 +60,19 @@ impl Door<'_> {
 
     /// Jobs whose programs must be over before this one's begin.
     fn earlier(&self, job: &Job) -> Result<Vec<String>, Refusal> {
-        // Asking is in nobody's way.
-        let asks = |verb| matches!(verb, Verb::Health | Verb::State | Verb::Inspect);
-        if asks(job.verb) {
+        if job.verb.is_question() {
             return Ok(Vec::new());
         }
-        let mut all = self.store.jobs_of(&job.object)?;
+        let mut jobs = self.store.jobs_of(&job.object)?;
         for host in &job.hosts {
-            all.extend(self.store.jobs_on_host(host)?);
+            jobs.extend(self.store.jobs_on_host(host)?);
         }
-        all.retain(|one| one.id != job.id && !asks(one.verb) && one.driver.supervised());
-        let mut seen = HashSet::new();
-        Ok(all
-            .into_iter()
-            .filter(|one| seen.insert(one.id))
-            .map(|one| one.id.to_string())
-            .collect())
+        let mut seen = HashSet::from([job.id]);
+        jobs.retain(|earlier| {
+            let works = earlier.driver.supervised() && !earlier.verb.is_question();
+            works && seen.insert(earlier.id)
+        });
+        Ok(jobs.into_iter().map(|earlier| earlier.id.to_string()).collect())
     }
 
     /// The name of the driver that wipes the host of a job, if it is there for that.
@@ -134,7 +131,17 @@ impl Door<'_> {
                 inputs.push(("agent-config.yaml".into(), self.agent_config(&cluster)?));
             }
             Verb::AddNodes => inputs.extend(self.nodes_config(&cluster)?),
-            _ => {}
+            Verb::Provision
+            | Verb::Deprovision
+            | Verb::Start
+            | Verb::Stop
+            | Verb::Health
+            | Verb::Cycle
+            | Verb::State
+            | Verb::Attach
+            | Verb::Eject
+            | Verb::Inspect
+            | Verb::Wipe => {}
         }
         let order = Order {
             job: job.id.to_string(),
@@ -144,12 +151,7 @@ impl Door<'_> {
             cluster_name: cluster.cluster_name.clone(),
             base_domain: cluster.base_domain.clone(),
             platform: wire.spec.platform.name().to_owned(),
-            // Hosts are driven by us, whatever the cluster was installed by.
-            driver: annotations
-                .get(DRIVER)
-                .filter(|one| one.starts_with(EXEC) && job.hosts.is_empty())
-                .cloned()
-                .unwrap_or_else(|| job.driver.name().to_owned()),
+            driver: job.driver,
             release_image: self.release(&wire)?,
             infra_id: metadata.map(|one| one.infra_id.clone()).unwrap_or_default(),
             inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
@@ -311,10 +313,8 @@ fn of_hosts(
     let annotations = BTreeMap::new();
     let deadline = plan::deadline(job, &annotations).since(job.started);
     let (mut programs, mut missing) = programs_of(job, &annotations, settings)?;
-    let mut driver = job.driver.name().to_owned();
     // Without its program the job begins all the same, and fails by itself with what it lacks.
     if let Some(name) = wiper {
-        driver = format!("{EXEC}{name}");
         match programs::find_driver(settings, name) {
             Ok(path) => drop(programs.insert("driver".to_owned(), path)),
             Err(why) => drop(missing.insert("driver".to_owned(), why)),
@@ -324,7 +324,7 @@ fn of_hosts(
         job: job.id.to_string(),
         verb: job.verb,
         attempt: job.attempt,
-        driver,
+        driver: job.driver,
         programs,
         missing,
         limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),

@@ -1,0 +1,38 @@
+//! Gives a task to the driver that its order names, and checks what an installation must leave
+//! behind. Never works on a cluster or a machine itself.
+
+use crate::model::driver::Driver;
+use crate::model::job::Verb;
+use crate::model::order::Ending;
+
+use super::task::{Stopped, Task};
+use super::{agent, exec, installer, kube, machines};
+
+pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+    let ending = match task.order.driver {
+        Driver::Installer => installer::run(task)?,
+        Driver::Agent => agent::run(task)?,
+        Driver::Exec => exec::run(task)?,
+        Driver::Ipmi | Driver::Redfish => machines::run(task)?,
+        Driver::Missing | Driver::Fake => {
+            let name = task.order.driver.name();
+            Ending::failed(format!("driver `{name}` starts no programs"))
+        }
+    };
+    if task.order.verb == Verb::Provision && ending.succeeded() {
+        return Ok(find_defect(task).map_or(ending, Ending::failed));
+    }
+    Ok(ending)
+}
+
+/// Why the cluster that was installed cannot be used or destroyed, if it cannot: then it does not
+/// count as installed.
+fn find_defect(task: &Task) -> Option<String> {
+    let Some(kubeconfig) = task.place.kept("kubeconfig") else {
+        return Some("it saved no kubeconfig".to_owned());
+    };
+    if task.place.kept("metadata.json").is_none() {
+        return Some("it saved no metadata.json".to_owned());
+    }
+    kube::refused(&kubeconfig).map(|why| format!("kubeconfig: {why}"))
+}

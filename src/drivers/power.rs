@@ -1,0 +1,32 @@
+//! Clusters are started, stopped and looked at: by the management controllers of their hosts, by the
+//! program that their power annotation names, or by their own API. Never makes or destroys one.
+
+use crate::model::order::Ending;
+
+use super::task::{Stopped, Task};
+use super::{exec, kube, machines};
+
+/// Starts or stops the machines of a cluster, as the verb says.
+pub fn switch(task: &mut Task) -> Result<Ending, Stopped> {
+    if task.order.machines.is_empty() { exec::run(task) } else { machines::run(task) }
+}
+
+/// Looks how a cluster does that was told to start or stop.
+pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
+    if !task.order.machines.is_empty() {
+        let ending = machines::health(task)?;
+        let waits = ending.health.as_ref().is_some_and(|health| !health.machines.is_empty());
+        if task.order.stopping || waits {
+            return Ok(ending);
+        }
+        return Ok(Ending { hosts: ending.hosts, ..kube::health(task)? });
+    }
+    // Who stops machines knows best whether they are stopped.
+    if task.order.stopping && task.program("driver").is_some() {
+        let ending = exec::run(task)?;
+        if ending.succeeded() && ending.health.is_some() {
+            return Ok(ending);
+        }
+    }
+    kube::health(task)
+}
