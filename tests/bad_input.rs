@@ -147,7 +147,7 @@ fn one_bad_document_keeps_the_good_ones_out_too() {
 }
 
 /// A command line, the exit code, and what the message says.
-const COMMANDS: [(&str, i32, &str); 31] = [
+const COMMANDS: [(&str, i32, &str); 32] = [
     ("claim raedy", 3, "did you mean `ready`?"),
     (
         "claim nothing-like-it",
@@ -173,6 +173,7 @@ const COMMANDS: [(&str, i32, &str); 31] = [
     ("get pool reedy", 3, "did you mean `ready`?"),
     ("get pool -o xml", 2, "jsonpath"),
     ("get pool -o jsonpath={.a", 2, "a `{` is not closed"),
+    ("get pool -o jsonpath={.items[5]}", 1, "array index out of bounds: index 5, length 1"),
     ("get pool -l a(b", 2, "is not a label selector"),
     ("describe claim", 2, "a kind and a name are needed"),
     ("release mien", 3, "did you mean `mine`?"),

@@ -1,6 +1,10 @@
-//! kubectl's jsonpath: text with `{expressions}`; ranges, filters, slices, unions, recursion.
+//! kubectl's jsonpath: a template and a document to text. Templates are read as kubectl's
+//! `client-go/util/jsonpath` reads them; documents are never changed.
 
-use std::fmt::Write;
+mod evaluator;
+mod lexer;
+mod parser;
+mod tree;
 
 use serde_json::Value;
 
@@ -9,109 +13,32 @@ use crate::model::text::safe_json;
 
 use super::clean::clean_lines;
 
-/// A piece of a template.
-enum Piece<'a> {
-    Text(String),
-    Path(&'a str),
-    Range(&'a str, Vec<Piece<'a>>),
-}
+use evaluator::{EvaluationError, Scope};
 
+const TEMPLATE_EXAMPLE: &str = "poolctl get pool -o jsonpath='{.items[*].metadata.name}'";
+const PATH_EXAMPLE: &str = "poolctl get pool --sort-by='{.metadata.creationTimestamp}'";
+
+/// The document as the template prints it.
 pub fn evaluate(template: &str, document: &Value) -> Result<String, Refusal> {
-    let wrong = |why: String| {
-        Refusal::usage(format!("jsonpath `{template}` cannot be read"))
-            .because(why)
-            .next("poolctl get pool -o jsonpath='{.items[*].metadata.name}'")
-    };
-    // A path alone may come without braces, as kubectl allows.
+    // Without braces it is a path, not text.
     let braced =
         if template.contains('{') { template.to_owned() } else { format!("{{{template}}}") };
-    let mut rest = braced.as_str();
-    let pieces = parse(&mut rest, false).map_err(wrong)?;
-    let mut out = String::new();
-    write(&pieces, document, document, &mut out).map_err(wrong)?;
-    Ok(out)
+    let pieces = parser::parse_template(&braced)
+        .map_err(|cause| refuse_syntax(template, cause, TEMPLATE_EXAMPLE))?;
+    let mut text = String::new();
+    evaluator::write_pieces(&pieces, document_scope(document), &mut text)
+        .map_err(|error| refuse_document(template, &error, TEMPLATE_EXAMPLE))?;
+    Ok(text)
 }
 
-/// What a single path leads to, with or without braces and the leading dot.
+/// What a single path leads to, with or without braces and the leading dot. What is not there is
+/// nothing, also beyond the end of a list.
 pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
     let bare = path.trim().trim_start_matches('{').trim_end_matches('}').trim();
-    select(bare, document, document).map_err(|why| {
-        Refusal::usage(format!("jsonpath `{path}` cannot be read"))
-            .because(why)
-            .next("poolctl get pool --sort-by='{.metadata.creationTimestamp}'")
-    })
-}
-
-fn parse<'a>(rest: &mut &'a str, inside: bool) -> Result<Vec<Piece<'a>>, String> {
-    let mut pieces = Vec::new();
-    while !rest.is_empty() {
-        let Some(start) = rest.find('{') else {
-            pieces.push(Piece::Text((*rest).to_owned()));
-            *rest = "";
-            break;
-        };
-        if start > 0 {
-            pieces.push(Piece::Text(rest[..start].to_owned()));
-        }
-        let end = closing(&rest[start..]).ok_or("a `{` is not closed")? + start;
-        let expression = rest[start + 1..end].trim();
-        *rest = &rest[end + 1..];
-        if expression == "end" {
-            return if inside { Ok(pieces) } else { Err("`end` without `range`".into()) };
-        } else if let Some(path) = expression.strip_prefix("range ") {
-            let body = parse(rest, true)?;
-            pieces.push(Piece::Range(path.trim(), body));
-        } else if let Some(text) = quoted(expression) {
-            pieces.push(Piece::Text(text));
-        } else {
-            pieces.push(Piece::Path(expression));
-        }
-    }
-    if inside { Err("`range` without `end`".into()) } else { Ok(pieces) }
-}
-
-/// Where the brace that opens `text` is closed, quotes respected.
-fn closing(text: &str) -> Option<usize> {
-    let (mut quote, mut escaped) = (None, false);
-    for (at, letter) in text.char_indices() {
-        if std::mem::take(&mut escaped) {
-            continue;
-        }
-        match (quote, letter) {
-            (Some(_), '\\') => escaped = true,
-            (None, '}') => return Some(at),
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn quoted(text: &str) -> Option<String> {
-    let inner = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
-    let inner = inner('"').or_else(|| inner('\''))?;
-    Some(inner.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\""))
-}
-
-fn write(pieces: &[Piece<'_>], root: &Value, here: &Value, out: &mut String) -> Result<(), String> {
-    for piece in pieces {
-        match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Range(path, body) => {
-                for one in select(path, root, here)? {
-                    write(body, root, one, out)?;
-                }
-            }
-            Piece::Path(path) => {
-                for (at, value) in select(path, root, here)?.into_iter().enumerate() {
-                    let space = if at > 0 { " " } else { "" };
-                    let _ = write!(out, "{space}{}", shown(value));
-                }
-            }
-        }
-    }
-    Ok(())
+    let tree =
+        parser::parse_path(bare).map_err(|cause| refuse_syntax(path, cause, PATH_EXAMPLE))?;
+    evaluator::select_present(&tree, document_scope(document))
+        .map_err(|error| refuse_document(path, &error, PATH_EXAMPLE))
 }
 
 /// As templates print it.
@@ -123,211 +50,33 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Every value that a path leads to. What is not there is nothing, not an error.
-fn select<'a>(path: &str, root: &'a Value, here: &'a Value) -> Result<Vec<&'a Value>, String> {
-    let (mut rest, start) = match path.strip_prefix('$') {
-        Some(rest) => (rest, root),
-        None => (path.strip_prefix('@').unwrap_or(path), here),
-    };
-    let mut found = vec![start];
-    while !rest.is_empty() {
-        if let Some(after) = rest.strip_prefix("..") {
-            let mut all = Vec::new();
-            for one in found {
-                descend(one, &mut all);
-            }
-            found = all;
-            rest = after;
-            if rest.starts_with('[') {
-                continue;
-            }
-            found = step_name(&mut rest, found);
-        } else if let Some(after) = rest.strip_prefix('.') {
-            rest = after;
-            if !rest.is_empty() && !rest.starts_with('[') {
-                found = step_name(&mut rest, found);
-            }
-        } else if rest.starts_with('[') {
-            let end = bracket(rest).ok_or("a `[` is not closed")?;
-            found = subscript(rest[1..end].trim(), root, &found)?;
-            rest = &rest[end + 1..];
-        } else if found.len() == 1 && std::ptr::eq(found[0], start) {
-            found = step_name(&mut rest, found);
-        } else {
-            return Err(format!("`{rest}` is not understood"));
-        }
-    }
-    Ok(found)
+fn document_scope(document: &Value) -> Scope<'_> {
+    Scope { root: document, current: document }
 }
 
-fn step_name<'a>(rest: &mut &str, found: Vec<&'a Value>) -> Vec<&'a Value> {
-    let mut name = String::new();
-    let mut letters = rest.char_indices();
-    let mut end = rest.len();
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => name.extend(letters.next().map(|(_, letter)| letter)),
-            '.' | '[' => {
-                end = at;
-                break;
-            }
-            letter => name.push(letter),
-        }
-    }
-    *rest = &rest[end..];
-    if name == "*" {
-        return found.into_iter().flat_map(children).collect();
-    }
-    found.into_iter().filter_map(|one| one.get(&name)).collect()
+fn refuse_syntax(template: &str, cause: String, example: &str) -> Refusal {
+    Refusal::usage(format!("jsonpath `{template}` cannot be read")).because(cause).next(example)
 }
 
-fn children(value: &Value) -> Vec<&Value> {
-    match value {
-        Value::Array(items) => items.iter().collect(),
-        Value::Object(fields) => fields.values().collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn descend<'a>(value: &'a Value, all: &mut Vec<&'a Value>) {
-    all.push(value);
-    for child in children(value) {
-        descend(child, all);
-    }
-}
-
-/// Where the bracket that opens `text` is closed.
-fn bracket(text: &str) -> Option<usize> {
-    let (mut quote, mut depth) = (None, 0_usize);
-    for (at, letter) in text.char_indices() {
-        match (quote, letter) {
-            (Some(open), _) => quote = quote.filter(|_| open != letter),
-            (None, '"' | '\'') => quote = Some(letter),
-            (None, '[') => depth += 1,
-            (None, ']') => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
-/// What is in the brackets: all, a filter, or a union of names, indices and slices.
-fn subscript<'a>(
-    inner: &str,
-    root: &'a Value,
-    here: &[&'a Value],
-) -> Result<Vec<&'a Value>, String> {
-    let mut found = Vec::new();
-    if inner == "*" {
-        return Ok(here.iter().copied().flat_map(children).collect());
-    }
-    if let Some(filter) = inner.strip_prefix("?(").and_then(|inner| inner.strip_suffix(')')) {
-        for one in here.iter().copied().flat_map(children) {
-            if holds(filter, root, one)? {
-                found.push(one);
-            }
-        }
-        return Ok(found);
-    }
-    for part in inner.split(',').map(str::trim) {
-        for one in here.iter().copied() {
-            match (quoted(part), one) {
-                (Some(name), one) => match one.get(&name) {
-                    Some(value) => found.push(value),
-                    // kubectl takes whole paths between the quotes.
-                    None => found.extend(select(&name, root, one)?),
-                },
-                (None, Value::Array(items)) => found.extend(slice(part, items)?),
-                (None, one) => found.extend(one.get(part)),
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// `3`, `-1`, `1:4`, `::2`.
-fn slice<'a>(part: &str, items: &'a [Value]) -> Result<Vec<&'a Value>, String> {
-    let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    let number = |text: &str, default: i64| match text.trim() {
-        "" => Ok(default),
-        text => text.parse::<i64>().map_err(|_| format!("`{part}` is not an index")),
-    };
-    let from_end = |at: i64| if at < 0 { at + length } else { at };
-    let place = |at: i64| usize::try_from(at).ok().and_then(|at| items.get(at));
-    let parts: Vec<&str> = part.split(':').collect();
-    if part.is_empty() {
-        return Err("an index is missing".into());
-    }
-    if let [only] = parts[..] {
-        return Ok(place(from_end(number(only, 0)?)).into_iter().collect());
-    }
-    let start = from_end(number(parts[0], 0)?);
-    let end = from_end(number(parts[1], length)?);
-    let step = number(parts.get(2).unwrap_or(&""), 1)?;
-    if step < 1 {
-        return Err(format!("a step of {step} leads nowhere"));
-    }
-    let mut found = Vec::new();
-    let mut at = start.max(0);
-    while at < end.min(length) {
-        found.extend(place(at));
-        at += step;
-    }
-    Ok(found)
-}
-
-/// `@.a == "b"`, `@.n > 1`, or `@.a` for what is there.
-fn holds(filter: &str, root: &Value, here: &Value) -> Result<bool, String> {
-    let bare: String = filter.split(['"', '\'']).step_by(2).collect();
-    if let Some(unknown) = ["=~", "&&", "||"].into_iter().find(|one| bare.contains(one)) {
-        return Err(format!("filters have no `{unknown}`"));
-    }
-    for operator in ["==", "!=", "<=", ">=", "<", ">"] {
-        let Some((left, right)) = filter.split_once(operator) else {
-            continue;
-        };
-        let (left, right) = (operand(left.trim(), root, here)?, operand(right.trim(), root, here)?);
-        let order =
-            match (left.as_ref().and_then(Value::as_f64), right.as_ref().and_then(Value::as_f64)) {
-                (Some(left), Some(right)) => left.partial_cmp(&right),
-                _ => left.as_ref().map(shown).partial_cmp(&right.as_ref().map(shown)),
-            };
-        let Some(order) = order else { return Ok(false) };
-        return Ok(match operator {
-            "==" => order.is_eq(),
-            "!=" => order.is_ne(),
-            "<=" => order.is_le() && left.is_some(),
-            ">=" => order.is_ge() && left.is_some(),
-            "<" => order.is_lt() && left.is_some(),
-            _ => order.is_gt() && left.is_some(),
-        });
-    }
-    Ok(!select(filter.trim(), root, here)?.is_empty())
-}
-
-fn operand(text: &str, root: &Value, here: &Value) -> Result<Option<Value>, String> {
-    if let Some(text) = quoted(text) {
-        return Ok(Some(text.into()));
-    }
-    if text.starts_with(['@', '$', '.']) {
-        return Ok(select(text, root, here)?.first().map(|value| (*value).clone()));
-    }
-    serde_json::from_str(text).map(Some).map_err(|_| format!("`{text}` is not a value"))
+/// The template is well formed; another document may have an answer to it.
+fn refuse_document(template: &str, error: &EvaluationError, example: &str) -> Refusal {
+    Refusal::invalid(format!("jsonpath `{template}` has no answer here"))
+        .because(error.to_string())
+        .next(example)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use crate::model::refusal::Exit;
+
     use super::*;
 
     /// The examples of kubectl's own documentation.
     #[test]
     fn kubectls_examples_work() {
-        let document = serde_json::json!({
+        let document = json!({
             "kind": "List",
             "items": [
                 {"kind": "None", "metadata": {"name": "127.0.0.1", "labels": {"kubernetes.io/hostname": "127.0.0.1"}},
@@ -364,6 +113,155 @@ mod tests {
         }
         for wrong in ["{.kind", "{end}", "{range .items[*]}x", "{.items[x]}", "{.items[0}"] {
             assert!(evaluate(wrong, &document).is_err(), "{wrong}");
+        }
+    }
+
+    /// What a template prints of one small document.
+    fn check(template: &str, expected: &str) {
+        let document = json!({
+            "metadata": {
+                "annotations": {"poolctl.dev/x": "note"}, "a.b": "dotted", "a": {"b": "path"}
+            },
+            "numbers": [10, 11, 12, 13],
+            "nested": [[1, 2], [3]],
+            "empty": [],
+            "states": {"x": {"ready": true}, "y": {"ready": false}},
+            "items": [
+                {"name": "b==c", "size": 1, "wanted": 1, "note": null, "parts": [{"n": 1}]},
+                {"name": "plain", "size": 2, "wanted": 1, "ready": true, "parts": []},
+                {"name": "it's (]", "size": 10, "ready": false},
+            ],
+        });
+        assert_eq!(evaluate(template, &document).unwrap(), expected, "{template}");
+    }
+
+    /// What is refused, with which exit, and a part of the cause.
+    fn check_refusal(template: &str, exit: Exit, cause: &str) {
+        let document = json!({"items": [1, 2], "empty": [], "lists": [{"all": [1, 2]}]});
+        let refusal = evaluate(template, &document).unwrap_err();
+        assert_eq!(refusal.exit, exit, "{template}");
+        assert!(refusal.causes[0].contains(cause), "{template}: {refusal}");
+    }
+
+    #[test]
+    fn signs_inside_quotes_are_text() {
+        check("{.items[?(@.name!=\"b==c\")].size}", "2 10");
+        check("{.items[?(@.name==\"b==c\")].size}", "1");
+        check("{.items[?(@.name=='b==c')].size}", "1");
+        check("{.items[?(@.name==\"it's (]\")].size}", "10");
+        check("{.items[?(@.name=='it\\'s (]')].size}", "10");
+        check("{\"}\"}{'{'}", "}{");
+    }
+
+    #[test]
+    fn filters_compare_values_and_paths_on_both_sides() {
+        check("{.items[?(@.size>1)].name}", "plain it's (]");
+        check("{.items[?(2<=@.size)].name}", "plain it's (]");
+        check("{.items[?(@.size < 2)].name}", "b==c");
+        check("{.items[?(@.size>=-1.5)].size}", "1 2 10");
+        check("{.items[?(@.size==@.wanted)].name}", "b==c");
+        check("{.items[?(@.size!=@.wanted)].name}", "plain");
+        check("{.items[?(@.size==$.numbers[0])].name}", "it's (]");
+        check("{.items[?(@.ready==true)].name}", "plain");
+        check("{.items[?(@.ready!=true)].name}", "it's (]");
+        check("{.items[?(@.note==null)].name}", "b==c");
+        check("{.items[?(@.note)].name}", "b==c");
+        check("{.items[?(@.parts[0].n==1)].name}", "b==c");
+        check("{.items[?(@.parts[?(@.n==1)])].name}", "b==c");
+        check("{.states[?(@.ready==true)]}", "{\"ready\":true}");
+        check("{.numbers[?(@>11)]}", "12 13");
+    }
+
+    #[test]
+    fn indices_and_slices_are_those_of_kubectl() {
+        check("{.numbers[-1]} {.numbers[1:3]} {.numbers[-2:]}", "13 11 12 12 13");
+        check("{.numbers[::2]} {.numbers[:-1]} {.numbers[1:4:2]}", "10 12 10 11 12 11 13");
+        check("{.numbers[0,2]} {.numbers[ 0 , -1 ]}", "10 12 10 13");
+        check("{.nested[*][0]} {.nested[0]} {.empty[*]}{.empty[:]}{.numbers[9:9]}", "1 3 [1,2] ");
+        check("{.nothing[5]}{.metadata[0]}", "");
+    }
+
+    #[test]
+    fn names_may_be_quoted_or_have_escapes() {
+        check("{.metadata.annotations.poolctl\\.dev/x}", "note");
+        check("{.metadata.annotations['poolctl.dev/x']}", "note");
+        check("{.metadata.annotations['poolctl\\.dev/x']}", "note");
+        check("{.metadata.annotations[\"poolctl.dev/x\"]}", "note");
+        check("{.metadata['a.b']} {.metadata.a.b} {['metadata.a.b']}", "dotted path path");
+        check("{numbers[0]}{$.numbers[0]}{@.numbers[0]}{$['numbers'][0]}", "10101010");
+        check(
+            "{.states.*.ready} {.states[*].ready} {.states['x','y'].ready}",
+            &["true false", "true false", "true false"].join(" "),
+        );
+    }
+
+    #[test]
+    fn recursion_and_ranges_may_be_nested() {
+        check("{..n}{..parts[*].n} {.states..ready}", "11 true false");
+        check("{..[?(@.size==2)].name}", "plain");
+        check("{range .nested[*]}{range @[*]}{@},{end};{end}", "1,2,;3,;");
+        check("{range .nothing[*]}x{end}{ range .empty[*] }x{ end }", "");
+        check("{range .items[0:2]}{$.numbers[0]}{'\\t'}{end}", "10\t10\t");
+        check("{.empty}", "[]");
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_refused_as_by_kubectl() {
+        for (template, cause) in [
+            ("{.items[5]}", "array index out of bounds: index 5, length 2"),
+            ("{.items[-3]}", "array index out of bounds: index -1, length 2"),
+            ("{.items[0,2]}", "array index out of bounds: index 2, length 2"),
+            ("{.items[0:3]}", "array index out of bounds: index 2, length 2"),
+            ("{.items[1:0]}", "starting index 1 is greater than ending index 0"),
+            ("{.empty[0].a}", "array index out of bounds: index 0, length 0"),
+            ("{.lists[?(@.all[*]==1)]}", "can only compare one element at a time"),
+        ] {
+            check_refusal(template, Exit::Failed, cause);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_its_cause() {
+        for (template, cause) in [
+            ("{.kind", "a `{` is not closed"),
+            ("{.items[0}", "a `[` is not closed"),
+            ("{.items['a}", "a `'` is not closed"),
+            ("{.items[?(@.a}", "a `(` is not closed"),
+            ("{.a]}", "`]` is not understood"),
+            ("{.a b}", "`b` is not understood"),
+            ("{.a{.b}}", "is not understood"),
+            ("{.a....b}", "`..` follows `..`"),
+            ("{end}", "`end` without `range`"),
+            ("{range .items[*]}x", "`range` without `end`"),
+            ("{.items[x]}", "`x` is not an index"),
+            ("{.items[1.5]}", "`1.5` is not an index"),
+            ("{.items[]}", "an index is missing"),
+            ("{.items[::0]}", "a step of 0 leads nowhere"),
+            ("{.items[?(@.a=~\"x\")]}", "filters have no `=~`"),
+            ("{.items[?(@.a && @.b)]}", "filters have no `&&`"),
+            ("{.items[?(@.a==1||@.b==2)]}", "filters have no `||`"),
+            ("{.items[?(@.a==1==2)]}", "a filter compares two values, not more"),
+            ("{.items[?(@.a==b)]}", "`b` is not a value"),
+            ("{.items[?((@.a))]}", "is not understood"),
+            ("{'\\d'}", "has a backslash before none of"),
+        ] {
+            check_refusal(template, Exit::Usage, cause);
+        }
+        let brackets = "[?(@".repeat(1000);
+        check_refusal(&format!("{{{brackets}}}"), Exit::Usage, "nested deeper than 64 levels");
+        let ranges = "{range @}".repeat(1000);
+        check_refusal(&ranges, Exit::Usage, "nested deeper than 64 levels");
+    }
+
+    #[test]
+    fn a_path_that_leads_beyond_a_list_finds_nothing_yet() {
+        let document = json!({"status": {"conditions": [], "ready": 1}});
+        for path in ["{.status.ready}", ".status.ready", "status.ready", "$.status.ready"] {
+            assert_eq!(find(path, &document).unwrap(), [&json!(1)], "{path}");
+        }
+        assert!(find("{.status.conditions[0].status}", &document).unwrap().is_empty());
+        for wrong in ["{.a}{.b}", "{\"x\"}", "{.a["] {
+            assert_eq!(find(wrong, &document).unwrap_err().exit, Exit::Usage, "{wrong}");
         }
     }
 }
