@@ -19,8 +19,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::model::clock::{Clocks, Judged};
+use crate::model::hash::hex;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::text::hex;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 

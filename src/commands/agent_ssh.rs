@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model::agent::report;
+use crate::model::hash::sha256;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
-use crate::model::text::sha256;
 use crate::model::tick::Tick;
 use crate::plan::agents;
 use crate::rules;
@@ -31,7 +31,7 @@ pub enum Proof {
 }
 
 pub fn hash(secret: &str) -> String {
-    sha256(secret)
+    sha256(secret.as_bytes())
 }
 
 /// Whether a host may register: with its secret always; with the token of its InfraEnv if it is

@@ -10,13 +10,13 @@ use serde_json::json;
 use crate::edits;
 use crate::edits::put;
 use crate::model::agent::{ClusterReference, OWNER};
+use crate::model::hash::sha256;
 use crate::model::infra_env::Token as Known;
 use crate::model::infra_env::{AgentApproval, InfraEnv, InfraEnvSpec, Proxy};
 use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
-use crate::model::text::sha256;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::{self, Format};
@@ -255,7 +255,7 @@ pub fn grant(
     let edit = |state: &mut State, tick: &Tick| {
         let known = Known {
             id: tick.suffix("token", &key.to_string(), tick.revision),
-            hash: sha256(&token),
+            hash: sha256(token.as_bytes()),
             created: tick.now,
             expires: lasts.map(|span| tick.now.plus(span)),
             revoked: None,

@@ -10,7 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
-use sha2::{Digest, Sha256};
+
+use crate::model::hash::sha256;
 
 /// What is believed: one certificate, those of an authority, or by default those of the system's.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +93,7 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let digest = Sha256::digest(shown.as_ref());
-        let found = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let found = sha256(shown.as_ref());
         let believed = match (&self.trust.pin, &self.authorities) {
             (Some(pin), _) => *pin == found,
             _ if self.trust.insecure => true,

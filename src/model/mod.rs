@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod agent;
+pub mod backoff;
 pub mod bmc;
 pub mod claim;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod documents;
 pub mod driver;
 pub mod event;
 pub mod hardware;
+pub mod hash;
 pub mod host;
 pub mod infra_env;
 pub mod inventory;

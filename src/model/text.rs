@@ -16,14 +16,3 @@ pub fn safe_json(text: &str) -> String {
     };
     text.chars().map(escape).collect()
 }
-
-/// What a text is known by to whoever must not know it, in hexadecimal digits.
-pub fn sha256(text: &str) -> String {
-    use sha2::{Digest, Sha256};
-    hex(&Sha256::digest(text.as_bytes()))
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
-}

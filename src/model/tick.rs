@@ -1,5 +1,6 @@
 //! What a pass knows of the world: the time, a seed, and who asked. Chance follows from them.
 
+use super::hash::fnv1a;
 use super::meta::Uid;
 use super::time::Time;
 
@@ -18,12 +19,10 @@ pub struct Tick {
 impl Tick {
     /// 128 bits that follow from the seed, what they are for, their owner and its ordinal.
     pub fn draw(&self, purpose: &str, owner: &str, ordinal: u64) -> u128 {
-        // FNV-1a over the parts, then two finalizers of splitmix64: spread, not secrecy.
-        let parts = [purpose.as_bytes(), owner.as_bytes(), &ordinal.to_le_bytes()];
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in self.seed.to_le_bytes().iter().chain(parts.into_iter().flatten()) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        // Two finalizers of splitmix64 spread the hash over 128 bits: spread, not secrecy.
+        let seed = self.seed.to_le_bytes();
+        let owned = purpose.bytes().chain(owner.bytes());
+        let hash = fnv1a(seed.into_iter().chain(owned).chain(ordinal.to_le_bytes()));
         (u128::from(mix(hash)) << 64) | u128::from(mix(hash ^ 0x9e37_79b9_7f4a_7c15))
     }
 

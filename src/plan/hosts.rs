@@ -1,6 +1,7 @@
 //! Hosts: what each needs of its management controller, and what became of that. One thing at a
 //! time for each host; those of a cluster that is starting or stopping are its cluster's.
 
+use crate::model::backoff::Backoff;
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::driver::Driver;
 use crate::model::host::{
@@ -15,8 +16,8 @@ use crate::model::time::{Span, Time};
 
 use super::{HOST, clusters_hosts, probes, say, warn, wiping};
 
-/// The longest wait after a failure.
-const LONGEST: Span = Span::hours(1);
+/// How long a host is left alone after a failure.
+const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 const CREDENTIALS: [&str; 2] = ["username", "password"];
 
 /// Every host does what it needs next; jobs of those that are gone end.
@@ -67,8 +68,10 @@ pub fn due(state: &State) -> Option<Time> {
 /// After a failure it is tried again, later and later.
 pub fn tried_again_at(host: &BareMetalHost) -> Option<Time> {
     let status = &host.status;
-    let doublings = status.error_count.checked_sub(1)?.min(20);
-    Some(status.last_updated?.plus(Span::minutes(1 << doublings).min(LONGEST)))
+    if status.error_count == 0 {
+        return None;
+    }
+    Some(status.last_updated?.plus(BACKOFF.delay(status.error_count)))
 }
 
 /// What was known of its power is not believed any more: it is asked.

@@ -1,5 +1,6 @@
 //! The life of one cluster: which job it needs now.
 
+use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Shortage;
 use crate::model::customization::Holder;
@@ -15,8 +16,12 @@ use super::{
 };
 use crate::model::meta::Key;
 
-/// The longest wait between installations.
-const LONGEST_WAIT: Span = Span::hours(24);
+/// How long a cluster waits between installations.
+const INSTALL_BACKOFF: Backoff =
+    Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(24) };
+/// How long a cluster waits that could not be destroyed.
+const UNDO_BACKOFF: Backoff =
+    Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 /// Until hosts that were picked are ready for their cluster.
 const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.
@@ -53,8 +58,7 @@ pub fn retry_at(cluster: &Cluster) -> Option<Time> {
     // One that goes, or waits for something else, is not tried again by the clock.
     let tried = cluster.phase() == Phase::Retrying && !cluster.marked && cluster.unmet.is_none();
     let failed = cluster.failed_at.filter(|_| tried)?;
-    let doublings = cluster.restarts.saturating_sub(1).min(20);
-    Some(failed.plus(Span::minutes(1 << doublings).min(LONGEST_WAIT)))
+    Some(failed.plus(INSTALL_BACKOFF.delay(cluster.restarts)))
 }
 
 /// Whether the pool of a cluster begins no installation for a while.
@@ -253,8 +257,7 @@ fn undo(state: &mut State, at: usize, tick: &Tick) {
 
 /// When a cluster that could not be destroyed is tried again.
 pub fn undo_at(cluster: &Cluster) -> Option<Time> {
-    let doublings = cluster.undo_failures.saturating_sub(1).min(20);
-    Some(cluster.undo_failed_at?.plus(Span::minutes(1 << doublings).min(Span::hours(1))))
+    Some(cluster.undo_failed_at?.plus(UNDO_BACKOFF.delay(cluster.undo_failures)))
 }
 
 /// The object goes, and with it its lease.

@@ -2,6 +2,7 @@
 //! platform is away, or all that is tried is wrong. It grows with each wave of failures; one
 //! installation that succeeds, or somebody who changes the pool, ends it.
 
+use crate::model::backoff::Backoff;
 use crate::model::pool::{ClusterPool, InstallPause};
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -9,8 +10,8 @@ use crate::model::time::Span;
 
 use super::{POOL, say, warn};
 
-/// The longest pause.
-const LONGEST: Span = Span::hours(1);
+/// How long a pause is, by how many waves of failures there were.
+const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 /// After so many clusters in a row that were given up, none is made for a while.
 const GIVEN_UP_IN_A_ROW: u32 = 2;
 
@@ -42,8 +43,7 @@ pub fn begin(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
     let (key, generation) = (pool.key(), pool.metadata.generation);
     let before = pool.status.install_pause.as_ref();
     let failures = before.map_or(0, |pause| pause.failures) + 1;
-    let length = Span::minutes(1 << (failures - 1).min(20)).min(LONGEST);
-    let until = tick.now.plus(length);
+    let until = tick.now.plus(BACKOFF.delay(failures));
     let pause = InstallPause {
         failures,
         since: before.map_or(tick.now, |pause| pause.since),

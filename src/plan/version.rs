@@ -1,5 +1,6 @@
 //! The version of a pool: clusters made from another one are stale.
 
+use crate::model::hash::fnv1a;
 use crate::model::pool::ClusterPool;
 
 /// 16 hexadecimal digits over the inputs that Hive hashes. A field that poolctl learns later does
@@ -14,9 +15,5 @@ pub fn pool_version(pool: &ClusterPool) -> String {
         "customizationRef": spec.customization_ref,
         "hasInventory": spec.inventory.is_some(),
     });
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in inputs.to_string().bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    format!("{hash:016x}")
+    format!("{:016x}", fnv1a(inputs.to_string().bytes()))
 }

@@ -2,6 +2,7 @@
 //! those that failed are tried again.
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, Image};
@@ -18,8 +19,8 @@ use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, life, say, vips};
 use super::clusters::{self, hosts_of};
 use super::{conditions, enter};
 
-/// The longest wait after a failure.
-const LONGEST: Span = Span::hours(1);
+/// How long a host waits after it failed to join.
+const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 /// What is in the drive of a host whose job was not seen to its end.
 const UNKNOWN: &str = "unknown";
 
@@ -251,9 +252,9 @@ pub fn over(state: &mut State, at: usize, outcome: &Outcome, tick: &Tick) {
     for host in hosts {
         state.agents.update(host, |one| {
             let status = &mut one.status;
-            let wait = Span::minutes(1 << status.join_failures.min(20)).min(LONGEST);
             status.join_failures += 1;
-            status.join_again_at = (!hopeless).then(|| tick.now.plus(wait));
+            let delay = BACKOFF.delay(status.join_failures);
+            status.join_again_at = (!hopeless).then(|| tick.now.plus(delay));
         });
         enter(state, host, HostState::Error, message, tick);
     }

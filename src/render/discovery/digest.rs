@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use crate::model::hash::sha256;
 use crate::model::infra_env::InfraEnv;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::text::sha256;
 
 /// As a SHA-256. `configs`: all that there are; those that the `InfraEnv` selects count.
 pub fn made_of(infra_env: &InfraEnv, configs: &[NMStateConfig]) -> String {
@@ -18,7 +18,7 @@ pub fn made_of(infra_env: &InfraEnv, configs: &[NMStateConfig]) -> String {
     let mut chosen: Vec<_> =
         chosen.map(|one| (one.metadata.key().to_string(), &one.spec)).collect();
     chosen.sort_by(|(one, _), (two, _)| one.cmp(two));
-    sha256(&json!([spec, chosen]).to_string())
+    sha256(json!([spec, chosen]).to_string().as_bytes())
 }
 
 #[cfg(test)]
