@@ -1,8 +1,17 @@
-//! Differences of texts as `diff -u` prints them.
+//! Differences of texts as `diff -u` prints them. It never reads a file.
 
-use similar::TextDiff;
+use std::fmt::Write;
+use std::ops::Range;
+
+use diffy::{DiffOptions, Hunk, Line};
 
 use super::clean::clean;
+
+/// How many equal lines stand before and after what changes.
+const CONTEXT: usize = 3;
+
+/// A line with its end, and the sign before it: a minus, a plus or a space.
+type SignedLine<'t> = (char, &'t str);
 
 /// What changes between two texts, with three lines around; empty when nothing does.
 pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
@@ -10,7 +19,7 @@ pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
         return String::new();
     }
     let from = if old.is_empty() { "/dev/null" } else { name };
-    let text = TextDiff::from_lines(old, new).unified_diff().header(from, name).to_string();
+    let text = format!("--- {from}\n+++ {name}\n{}", hunks(&compare(old, new)));
     text.lines()
         .map(|line| {
             let line = clean(line);
@@ -22,4 +31,147 @@ pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
             }
         })
         .collect()
+}
+
+/// The lines of both texts in order, those that are equal once.
+fn compare<'t>(old: &'t str, new: &'t str) -> Vec<SignedLine<'t>> {
+    // With so many equal lines around each change, one hunk has all lines.
+    let everything = old.len() + new.len();
+    let patch = DiffOptions::new().set_context_len(everything).create_patch(old, new);
+    let lines = patch.hunks().iter().flat_map(Hunk::lines);
+    lines
+        .map(|line| match line {
+            Line::Context(line) => (' ', *line),
+            Line::Delete(line) => ('-', *line),
+            Line::Insert(line) => ('+', *line),
+        })
+        .collect()
+}
+
+/// The changed lines and those around them, each group below its place in both texts. They are
+/// grouped here because diffy parts changes that are exactly six lines apart, which `diff -u` does
+/// not, and leaves out the space before empty lines.
+fn hunks(lines: &[SignedLine<'_>]) -> String {
+    let mut text = String::new();
+    let (mut old_line, mut new_line, mut end) = (0, 0, 0);
+    for hunk in changed_ranges(lines) {
+        // Between two hunks both texts have the same lines.
+        old_line += hunk.start - end;
+        new_line += hunk.start - end;
+        end = hunk.end;
+        let lines = &lines[hunk];
+        let old_length = lines.iter().filter(|(sign, _)| *sign != '+').count();
+        let new_length = lines.iter().filter(|(sign, _)| *sign != '-').count();
+        let old_place = place(old_line, old_length);
+        let new_place = place(new_line, new_length);
+        let _ = writeln!(text, "@@ -{old_place} +{new_place} @@");
+        for (sign, line) in lines {
+            text.push(*sign);
+            text.push_str(line);
+            if !line.ends_with('\n') {
+                text.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+        old_line += old_length;
+        new_line += new_length;
+    }
+    text
+}
+
+/// Where lines change, with the lines around them. Changes that are near each other share theirs.
+fn changed_ranges(lines: &[SignedLine<'_>]) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let changed = lines.iter().enumerate().filter(|(_, (sign, _))| *sign != ' ');
+    for (index, _) in changed {
+        let end = (index + 1 + CONTEXT).min(lines.len());
+        match ranges.last_mut() {
+            Some(range) if index <= range.end + CONTEXT => range.end = end,
+            _ => ranges.push(index.saturating_sub(CONTEXT)..end),
+        }
+    }
+    ranges
+}
+
+/// The number of the first line and how many there are. One line is its number alone; no line is
+/// the number of the line before.
+fn place(lines_before: usize, length: usize) -> String {
+    match length {
+        0 => format!("{lines_before},0"),
+        1 => format!("{}", lines_before + 1),
+        _ => format!("{},{length}", lines_before + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &str, new: &str, hunks: &str) {
+        let header = "--- name\n+++ name\n";
+        assert_eq!(unified("name", old, new, false), format!("{header}{hunks}"));
+    }
+
+    /// A text with a letter a line.
+    fn lines(letters: &str) -> String {
+        letters.chars().flat_map(|letter| [letter, '\n']).collect()
+    }
+
+    #[test]
+    fn equal_texts_have_no_difference_and_a_new_one_comes_from_nothing() {
+        assert_eq!(unified("name", "a\n", "a\n", false), "");
+        let created = unified("name", "", "a\nb\n", false);
+        assert_eq!(created, "--- /dev/null\n+++ name\n@@ -0,0 +1,2 @@\n+a\n+b\n");
+        check("a\n", "", "@@ -1 +0,0 @@\n-a\n");
+    }
+
+    #[test]
+    fn three_lines_stand_around_a_change() {
+        check(
+            &lines("abcdefghi"),
+            &lines("abcdXfghi"),
+            "@@ -2,7 +2,7 @@\n b\n c\n d\n-e\n+X\n f\n g\n h\n",
+        );
+        check(&lines("abcde"), &lines("abcd"), "@@ -2,4 +2,3 @@\n b\n c\n d\n-e\n");
+        check(&lines("abab"), &lines("ababab"), "@@ -2,3 +2,5 @@\n b\n a\n b\n+a\n+b\n");
+    }
+
+    #[test]
+    fn changes_share_a_hunk_up_to_six_lines_apart() {
+        check(
+            &lines("a123456b"),
+            &lines("A123456B"),
+            "@@ -1,8 +1,8 @@\n-a\n+A\n 1\n 2\n 3\n 4\n 5\n 6\n-b\n+B\n",
+        );
+        check(
+            &lines("a1234567b"),
+            &lines("1234567BC"),
+            "@@ -1,4 +1,3 @@\n-a\n 1\n 2\n 3\n@@ -6,4 +5,5 @@\n 5\n 6\n 7\n-b\n+B\n+C\n",
+        );
+    }
+
+    #[test]
+    fn inserted_lines_stand_as_late_as_they_can() {
+        check(&lines("xabc"), &lines("abbc"), "@@ -1,4 +1,4 @@\n-x\n a\n b\n+b\n c\n");
+    }
+
+    #[test]
+    fn empty_lines_keep_their_space() {
+        check("a\n\nb\n", "a\n\nc\n", "@@ -1,3 +1,3 @@\n a\n \n-b\n+c\n");
+    }
+
+    #[test]
+    fn a_missing_end_of_line_is_said() {
+        let missing = "\\ No newline at end of file\n";
+        check("a\nb", "a\nb\n", &format!("@@ -1,2 +1,2 @@\n a\n-b\n{missing}+b\n"));
+        check("a\nb", "c\nb", &format!("@@ -1,2 +1,2 @@\n-a\n+c\n b\n{missing}"));
+    }
+
+    #[test]
+    fn colours_are_those_of_the_signs() {
+        assert_eq!(
+            unified("name", "a\n", "b\n", true),
+            "\u{1b}[31m--- name\u{1b}[0m\n\u{1b}[32m+++ name\u{1b}[0m\n\
+             \u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m-a\u{1b}[0m\n\u{1b}[32m+b\u{1b}[0m\n"
+        );
+    }
 }
