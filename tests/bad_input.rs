@@ -179,6 +179,7 @@ const COMMANDS: [(&str, i32, &str); 32] = [
     ("release mien", 3, "did you mean `mine`?"),
     ("patch pool ready -p {", 2, "the patch cannot be read"),
     ("patch pool ready -p {\"spec\":{\"sise\":2}}", 1, "did you mean `size`?"),
+    ("patch pool ready -p {\"spec\":{\"replicas\":2}}", 1, "did you mean `size`?"),
     ("patch pool ready -p {\"metadata\":{\"name\":\"x\"}}", 4, "cannot be changed"),
     (
         "patch pool ready --type json -p [{\"op\":\"remove\",\"path\":\"/spec/nope\"}]",

@@ -332,7 +332,8 @@ fn a_pool_that_only_fails_is_said_to() {
     sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
     let file = sandbox.file("p.yaml", pool);
     let applied = sandbox.run(&["apply", "-f", &file]);
-    assert!(applied.err.contains("instal-timeout has no effect here"), "{}", applied.err);
+    let hint = "instal-timeout has no effect here; did you mean `poolctl.dev/install-timeout`?";
+    assert!(applied.err.contains(hint), "{}", applied.err);
     for minute in 1..12 {
         let now = format!("POOLCTL_NOW=2026-03-02T12:{minute:02}:30Z poolctl reconcile -q");
         assert_eq!(sandbox.shell(&now).code, 0);

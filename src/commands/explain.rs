@@ -7,8 +7,8 @@ use crate::model::kinds::{Kind, schema};
 use crate::model::refusal::Refusal;
 use crate::output::{self, Format};
 
-use super::schema::{choices, not_null, types};
-use super::{Context, Verb, suggest, target};
+use super::schema::{choices, nearest_field, not_null, types};
+use super::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Explain {
@@ -88,8 +88,8 @@ fn field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
             let of = format!("{}{known}", kind.word());
             let refusal = Refusal::not_found(format!("there is no field `{name}` in {of}"));
             let names = below.iter().map(|(name, _)| name.as_str());
-            return Err(match suggest(name, names) {
-                Some(hint) => refusal.because(hint),
+            return Err(match nearest_field(name, names) {
+                Some(near) => refusal.because(format!("did you mean `{near}`?")),
                 None => refusal.next(format!("poolctl explain {of}")),
             });
         };

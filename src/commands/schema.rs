@@ -25,6 +25,13 @@ pub struct Problem {
 const HOLDS: &str = ": it holds ";
 /// How it begins what is said of a role that there is not.
 const ROLE: &str = "`spec.role`: ";
+/// What other tools call a field, and its name here.
+const ALIASES: [(&str, &str); 4] = [
+    ("replicas", "size"),
+    ("maxReplicas", "maxSize"),
+    ("cidr", "subnet"),
+    ("nameservers", "dnsServers"),
+];
 
 /// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
@@ -117,7 +124,7 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
             return true;
         }
         let known = fields.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
-        let hint = nearest(&name, known).map(|near| format!(", did you mean `{near}`?"));
+        let hint = nearest_field(&name, known).map(|near| format!(", did you mean `{near}`?"));
         let message = format!("unknown field `{below}`{}", hint.unwrap_or_default());
         found.push(Problem {
             line: key.line,
@@ -138,6 +145,19 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
             found.push(Problem { line, column, message, unknown: false, status });
         }
     }
+}
+
+/// The field that was meant by a name that no field has: what another tool means by this name, else
+/// the nearest name.
+pub fn nearest_field<'a>(
+    wrong: &str,
+    fields: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let fields: Vec<&str> = fields.into_iter().collect();
+    let alias = ALIASES
+        .iter()
+        .find(|(alias, field)| alias.eq_ignore_ascii_case(wrong) && fields.contains(field));
+    alias.map(|(_, field)| *field).or_else(|| nearest(wrong, fields))
 }
 
 /// An optional field's schema is "this or null"; null was taken out before.
@@ -230,4 +250,32 @@ pub fn choices(schema: &Value) -> Vec<&str> {
     let single = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     let several = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
     single.chain(several.filter_map(|one| one.get("const"))).filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hint for a field of a pool that is misnamed.
+    fn hint(path: &[&str], wrong: &str) -> Option<&'static str> {
+        let mut here = schema(Kind::ClusterPool);
+        for name in path {
+            here = not_null(&here["properties"][*name]);
+        }
+        nearest_field(wrong, here["properties"].as_object().unwrap().keys().map(String::as_str))
+    }
+
+    #[test]
+    fn fields_are_suggested_for_what_people_call_them() {
+        assert_eq!(hint(&["spec"], "replicas"), Some("size"));
+        assert_eq!(hint(&["spec"], "imageSet"), Some("imageSetRef"));
+        assert_eq!(hint(&["spec", "claimLifetime"], "max"), Some("maximum"));
+        let wrong = "resumeTimeoutMinutes";
+        assert_eq!(hint(&["spec", "hibernationConfig"], wrong), Some("resumeTimeout"));
+    }
+
+    #[test]
+    fn an_alias_is_not_suggested_where_the_field_is_not_known() {
+        assert_eq!(hint(&["spec", "claimLifetime"], "replicas"), None);
+    }
 }

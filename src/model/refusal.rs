@@ -132,48 +132,71 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The known name nearest to a wrong one, if any is near enough to be a slip.
-pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (wrong.chars().count() / 3).clamp(1, 3);
-    known
-        .into_iter()
-        .map(|name| (distance(&wrong.to_lowercase(), &name.to_lowercase()), name))
-        .filter(|(distance, _)| *distance <= limit)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+/// How a known name is like a wrong one, the likeliest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Likeness {
+    /// A few letters were mistyped.
+    Slip,
+    /// One is the beginning of the other.
+    Beginning,
+    /// One is somewhere in the other.
+    Part,
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that make `a` of `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 0..a.len() {
-        let mut row = vec![i + 1];
-        for j in 0..b.len() {
-            let replace = rows[i][j] + usize::from(a[i] != b[j]);
-            let mut best = replace.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
-                best = best.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(best);
-        }
-        rows.push(row);
+/// The known name nearest to a wrong one, if any is near enough to be what was meant.
+pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong = wrong.to_lowercase();
+    let likely =
+        known.into_iter().filter_map(|name| Some((likeness(&wrong, &name.to_lowercase())?, name)));
+    likely.min_by_key(|(likeness, _)| *likeness).map(|(_, name)| name)
+}
+
+/// How alike two names in lower case are, and how many letters are between them.
+fn likeness(wrong: &str, known: &str) -> Option<(Likeness, usize)> {
+    // Swapped neighbours count as one letter.
+    let distance = strsim::osa_distance(wrong, known);
+    if distance <= (wrong.chars().count() / 3).clamp(1, 3) {
+        return Some((Likeness::Slip, distance));
     }
-    rows[a.len()][b.len()]
+    let (shorter, longer) = if wrong.len() < known.len() { (wrong, known) } else { (known, wrong) };
+    // Very short names are part of many others.
+    if shorter.len() >= 3 && longer.starts_with(shorter) {
+        return Some((Likeness::Beginning, distance));
+    }
+    (shorter.len() >= 4 && longer.contains(shorter)).then_some((Likeness::Part, distance))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    fn check<const N: usize>(known: [&str; N], wrong: &str, right: Option<&str>) {
+        assert_eq!(nearest(wrong, known), right, "{wrong}");
+    }
+
     #[test]
     fn a_slip_is_recognised_and_another_word_is_not() {
         let known = ["size", "runningCount", "maxSize", "inventory"];
-        for (wrong, right) in [
-            ("sise", Some("size")),
-            ("runningcount", Some("runningCount")),
-            ("inventroy", Some("inventory")),
-            ("lifetime", None),
-        ] {
-            assert_eq!(super::nearest(wrong, known), right, "{wrong}");
-        }
+        check(known, "sise", Some("size"));
+        check(known, "runningcount", Some("runningCount"));
+        check(known, "inventroy", Some("inventory"));
+        check(known, "lifetime", None);
+    }
+
+    #[test]
+    fn names_that_begin_alike_or_contain_each_other_are_near() {
+        check(["default", "maximum"], "max", Some("maximum"));
+        check(["resumeTimeout"], "resumeTimeoutMinutes", Some("resumeTimeout"));
+        check(["imageSetRef", "inventory"], "imageSet", Some("imageSetRef"));
+        check(["claimLifetime", "size"], "lifetime", Some("claimLifetime"));
+    }
+
+    #[test]
+    fn a_slip_is_nearer_than_a_part_and_a_short_part_is_none() {
+        check(["web", "web-shared", "web-sharde"], "web-sharer", Some("web-shared"));
+        check(["db-shared", "web-shared"], "shared", Some("db-shared"));
+        check(["ready"], "a", None);
+        check(["bootMode", "bmc"], "boot", Some("bootMode"));
+        check(["shipping"], "ipp", None);
     }
 }

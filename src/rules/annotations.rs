@@ -9,6 +9,7 @@ use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kinds::Object;
 use crate::model::meta::Meta;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
+use crate::model::refusal::nearest;
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
@@ -85,6 +86,14 @@ pub fn check_pool(annotations: &BTreeMap<String, String>) -> Result<(), String> 
     }
 }
 
+/// The annotation that was meant by one that is not known. What all of them begin with is left out
+/// of the comparison, or every name would be like every other.
+fn nearest_annotation(wrong: &str, known: &[&str]) -> Option<String> {
+    let known = known.iter().filter_map(|name| name.strip_prefix(OURS));
+    let near = nearest(wrong.strip_prefix(OURS)?, known)?;
+    Some(format!("; did you mean `{OURS}{near}`?"))
+}
+
 /// Annotations of our own that have no effect where they stand.
 pub fn warnings(object: &Object) -> Vec<String> {
     let name = object.key().name;
@@ -94,7 +103,7 @@ pub fn warnings(object: &Object) -> Vec<String> {
             let hint = if elsewhere.contains(&&**one) {
                 format!("; it belongs into {place}")
             } else {
-                String::new()
+                nearest_annotation(one, known).unwrap_or_default()
             };
             format!("`{name}`: annotation {one} has no effect here{hint}")
         };
