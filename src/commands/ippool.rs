@@ -100,7 +100,7 @@ impl Verb for Create {
 
 fn range(text: &str) -> Result<Range, Refusal> {
     if let Ok(subnet) = text.parse::<Subnet>() {
-        let prefix = Some(i64::from(subnet.length));
+        let prefix = Some(i64::from(subnet.prefix_length()));
         return Ok(Range { subnet: Some(text.into()), prefix, ..Range::default() });
     }
     let found: Stretch = text.parse().map_err(Refusal::usage)?;

@@ -1,10 +1,12 @@
-//! IP addresses of both families as one number, and stretches of them.
+//! IP addresses of both families as one number, stretches of them, and subnets. It never knows which
+//! of them are leased.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -74,11 +76,23 @@ impl FromStr for Addr {
 
 impl fmt::Display for Addr {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_v4() {
-            let low = u32::try_from(self.0 & 0xffff_ffff).unwrap_or_default();
-            return Ipv4Addr::from(low).fmt(out);
-        }
-        Ipv6Addr::from(self.0).fmt(out)
+        IpAddr::from(*self).fmt(out)
+    }
+}
+
+impl From<Addr> for IpAddr {
+    fn from(address: Addr) -> Self {
+        Ipv6Addr::from(address.0).to_canonical()
+    }
+}
+
+impl From<IpAddr> for Addr {
+    fn from(address: IpAddr) -> Self {
+        let address = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        Self(u128::from(address))
     }
 }
 
@@ -183,29 +197,56 @@ impl fmt::Display for Stretch {
     }
 }
 
-/// A subnet, with the address as it was written.
+/// A subnet with the address as it was written, whose host bits may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subnet {
-    pub written: Addr,
-    pub length: u8,
-}
+pub struct Subnet(IpNet);
 
 impl Subnet {
+    /// The subnet of an address; none if addresses of its family have fewer bits than its prefix.
+    pub fn around(address: Addr, prefix_length: u8) -> Option<Self> {
+        IpNet::new(address.into(), prefix_length).ok().map(Self)
+    }
+
+    /// The address as it was written.
+    pub fn written(self) -> Addr {
+        self.0.addr().into()
+    }
+
+    pub fn prefix_length(self) -> u8 {
+        self.0.prefix_len()
+    }
+
+    /// Its first address, which has no host bits.
+    pub fn first(self) -> Addr {
+        self.0.network().into()
+    }
+
+    pub fn contains(self, address: Addr) -> bool {
+        self.0.contains(&IpAddr::from(address))
+    }
+
+    /// Whether it has one address or two. Those of a link are both a machine's: RFC 3021, RFC 6164.
+    pub fn is_link(self) -> bool {
+        self.0.prefix_len() + 1 >= self.0.max_prefix_len()
+    }
+
+    /// Whether it is one address.
+    pub fn is_single(self) -> bool {
+        self.0.prefix_len() == self.0.max_prefix_len()
+    }
+
+    /// From its first to its last address.
     pub fn whole(self) -> Stretch {
-        let width = u32::from(self.written.bits() - self.length);
-        let hosts = 1_u128.checked_shl(width).map_or(u128::MAX, |size| size - 1);
-        Stretch { start: Addr(self.written.0 & !hosts), end: Addr(self.written.0 | hosts) }
+        Stretch { start: self.first(), end: self.0.broadcast().into() }
     }
 
     /// Those that no machine has: the network's own, and for IPv4 the broadcast.
     pub fn reserved(self) -> Vec<Addr> {
-        let (whole, bits) = (self.whole(), self.written.bits());
-        // RFC 3021, RFC 6164: the two of a link are both a machine's.
-        if self.length + 1 >= bits {
-            return Vec::new();
+        match self.0 {
+            _ if self.is_link() => Vec::new(),
+            IpNet::V4(_) => vec![self.first(), self.whole().end],
+            IpNet::V6(_) => vec![self.first()],
         }
-        let broadcast = self.written.is_v4().then_some(whole.end);
-        std::iter::once(whole.start).chain(broadcast).collect()
     }
 }
 
@@ -218,10 +259,7 @@ impl FromStr for Subnet {
         let written: Addr = written.parse().map_err(|_| wrong())?;
         let plain = !length.starts_with(['+', '0']) || length == "0";
         let length: u8 = length.parse().map_err(|_| wrong())?;
-        if !plain || length > written.bits() {
-            return Err(wrong());
-        }
-        Ok(Self { written, length })
+        Self::around(written, length).filter(|_| plain).ok_or_else(wrong)
     }
 }
 
@@ -252,6 +290,60 @@ mod tests {
             "1.2.3.4 ",
         ] {
             assert!(text.parse::<Addr>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_subnet_is_read_with_host_bits_and_in_one_spelling() {
+        for (text, whole, reserved) in [
+            ("10.0.0.7/24", "10.0.0.0-10.0.0.255", "10.0.0.0 10.0.0.255"),
+            ("10.0.0.6/31", "10.0.0.6-10.0.0.7", ""),
+            ("10.0.0.6/32", "10.0.0.6", ""),
+            ("0.0.0.0/0", "0.0.0.0-255.255.255.255", "0.0.0.0 255.255.255.255"),
+            ("2001:db8::5/64", "2001:db8::-2001:db8::ffff:ffff:ffff:ffff", "2001:db8::"),
+            ("2001:db8::5/127", "2001:db8::4-2001:db8::5", ""),
+            ("2001:db8::5/128", "2001:db8::5", ""),
+            ("::/0", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "::"),
+        ] {
+            let subnet: Subnet = text.parse().unwrap();
+            assert_eq!(subnet.whole().to_string(), whole, "{text}");
+            let addresses: Vec<String> =
+                subnet.reserved().iter().map(ToString::to_string).collect();
+            assert_eq!(addresses.join(" "), reserved, "{text}");
+            let written = format!("{}/{}", subnet.written(), subnet.prefix_length());
+            assert_eq!(written, text);
+        }
+        for text in [
+            "10.0.0.0",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.0/024",
+            "10.0.0.0/+8",
+            "10.0.0.0/-1",
+            "10.0.0.0/255.0.0.0",
+            "2001:db8::/129",
+            "::ffff:10.0.0.0/104",
+            "10.0.0.0/8/8",
+        ] {
+            let error = text.parse::<Subnet>().unwrap_err();
+            assert_eq!(error, format!("invalid Subnet \"{text}\": ADDRESS/LENGTH makes one"));
+        }
+    }
+
+    #[test]
+    fn a_subnet_contains_addresses_of_its_family_only() {
+        for (text, address, contains) in [
+            ("10.0.0.7/24", "10.0.0.255", true),
+            ("10.0.0.7/24", "10.0.1.0", false),
+            ("0.0.0.0/0", "::a00:1", false),
+            ("::/0", "2001:db8::1", true),
+            ("::/0", "10.0.0.1", false),
+            ("::/64", "10.0.0.1", false),
+        ] {
+            let subnet: Subnet = text.parse().unwrap();
+            let address: Addr = address.parse().unwrap();
+            assert_eq!(subnet.contains(address), contains, "{text} {address}");
+            assert_eq!(subnet.whole().has(address), contains, "{text} {address}");
         }
     }
 

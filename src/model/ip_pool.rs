@@ -207,10 +207,8 @@ impl Range {
         let start = match (start, subnet) {
             (Some(start), _) => start,
             // After the address as it is written, like metal3; a link's two are both used.
-            (None, Some(subnet)) if subnet.length + 1 >= subnet.written.bits() => {
-                subnet.whole().start
-            }
-            (None, Some(subnet)) => Addr(subnet.written.0.checked_add(1)?),
+            (None, Some(subnet)) if subnet.is_link() => subnet.first(),
+            (None, Some(subnet)) => Addr(subnet.written().0.checked_add(1)?),
             (None, None) => return None,
         };
         let end = end.unwrap_or_else(|| last(start)).min(last(start));
@@ -224,8 +222,7 @@ impl Range {
         }
         let prefix = self.prefix.filter(|prefix| *prefix > 0).or(prefix)?;
         let length = u8::try_from(prefix).ok().filter(|length| *length > 0)?;
-        let written = self.stretch()?.start;
-        (length <= written.bits()).then_some(Subnet { written, length })
+        Subnet::around(self.stretch()?.start, length)
     }
 }
 
@@ -324,7 +321,7 @@ impl IpPool {
     /// The entry that an address belongs to: by its range, else by its subnet.
     pub fn entry_of(&self, address: Addr) -> Option<usize> {
         let by_range = self.ranges().find(|(_, one)| one.has(address)).map(|(at, _)| at);
-        let in_subnet = |one: &Range| one.subnet().is_some_and(|net| net.whole().has(address));
+        let in_subnet = |one: &Range| one.subnet().is_some_and(|net| net.contains(address));
         by_range.or_else(|| self.spec.pools.iter().position(in_subnet))
     }
 

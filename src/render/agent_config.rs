@@ -5,7 +5,7 @@ mod problems;
 
 use serde_json::{Map, Value, json};
 
-use crate::model::address::{Addr, Stretch};
+use crate::model::address::{Addr, Subnet};
 use crate::model::agent::inventory::{Disk, Inventory};
 use crate::model::agent::{Agent, Role};
 
@@ -128,7 +128,8 @@ impl<'a> Node<'a> {
 }
 
 fn is_local(address: Addr) -> bool {
-    LOCAL.iter().filter_map(|text| text.parse::<Stretch>().ok()).any(|one| one.has(address))
+    let mut subnets = LOCAL.iter().filter_map(|text| text.parse::<Subnet>().ok());
+    subnets.any(|subnet| subnet.contains(address))
 }
 
 /// By what an installer finds the disk again.

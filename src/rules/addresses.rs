@@ -75,7 +75,7 @@ fn range(wrong: &mut Vec<String>, path: &str, one: &Range, pool: &IpPool, random
     if wrong.len() > known {
         return;
     }
-    families(wrong, path, one, pool, [start, end, subnet.map(|subnet| subnet.written)]);
+    families(wrong, path, one, pool, [start, end, subnet.map(Subnet::written)]);
     if let (Some(start), Some(end)) = (start, end)
         && end < start
         && end.is_v4() == start.is_v4()
@@ -84,7 +84,7 @@ fn range(wrong: &mut Vec<String>, path: &str, one: &Range, pool: &IpPool, random
     }
     if let Some(subnet) = subnet {
         for (name, address) in [("start", start), ("end", end)] {
-            if let Some(address) = address.filter(|address| !subnet.whole().has(*address)) {
+            if let Some(address) = address.filter(|address| !subnet.contains(*address)) {
                 let text = one.subnet.as_deref().unwrap_or_default();
                 wrong.push(format!("{path}.{name}: {address} is not in subnet {text}"));
             }
@@ -126,8 +126,9 @@ fn families(
         wrong.push(format!(
             "{path}.prefix: {prefix} is not between 0 and {bits}, as {first} needs it"
         ));
-    } else if let Some(subnet) = one.subnet().filter(|net| prefix > i64::from(net.length)) {
-        let length = subnet.length;
+    } else if let Some(length) = one.subnet().map(Subnet::prefix_length)
+        && prefix > i64::from(length)
+    {
         wrong.push(format!("{path}.prefix: {prefix} does not cover its subnet, a /{length}"));
     }
 }
@@ -205,18 +206,18 @@ pub fn warnings(pool: &IpPool) -> Vec<String> {
         let Some(subnet) = one.subnet() else { continue };
         let gateway = one.gateway.as_ref().or(pool.spec.gateway.as_ref());
         let gateway: Option<Addr> = gateway.and_then(|text| text.parse().ok());
-        if let Some(gateway) = gateway.filter(|gateway| !subnet.whole().has(*gateway)) {
+        if let Some(gateway) = gateway.filter(|gateway| !subnet.contains(*gateway)) {
             found.push(format!(
                 "ippool `{name}`: gateway {gateway} is not in the subnet of pools[{at}]"
             ));
         }
-        let first = subnet.whole().start;
-        if one.start.is_none() && subnet.written != first {
-            let next = Addr(subnet.written.0.saturating_add(1));
+        let first = subnet.first();
+        if one.start.is_none() && subnet.written() != first {
+            let next = Addr(subnet.written().0.saturating_add(1));
             found.push(format!(
                 "ippool `{name}`: pools[{at}] begins with {next}, after the address in its subnet; {first}/{} \
                  begins at the first",
-                subnet.length
+                subnet.prefix_length()
             ));
         }
     }

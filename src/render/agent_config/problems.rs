@@ -83,12 +83,12 @@ fn list<'v>(of: &'v Value, name: &str) -> &'v [Value] {
 }
 
 fn is_in(networks: &[Subnet], address: Addr) -> bool {
-    networks.iter().any(|one| one.whole().has(address))
+    networks.iter().any(|network| network.contains(address))
 }
 
 /// Why an address that is in none of the networks is no good.
 fn outside(networks: &[Subnet]) -> String {
-    let one = |network: &Subnet| format!("{}/{}", network.whole().start, network.length);
+    let one = |network: &Subnet| format!("{}/{}", network.first(), network.prefix_length());
     let all: Vec<String> = networks.iter().map(one).collect();
     format!("IP expected to be in one of the machine networks: {}", all.join(","))
 }

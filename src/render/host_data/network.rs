@@ -1,7 +1,8 @@
 //! Links, networks and services of one machine, as OpenStack's network_data.json has them.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
 use crate::model::data_template::Network;
@@ -155,12 +156,11 @@ fn services(facts: &Facts<'_>, given: &Services) -> Result<Vec<Value>, String> {
 
 /// 24 is 255.255.255.0, 64 is ffff:ffff:ffff:ffff::
 fn netmask(prefix: u8, v4: bool) -> Result<String, String> {
-    let bits: u8 = if v4 { 32 } else { 128 };
-    let wrong = || format!("no network has a prefix of {prefix} bits; {bits} are the most");
-    let hosts = u32::from(bits.checked_sub(prefix).ok_or_else(wrong)?);
-    Ok(if v4 {
-        Ipv4Addr::from(u32::MAX.checked_shl(hosts).unwrap_or_default()).to_string()
-    } else {
-        Ipv6Addr::from(u128::MAX.checked_shl(hosts).unwrap_or_default()).to_string()
-    })
+    let address: IpAddr =
+        if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let network = IpNet::new(address, prefix).map_err(|_| {
+        let bits = if v4 { 32 } else { 128 };
+        format!("no network has a prefix of {prefix} bits; {bits} are the most")
+    })?;
+    Ok(network.netmask().to_string())
 }

@@ -135,10 +135,11 @@ fn clock(ahead: i64) -> Option<&'static str> {
 fn overlap(inventory: &Inventory) -> Option<String> {
     let subnets = inventory.interfaces.iter().flat_map(texts);
     let subnets = subnets.filter_map(|text| text.parse::<Subnet>().ok());
-    let wide = subnets.filter(|one| one.length < one.written.bits());
+    let wide = subnets.filter(|subnet| !subnet.is_single());
     // Sorted, for an agent may send very many: what overlaps at all, overlaps its neighbour.
-    let mut all: Vec<(bool, Stretch, u8)> =
-        wide.map(|one| (one.written.is_v4(), one.whole(), one.length)).collect();
+    let mut all: Vec<(bool, Stretch, u8)> = wide
+        .map(|subnet| (subnet.written().is_v4(), subnet.whole(), subnet.prefix_length()))
+        .collect();
     all.sort_unstable();
     all.dedup();
     all.windows(2).find_map(|pair| match pair {
@@ -164,7 +165,7 @@ fn address(text: &str) -> Option<Addr> {
 }
 
 fn is_in(networks: &[Subnet], address: Addr) -> bool {
-    networks.iter().any(|one| one.whole().has(address))
+    networks.iter().any(|network| network.contains(address))
 }
 
 /// What only a cluster can ask for.
@@ -195,7 +196,7 @@ fn in_cluster(look: &Look<'_>, around: &Around<'_>) -> Vec<Validation> {
 /// Whether it has an address of every network.
 fn belongs(inventory: &Inventory, networks: &[Subnet]) -> bool {
     let all: Vec<Addr> = inventory.interfaces.iter().flat_map(addresses).collect();
-    networks.iter().all(|one| all.iter().any(|address| one.whole().has(*address)))
+    networks.iter().all(|network| all.iter().any(|address| network.contains(*address)))
 }
 
 fn collision(name: &str, inventory: &Inventory, others: &[&Agent]) -> Option<String> {

@@ -184,7 +184,7 @@ impl<'v> Host<'v> {
         for v4 in [true, false] {
             let its: Vec<Addr> =
                 self.fixed.iter().copied().filter(|one| one.is_v4() == v4).collect();
-            let wanted = networks.iter().any(|one| one.written.is_v4() == v4);
+            let wanted = networks.iter().any(|network| network.written().is_v4() == v4);
             // A host may have networks of its own besides.
             let fine = its.is_empty() || its.iter().any(at_home) || self.asks(v4);
             if !fine && (wanted || !somewhere) && !networks.is_empty() {

@@ -102,9 +102,9 @@ impl<'v> Vips<'v> {
             }
         }
         let families: Vec<bool> = all.iter().filter_map(address).map(Addr::is_v4).collect();
-        let dual = networks.iter().any(|one| one.written.is_v4())
-            && networks.iter().any(|one| !one.written.is_v4());
-        let first = networks.first().map(|one| one.written.is_v4());
+        let dual = networks.iter().any(|network| network.written().is_v4())
+            && networks.iter().any(|network| !network.written().is_v4());
+        let first = networks.first().map(|network| network.written().is_v4());
         match (families.as_slice(), *all) {
             ([only], [one]) if dual && Some(*only) != first => {
                 let why = format!(
