@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use diffy::{DiffOptions, Hunk, Line};
+use diffy::{DiffOptions, Line};
 
 use super::clean::clean;
 
@@ -11,7 +11,7 @@ use super::clean::clean;
 const CONTEXT: usize = 3;
 
 /// A line with its end, and the sign before it: a minus, a plus or a space.
-type SignedLine<'t> = (char, &'t str);
+type SignedLine = (char, String);
 
 /// What changes between two texts, with three lines around; empty when nothing does.
 pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
@@ -34,24 +34,27 @@ pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
 }
 
 /// The lines of both texts in order, those that are equal once.
-fn compare<'t>(old: &'t str, new: &'t str) -> Vec<SignedLine<'t>> {
+fn compare(old: &str, new: &str) -> Vec<SignedLine> {
     // With so many equal lines around each change, one hunk has all lines.
     let everything = old.len() + new.len();
     let patch = DiffOptions::new().set_context_len(everything).create_patch(old, new);
-    let lines = patch.hunks().iter().flat_map(Hunk::lines);
-    lines
-        .map(|line| match line {
-            Line::Context(line) => (' ', *line),
-            Line::Delete(line) => ('-', *line),
-            Line::Insert(line) => ('+', *line),
-        })
-        .collect()
+    let mut signed_lines = Vec::new();
+    for hunk in patch.hunks() {
+        for line in hunk.lines() {
+            signed_lines.push(match line {
+                Line::Context(line) => (' ', (*line).to_owned()),
+                Line::Delete(line) => ('-', (*line).to_owned()),
+                Line::Insert(line) => ('+', (*line).to_owned()),
+            });
+        }
+    }
+    signed_lines
 }
 
 /// The changed lines and those around them, each group below its place in both texts. They are
 /// grouped here because diffy parts changes that are exactly six lines apart, which `diff -u` does
 /// not, and leaves out the space before empty lines.
-fn hunks(lines: &[SignedLine<'_>]) -> String {
+fn hunks(lines: &[SignedLine]) -> String {
     let mut text = String::new();
     let (mut old_line, mut new_line, mut end) = (0, 0, 0);
     for hunk in changed_ranges(lines) {
@@ -79,7 +82,7 @@ fn hunks(lines: &[SignedLine<'_>]) -> String {
 }
 
 /// Where lines change, with the lines around them. Changes that are near each other share theirs.
-fn changed_ranges(lines: &[SignedLine<'_>]) -> Vec<Range<usize>> {
+fn changed_ranges(lines: &[SignedLine]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let changed = lines.iter().enumerate().filter(|(_, (sign, _))| *sign != ' ');
     for (index, _) in changed {
