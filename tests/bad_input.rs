@@ -147,7 +147,7 @@ fn one_bad_document_keeps_the_good_ones_out_too() {
 }
 
 /// A command line, the exit code, and what the message says.
-const COMMANDS: [(&str, i32, &str); 32] = [
+const COMMANDS: [(&str, i32, &str); 33] = [
     ("claim raedy", 3, "did you mean `ready`?"),
     (
         "claim nothing-like-it",

@@ -10,7 +10,7 @@ use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::store::{Filter, Need, Store};
-use crate::{output, plan, rules};
+use crate::{output, rules};
 
 use super::selector::Selector;
 use super::waiting::{Ended, Look, Waiting};
@@ -117,18 +117,18 @@ impl Verb for Power {
                 // What was last seen may have been long ago.
                 To::On => {
                     wish(host, true);
-                    plan::ask(host);
+                    host.forget_power();
                 }
                 To::Off => {
                     wish(host, false);
-                    plan::ask(host);
+                    host.forget_power();
                 }
                 To::Cycle => {
                     wish(host, true);
                     let hard = "{\"mode\":\"hard\"}".to_owned();
                     host.metadata.annotations.insert(REBOOT.into(), hard);
                 }
-                To::Status => plan::ask(host),
+                To::Status => host.forget_power(),
             }
             if let Some(from) = &boot {
                 host.metadata.annotations.insert(BOOT.into(), from.clone());

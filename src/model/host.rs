@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::backoff::Backoff;
 use super::bmc::Address;
 use super::condition::{self, Condition};
 use super::hardware::Hardware;
@@ -40,6 +41,8 @@ pub const AGENT_LABEL: &str = "bmac.agent-install.openshift.io.agent-label.";
 
 pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
 pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);
+/// How long a host is left alone after a failure.
+const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 const LIVE_ISO: &str = "live-iso";
 const WIPED_FIRST: &str = "its disks are wiped first";
 
@@ -308,6 +311,20 @@ impl BareMetalHost {
     pub fn power(&self) -> Option<bool> {
         let known = condition::find(&self.status.conditions, POWERED_ON);
         known.filter(|one| one.status != "Unknown").map(|one| one.status == "True")
+    }
+
+    /// Forgets whether it is on: its controller is asked before anything follows from that.
+    pub fn forget_power(&mut self) {
+        self.status.conditions.retain(|condition| condition.kind != POWERED_ON);
+    }
+
+    /// When a host whose last attempt failed is tried again: 1, 2, 4 ... minutes after the failure,
+    /// at most an hour.
+    pub fn next_attempt_at(&self) -> Option<Time> {
+        if self.status.error_count == 0 {
+            return None;
+        }
+        Some(self.status.last_updated?.plus(BACKOFF.delay(self.status.error_count)))
     }
 
     /// The cluster that uses it.

@@ -1,7 +1,6 @@
 //! Hosts: what each needs of its management controller, and what became of that. One thing at a
 //! time for each host; those of a cluster that is starting or stopping are its cluster's.
 
-use crate::model::backoff::Backoff;
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::driver::Driver;
 use crate::model::host::{
@@ -12,12 +11,10 @@ use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
 use crate::model::meta::{Key, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 
 use super::{HOST, clusters_hosts, probes, say, warn, wiping};
 
-/// How long a host is left alone after a failure.
-const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 const CREDENTIALS: [&str; 2] = ["username", "password"];
 
 /// Every host does what it needs next; jobs of those that are gone end.
@@ -39,7 +36,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
         wiping::look(state, at, tick);
         let Some(host) = state.hosts.get(at) else { continue };
         let name = host.key().to_string();
-        let later = tried_again_at(host).is_some_and(|next| tick.now < next);
+        let later = host.next_attempt_at().is_some_and(|next| tick.now < next);
         // What was put right is tried at once.
         let waits = later && host.status.tried_credentials == credentials(state, host);
         if waits || busy.contains(&name) || is_its_clusters(state, host) {
@@ -58,25 +55,11 @@ pub fn advance(state: &mut State, tick: &Tick) {
 pub fn due(state: &State) -> Option<Time> {
     let probes = probes::of(state);
     let each = |host: &BareMetalHost| {
-        let tried = tried_again_at(host).filter(|_| next(state, host).is_some());
+        let tried = host.next_attempt_at().filter(|_| next(state, host).is_some());
         let asked = probes::at(host, &probes).filter(|_| is_reachable(state, host));
         tried.into_iter().chain(asked).min().filter(|_| !is_its_clusters(state, host))
     };
     state.hosts.rows().filter_map(each).min()
-}
-
-/// After a failure it is tried again, later and later.
-pub fn tried_again_at(host: &BareMetalHost) -> Option<Time> {
-    let status = &host.status;
-    if status.error_count == 0 {
-        return None;
-    }
-    Some(status.last_updated?.plus(BACKOFF.delay(status.error_count)))
-}
-
-/// What was known of its power is not believed any more: it is asked.
-pub fn ask(host: &mut BareMetalHost) {
-    host.status.conditions.retain(|one| one.kind != POWERED_ON);
 }
 
 /// A cluster that is on its way up or down takes its hosts along.

@@ -35,7 +35,7 @@ use std::rc::Rc;
 pub use deadline::{deadline, overdue};
 pub use dependencies::missing;
 pub use expire::effective_lifetime;
-pub use hosts::{ask, tried_again_at, version};
+pub use hosts::version;
 pub use inventory::summary as inventory_summary;
 pub use life::{WORRYING, next_attempt_at, waits_until};
 pub use pause::end as end_pause;

@@ -9,8 +9,6 @@ use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 
-use super::hosts::tried_again_at;
-
 /// How often a controller is asked for a host that nobody else speaks for.
 const EVERY: Span = Span::minutes(3);
 
@@ -26,5 +24,5 @@ pub fn of(state: &State) -> Probes {
 pub fn at(host: &BareMetalHost, probes: &Probes) -> Option<Time> {
     let free = *probes.get(&host.key())?;
     let seen = host.status.last_updated.filter(|_| free && host.status.error_count == 0);
-    seen.map(|seen| seen.plus(EVERY)).or_else(|| tried_again_at(host))
+    seen.map(|seen| seen.plus(EVERY)).or_else(|| host.next_attempt_at())
 }

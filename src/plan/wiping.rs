@@ -9,7 +9,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::model::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
 
-use super::{HOST, hosts, warn};
+use super::{HOST, warn};
 
 /// As much is said of why it failed.
 const LONGEST: usize = 300;
@@ -78,5 +78,5 @@ fn ended(host: &mut BareMetalHost, how: WipeState, now: Time) {
     if let Some(wipe) = &mut host.status.wipe {
         (wipe.state, wipe.since) = (how, now);
     }
-    hosts::ask(host);
+    host.forget_power();
 }

@@ -4,7 +4,6 @@ use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
-use crate::plan;
 
 use super::{Around, Chain, host_hold};
 
@@ -87,7 +86,7 @@ impl Around<'_> {
         };
         let chain = Chain::of(format!("host {name} has a {what}"), next)
             .after(status.error_message.clone());
-        match plan::tried_again_at(host) {
+        match host.next_attempt_at() {
             Some(again) => {
                 let left = again.since(self.now).short();
                 let times = status.error_count;

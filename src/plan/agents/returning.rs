@@ -10,7 +10,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
-use crate::plan::{hosts, wiping};
+use crate::plan::wiping;
 
 use super::binding::{WAITS, reset};
 use super::{enter, note, refresh};
@@ -86,7 +86,7 @@ fn leaves(host: &mut BareMetalHost, image: Option<&str>, tick: &Tick) {
     host.metadata.annotations.remove(BOOT);
     // That it was off some time ago does not mean that it is off now.
     if host.power() == Some(false) && host.status.last_updated != Some(tick.now) {
-        hosts::ask(host);
+        host.forget_power();
     }
 }
 
