@@ -31,6 +31,9 @@ pub struct InventoryStatus {
     /// This pool's cluster that uses it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster_deployment: String,
+    /// It is unavailable because another cluster has its name in DNS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub name_taken: bool,
     /// Why it cannot be used, or what it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,

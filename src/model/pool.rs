@@ -259,7 +259,31 @@ pub fn pointers(allowed: &str) -> impl Iterator<Item = &str> {
     allowed.split([',', ' ', '\n']).filter(|one| !one.is_empty())
 }
 
+fn as_count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 impl ClusterPool {
+    /// `spec.size`: unclaimed clusters to keep.
+    pub fn size(&self) -> usize {
+        as_count(self.spec.size)
+    }
+
+    /// `spec.maxSize`: the most clusters that it may have.
+    pub fn max_size(&self) -> Option<usize> {
+        self.spec.max_size.map(as_count)
+    }
+
+    /// `spec.maxConcurrent`: the most clusters that may be made or destroyed at a time.
+    pub fn max_concurrent(&self) -> Option<usize> {
+        self.spec.max_concurrent.map(as_count)
+    }
+
+    /// `spec.runningCount`: unclaimed clusters that are kept running.
+    pub fn running_count(&self) -> usize {
+        as_count(self.spec.running_count)
+    }
+
     /// The IPPools that its clusters have addresses from.
     pub fn vips_from(&self) -> Vec<&str> {
         self.pools_in(VIPS_FROM)

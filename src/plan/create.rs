@@ -10,7 +10,7 @@ use crate::model::condition::{Condition, Shortage};
 use crate::model::customization::{Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
-use crate::model::inventory::EntryStatus;
+use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
@@ -21,7 +21,7 @@ use crate::render::redact;
 
 use super::agents;
 use super::customizations::write_status;
-use super::inventory::{NAME_TAKEN, free, worth_another_look};
+use super::inventory::{entries_with_taken_names, free};
 use super::recipe::{bounded, recipe, render};
 use super::version::pool_version;
 use super::vips;
@@ -38,8 +38,8 @@ struct Batch<'a> {
     version: Rc<str>,
     key: Rc<Key>,
     names: &'a dyn Books,
-    /// Entries that turned out unusable: status and why.
-    unusable: BTreeMap<String, (EntryStatus, String)>,
+    /// Entries that turned out unusable, as the pool sees them from now on.
+    unusable: BTreeMap<String, InventoryStatus>,
     /// Why there are no addresses or hosts for another one.
     short: Option<Shortage>,
 }
@@ -68,7 +68,7 @@ pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn
     let unusable = BTreeMap::new();
     let mut batch = Batch { pool, base, version, key, names, unusable, short: None };
     let made = if batch.pool.spec.inventory.is_some() {
-        let usable = free(&batch.pool).chain(worth_another_look(&batch.pool));
+        let usable = free(&batch.pool).chain(entries_with_taken_names(&batch.pool));
         let candidates: Vec<String> = usable.map(str::to_owned).collect();
         let mut made = 0;
         for name in candidates {
@@ -94,20 +94,16 @@ pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn
 fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
     let ordinal = batch.pool.status.ordinal;
     let news = |pool: &ClusterPool| {
-        let differs = |(name, (status, message)): (&String, &(EntryStatus, String))| {
-            pool.status
-                .inventory
-                .get(name)
-                .is_none_or(|known| known.status != *status || known.message != *message)
-        };
-        pool.status.ordinal != ordinal || batch.unusable.iter().any(differs)
+        let mut verdicts = batch.unusable.iter();
+        let is_new = verdicts.any(|(name, entry)| pool.status.inventory.get(name) != Some(entry));
+        pool.status.ordinal != ordinal || is_new
     };
     if state.pools.get(at).is_some_and(news) {
         state.pools.update(at, |pool| {
             pool.status.ordinal = ordinal;
-            for (name, (status, message)) in batch.unusable {
+            for (name, verdict) in batch.unusable {
                 if let Some(entry) = pool.status.inventory.get_mut(&name) {
-                    (entry.status, entry.message) = (status, message);
+                    *entry = verdict;
                 }
             }
         });
@@ -189,12 +185,14 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
         }
     };
     batch.pool.status.ordinal = drawn;
-    let known = batch.pool.status.inventory.get(&entry);
-    if known.is_none_or(|known| known.message != message) {
-        let text = format!("Customization {entry}: {message}");
+    let name_taken = status == EntryStatus::Unavailable;
+    let known = batch.pool.status.inventory.get(&entry).cloned().unwrap_or_default();
+    let verdict = InventoryStatus { status, name_taken, message, ..known.clone() };
+    if verdict != known {
+        let text = format!("Customization {entry}: {}", verdict.message);
         warn(state, tick, "CustomizationUnusable", (POOL, (*batch.key).clone()), text);
     }
-    batch.unusable.insert(entry, (status, message));
+    batch.unusable.insert(entry, verdict);
     false
 }
 
@@ -202,7 +200,7 @@ fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick:
 fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
     let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
     let by = state.holder_of(batch.names, name, domain)?;
-    Some(format!("{NAME_TAKEN}: {name}.{domain} is cluster {by}"))
+    Some(format!("The name is taken: {name}.{domain} is cluster {by}"))
 }
 
 fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {

@@ -10,10 +10,6 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
 use super::recipe::trial;
-use super::size::as_count;
-
-/// How the message begins when an entry is unavailable because of its name in DNS.
-pub const NAME_TAKEN: &str = "The name is taken";
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
 pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
@@ -24,9 +20,9 @@ pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
 
 /// Entries whose name in DNS another cluster had when they were last tried: tried anew when
 /// nothing better is free.
-pub fn worth_another_look(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let taken = |(_, known): &(&str, &InventoryStatus)| known.message.starts_with(NAME_TAKEN);
-    with(pool, EntryStatus::Unavailable).filter(taken).map(|(name, _)| name)
+pub fn entries_with_taken_names(pool: &ClusterPool) -> impl Iterator<Item = &str> {
+    let unavailable = with(pool, EntryStatus::Unavailable);
+    unavailable.filter(|(_, entry)| entry.name_taken).map(|(name, _)| name)
 }
 
 /// Listed entries of a status, in the order of the list.
@@ -89,7 +85,8 @@ fn held(one: &Customization, holder: &Holder, known: Option<&InventoryStatus>) -
         (EntryStatus::ToBeUpdated, format!("Version {now} waits until cluster {cluster} is gone"))
     };
     let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
-    InventoryStatus { version, status, attempts, cluster_deployment: cluster.clone(), message }
+    let cluster_deployment = cluster.clone();
+    InventoryStatus { version, status, attempts, cluster_deployment, name_taken: false, message }
 }
 
 fn present(
@@ -138,7 +135,7 @@ fn present(
     if one.metadata.deletion_timestamp.is_some() {
         return entry(EntryStatus::Missing, "Being deleted".into());
     }
-    match known.filter(|known| known.message.starts_with(NAME_TAKEN)) {
+    match known.filter(|known| known.name_taken) {
         Some(known) => known.clone(),
         None => entry(EntryStatus::Available, String::new()),
     }
@@ -169,8 +166,8 @@ pub fn valid(pool: &ClusterPool) -> Option<Condition> {
 /// Whether the inventory suffices for the size; said only of a pool where it once did not.
 pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
     const KIND: &str = "InventorySufficient";
-    let (size, usable) = (pool.spec.size, usable(pool));
-    if let Some(listed) = pool.spec.inventory.as_ref().filter(|_| as_count(size) > usable) {
+    let (size, usable) = (pool.size(), usable(pool));
+    if let Some(listed) = pool.spec.inventory.as_ref().filter(|_| size > usable) {
         let message = format!(
             "Size is {size}, and the inventory can serve {usable} clusters: {usable} of its {} \
              customizations are usable",

@@ -10,7 +10,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::size::as_count;
+use super::cluster_jobs::start_job;
 use super::{
     CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, pause, power, say, vips, warn,
 };
@@ -146,7 +146,7 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
         }
         clusters_hosts::install(state, &name);
     }
-    start(state, at, Verb::Provision, tick);
+    start_job(state, at, Verb::Provision, tick);
     state.clusters.update(at, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
     });
@@ -171,7 +171,7 @@ fn lacks(state: &mut State, at: usize, tick: &Tick) -> Option<Shortage> {
 /// as if they were, so only a limit that was lowered holds them up.
 fn crowded(state: &State, cluster: &Cluster) -> bool {
     let pool = cluster.pool.as_deref();
-    let limit = pool.and_then(|key| state.pools.by_key(key)?.spec.max_concurrent);
+    let limit = pool.and_then(|key| state.pools.by_key(key)?.max_concurrent());
     let Some(most) = limit else { return false };
     let makes = |job: &Job| matches!(job.verb, Verb::Provision | Verb::Deprovision);
     let busy = |one: &&Cluster| {
@@ -179,7 +179,7 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
     };
     let members = pool.map(|key| state.members(key).clusters).unwrap_or_default();
     let members = members.into_iter().filter_map(|at| state.clusters.get(at));
-    members.filter(busy).count() >= as_count(most)
+    members.filter(busy).count() >= most
 }
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.
@@ -251,7 +251,7 @@ fn undo(state: &mut State, at: usize, tick: &Tick) {
             && clusters_hosts::are_busy(state, &clusters_hosts::with_controller(state, &one.name))
     });
     if next.is_none_or(|next| tick.now >= next) && !busy {
-        start(state, at, Verb::Deprovision, tick);
+        start_job(state, at, Verb::Deprovision, tick);
     }
 }
 
@@ -316,63 +316,4 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
         customizations::write_status(state, lease, &pool, tick);
     }
     say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
-}
-
-pub fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
-    state.clusters.update(at, |cluster| cluster.ordinal += 1);
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let (key, object) = (cluster.key(), cluster.name.clone());
-    let attempt = match verb {
-        Verb::Provision => cluster.restarts + 1,
-        Verb::Deprovision => cluster.undo_failures + 1,
-        Verb::AddNodes => agents::joining::attempt(state, cluster),
-        _ => 1,
-    };
-    let powers = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
-    let makes =
-        cluster.driver == Driver::Agent && matches!(verb, Verb::Provision | Verb::Deprovision);
-    let hosts = match verb {
-        Verb::Provision if makes => clusters_hosts::that_boot(state, &cluster.name),
-        _ if makes => clusters_hosts::with_controller(state, &cluster.name),
-        Verb::AddNodes => agents::joining::machines(state, cluster),
-        _ if powers => clusters_hosts::that_drive(state, cluster),
-        _ => Vec::new(),
-    };
-    let driver = match verb {
-        Verb::AddNodes => agents::joining::driver(cluster),
-        _ if hosts.is_empty() || makes => cluster.driver,
-        _ => Driver::Installer,
-    };
-    let pool = cluster.pool.clone();
-    let id = tick.uid("job", &object, u64::from(cluster.ordinal));
-    let mut ordinal = 0;
-    if verb == Verb::Provision
-        && let Some(pool) = pool.as_ref().and_then(|key| state.pools.find(key))
-    {
-        let begun = state.begun.entry(pool).or_default();
-        *begun += 1;
-        ordinal = *begun + state.pools.get(pool).map_or(0, |pool| pool.status.provisions);
-    }
-    let (started, ended, outcome, message) = (tick.now, None, None, None);
-    state.jobs.insert(Job {
-        id,
-        verb,
-        object,
-        pool,
-        driver,
-        attempt,
-        ordinal,
-        started,
-        ended,
-        outcome,
-        message,
-        begun: false,
-        hosts,
-    });
-    if verb != Verb::Health {
-        let text = format!("{} started (attempt {attempt})", verb.name());
-        say(state, tick, "JobStarted", (CLUSTER, key), text);
-    }
 }

@@ -5,6 +5,7 @@ mod addresses;
 pub mod agents;
 mod assign;
 pub mod buckets;
+mod cluster_jobs;
 mod clusters_hosts;
 mod create;
 mod customizations;

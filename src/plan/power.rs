@@ -11,8 +11,8 @@ use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
 use super::buckets::{passed_over_at, sort_pool};
-use super::size::as_count;
-use super::{CLUSTER, clusters_hosts, life, say, warn};
+use super::cluster_jobs::start_job;
+use super::{CLUSTER, clusters_hosts, say, warn};
 
 /// How long after a failed start or stop it is tried again.
 const RETRY: Span = Span::minutes(1);
@@ -35,7 +35,7 @@ pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
     let sorted = sort_pool(state, pool, tick.now);
     // What cannot be stopped runs.
     let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
-    let running = as_count(pool.spec.running_count).saturating_add(sorted.waiting.len());
+    let running = pool.running_count().saturating_add(sorted.waiting.len());
     let claims_wait = !sorted.waiting.is_empty();
     let mut clusters: Vec<usize> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
@@ -149,7 +149,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     let busy = clusters_hosts::are_busy(state, &machines);
     if same_way && power.waits() && is_asked(state, cluster) {
         if !busy && asks_at(state, cluster).is_none_or(|next| tick.now >= next) {
-            life::start(state, at, Verb::Health, tick);
+            start_job(state, at, Verb::Health, tick);
         }
         return;
     }
@@ -167,7 +167,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     }
     let name = cluster.name.clone();
     clusters_hosts::follow(state, &name, verb == Verb::Start);
-    life::start(state, at, verb, tick);
+    start_job(state, at, verb, tick);
     set_power(state, at, then, None, tick);
 }
 

@@ -26,9 +26,9 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
     if pool.metadata.deletion_timestamp.is_some() {
         return wind_down(state, at, &sorted, tick);
     }
-    let (wanted, unclaimed) = (size(pool) + sorted.waiting.len(), sorted.unclaimed());
+    let (wanted, unclaimed) = (pool.size() + sorted.waiting.len(), sorted.unclaimed());
     let is_paused = pause::is_on(pool);
-    let most = pool.spec.max_size.map_or(usize::MAX, as_count);
+    let most = pool.max_size().unwrap_or(usize::MAX);
     let (marked, budget) = marked(state, pool, &sorted);
     delete(state, &marked, tick, (DELETING, "to be removed from its pool"));
     if budget == 0 && marked.is_empty() {
@@ -79,7 +79,7 @@ fn learn_from_broken(state: &mut State, pool_id: usize, broken: &[usize]) {
 /// may be destroyed in their own place.
 fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<usize>, usize) {
     let busy = sorted.installing.len() + sorted.deleting.len();
-    let limit = pool.spec.max_concurrent.map_or(usize::MAX, as_count);
+    let limit = pool.max_concurrent().unwrap_or(usize::MAX);
     let installs = |at: &usize| in_flight(state, *at);
     let mut budget = limit.saturating_sub(busy);
     let mut room = budget.saturating_sub(sorted.marked.iter().filter(|at| installs(at)).count());
@@ -111,17 +111,9 @@ fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize>
     let failing: Vec<usize> = sorted.installing.iter().filter(idle).copied().collect();
     let marked = sorted.marked.iter().filter(|at| in_flight(state, **at)).count();
     let busy = sorted.installing.len() - failing.len() + sorted.deleting.len() + marked;
-    let limit = state.pools.get(at).and_then(|pool| pool.spec.max_concurrent);
-    let spare = limit.map_or(0, |limit| as_count(limit).saturating_sub(busy));
+    let limit = state.pools.get(at).and_then(ClusterPool::max_concurrent);
+    let spare = limit.map_or(0, |limit| limit.saturating_sub(busy));
     failing.into_iter().take(spare.min(most)).collect()
-}
-
-fn size(pool: &ClusterPool) -> usize {
-    as_count(pool.spec.size)
-}
-
-pub fn as_count(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Replaces stale clusters: one at a time, oldest first, in steady state; `fast` within
@@ -131,7 +123,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
         return;
     };
     // What could not be replaced stays.
-    if pool.spec.max_size.is_some_and(|most| sorted.total > as_count(most)) {
+    if pool.max_size().is_some_and(|most| sorted.total > most) {
         return;
     }
     let going: HashSet<usize> = sorted.marked.iter().copied().collect();
@@ -164,9 +156,9 @@ fn replace(state: &mut State, at: usize, old: &[usize], tick: &Tick) {
 /// claimed ones and those on their way out leave, and what its inventory can still give.
 fn reachable(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
     let theirs = sorted.total - sorted.unclaimed();
-    let room = pool.spec.max_size.map(|most| as_count(most).saturating_sub(theirs));
+    let room = pool.max_size().map(|most| most.saturating_sub(theirs));
     let names = pool.spec.inventory.as_ref().map(|_| free(pool).count() + own(state, sorted));
-    let wanted = size(pool) + sorted.waiting.len();
+    let wanted = pool.size() + sorted.waiting.len();
     [room, names].into_iter().flatten().fold(wanted, usize::min)
 }
 

@@ -10,7 +10,6 @@ use super::buckets::{Buckets, sort_pool};
 use super::dependencies::{joined, missing};
 use super::inventory::{free, sufficient, valid};
 use super::power::unsupported;
-use super::size::as_count;
 use super::{POOL, say, warn};
 
 /// Only where a driver cannot stop machines, or could not.
@@ -122,7 +121,7 @@ fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
 
 fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
     let kind = "CapacityAvailable";
-    if let Some(most) = pool.spec.max_size.filter(|most| sorted.total >= as_count(*most)) {
+    if let Some(most) = pool.max_size().filter(|most| sorted.total >= *most) {
         let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
         return Condition::new(kind, "False", "MaxCapacity", full);
     }

@@ -14,7 +14,8 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, life, say, vips};
+use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
+use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, say, vips};
 
 use super::clusters::{self, hosts_of};
 use super::{conditions, enter};
@@ -85,7 +86,8 @@ fn begin(state: &mut State, at: usize, tick: &Tick) {
         state.agents.update(host, |one| one.status.node_name = name);
         enter(state, host, HostState::Installing, "Installation is in progress", tick);
     }
-    life::start(state, at, Verb::AddNodes, tick);
+    let plan = plan_job(state, &cluster);
+    start_planned_job(state, at, plan, tick);
     for machine in machines {
         let Some(host) = at_of(state, &machine) else { continue };
         state.hosts.update(host, |host| clusters_hosts::switch_on(host, &cluster.name));
@@ -203,7 +205,7 @@ fn lease_or_adopt(
 /// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
 /// does that itself.
 fn controllers(state: &State, cluster: &Cluster, hosts: &[usize]) -> Vec<String> {
-    if driver(cluster) != Driver::Agent {
+    if join_driver(cluster) != Driver::Agent {
         return Vec::new();
     }
     let hosts = hosts.iter().filter_map(|at| state.agents.get(*at)?.bmh());
@@ -212,23 +214,25 @@ fn controllers(state: &State, cluster: &Cluster, hosts: &[usize]) -> Vec<String>
     hosts.filter(driven).map(|key| key.to_string()).collect()
 }
 
-/// The machines of a job that begins.
-pub fn machines(state: &State, cluster: &Cluster) -> Vec<String> {
-    controllers(state, cluster, &joining(state, cluster))
+/// The job by which hosts join that are installing now.
+fn plan_job(state: &State, cluster: &Cluster) -> JobPlan {
+    let agent_ids = joining(state, cluster);
+    let agents = agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id));
+    let failures = agents.map(|agent| agent.status.join_failures).max().unwrap_or(0);
+    JobPlan {
+        verb: Verb::AddNodes,
+        attempt: failures + 1,
+        hosts: controllers(state, cluster, &agent_ids),
+        driver: join_driver(cluster),
+    }
 }
 
 /// Who lets hosts join a cluster: whatever installed it, it is done by oc.
-pub fn driver(cluster: &Cluster) -> Driver {
+fn join_driver(cluster: &Cluster) -> Driver {
     match cluster.driver {
         own @ (Driver::Fake | Driver::Exec) => own,
         _ => Driver::Agent,
     }
-}
-
-/// Which try it is, from 1.
-pub fn attempt(state: &State, cluster: &Cluster) -> u32 {
-    let hosts = joining(state, cluster).into_iter().filter_map(|at| state.agents.get(at));
-    hosts.map(|one| one.status.join_failures).max().unwrap_or(0) + 1
 }
 
 /// The job is over, and so it is for its hosts.
