@@ -199,7 +199,7 @@ fn ask(
 /// Why a host would not be unbound, and what helps.
 fn stays(state: &State, agent: &Agent) -> Option<(String, String)> {
     let bound = agent.bound_to()?;
-    let (why, name) = (agents::refused(state, agent)?, &agent.metadata.name);
+    let (why, name) = (agents::unbind_refusal(state, agent)?, &agent.metadata.name);
     let of = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
     let next = if of.is_some_and(|one| one.cluster().as_ref() == Some(&bound)) {
         format!("poolctl delete agent {name}, and boot it from the image of another InfraEnv")
@@ -261,7 +261,7 @@ impl Verb for Unbind {
                 let Some(at) = state.agents.find(key) else { continue };
                 let Some(agent) = state.agents.get(at) else { continue };
                 let waits = agent.bound_to().is_none() && agent.wanted().is_some();
-                if let Some(why) = agents::refused(state, agent).filter(|_| !waits) {
+                if let Some(why) = agents::unbind_refusal(state, agent).filter(|_| !waits) {
                     // That it is in the middle of something is said all the time.
                     if !agent.state().is_installing() || agent.is_day2() {
                         failed.push(Refused::new(key, &why));

@@ -20,6 +20,7 @@ pub use self::status::{
 };
 use super::condition::{self, Condition};
 use super::meta::{Key, Meta, is_zero};
+use super::tick::Tick;
 use super::time::{Span, Time};
 
 /// The `InfraEnv` that it belongs to.
@@ -36,6 +37,8 @@ pub const INVENTORY_VERSION: &str = "inventory.agent-install.openshift.io/versio
 pub const SKIP_CLEANUP: &str = "agent.agent-install.openshift.io/skip-spoke-cleanup";
 /// Who looks after the hosts of an `InfraEnv`.
 pub const OWNER: &str = "poolctl.dev/owner";
+/// The machine config pool of hosts that join a cluster which is installed.
+pub const DAY2_POOL: &str = "worker";
 /// A host is silent after this long.
 pub const SILENT: Span = Span::minutes(3);
 
@@ -215,6 +218,39 @@ impl Agent {
 
     pub fn is_silent(&self, now: Time) -> bool {
         self.status.last_contact_time.is_none_or(|seen| now.since(seen) > SILENT)
+    }
+
+    /// Whether it is in its state for longer than `limit`; not where the clock itself has jumped.
+    pub fn is_late(&self, limit: Span, tick: &Tick) -> bool {
+        let since = self.status.state_since;
+        !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
+    }
+
+    /// Makes it a part of an installation, or a worker that joins a cluster which is installed.
+    pub fn prepare_to_join(&mut self, is_installed: bool) {
+        self.status.kind = if is_installed { DAY2 } else { DAY1 }.into();
+        if is_installed {
+            self.status.role = Role::Worker;
+            if self.spec.machine_config_pool.is_empty() {
+                self.spec.machine_config_pool = DAY2_POOL.into();
+            }
+        }
+    }
+
+    /// Forgets what it was in its cluster; what it is by itself stays.
+    pub fn forget_cluster(&mut self) {
+        let status = &mut self.status;
+        status.bound_to = None;
+        status.node_name.clear();
+        status.kind = DAY1.into();
+        (status.progress, status.bootstrap, status.role) = Default::default();
+        (status.join_failures, status.join_again_at) = Default::default();
+        status.installation_disk_id.clear();
+        status.images.clear();
+        status.peers.clear();
+        if !status.found {
+            status.inventory = None;
+        }
     }
 
     pub fn is_day2(&self) -> bool {

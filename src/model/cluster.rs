@@ -39,8 +39,11 @@ pub const EXEC: &str = "exec:";
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 /// The platform of pools that pick hosts.
 const AGENT_BARE_METAL: &str = "agentBareMetal";
-/// How reasons end that are about hosts.
-pub const AGENTS: &str = "Agents";
+/// Reasons of `RequirementsMet` that are about the hosts of a cluster.
+pub const INSUFFICIENT_AGENTS: &str = "InsufficientAgents";
+pub const UNSYNCED_AGENTS: &str = "UnsyncedAgents";
+pub const UNAPPROVED_AGENTS: &str = "UnapprovedAgents";
+const SHORTAGES_OF_HOSTS: [&str; 3] = [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
 /// The value of a simulated platform that cannot stop machines.
 pub const NO_POWER: &str = "no-power";
 
@@ -256,7 +259,7 @@ impl Cluster {
         let requirements = condition::find(&status.conditions, "RequirementsMet");
         let unmet = requirements.filter(|one| one.status == "False");
         self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
-        let hosts = unmet.filter(|one| one.reason.ends_with(AGENTS));
+        let hosts = unmet.filter(|one| SHORTAGES_OF_HOSTS.contains(&one.reason.as_str()));
         self.lacks = hosts.map(|one| Shortage::new(&one.reason, &*one.message));
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");

@@ -3,6 +3,7 @@
 
 mod binding;
 mod booting;
+mod checks;
 pub mod clusters;
 pub mod conditions;
 mod document;
@@ -10,6 +11,7 @@ mod duplicates;
 mod hints;
 pub mod joining;
 pub mod labels;
+mod leaving;
 mod machines;
 pub mod pick;
 mod refresh;
@@ -18,12 +20,12 @@ mod returning;
 pub mod roles;
 pub mod stages;
 
-pub use binding::{kept, not_ready, refused};
+pub use binding::kept;
 pub use booting::boots;
-pub use clusters::{cluster_goes, lacks};
+pub use clusters::lacks;
 pub use document::{document, nodes_document};
+pub use leaving::{release_agents_of_cluster, unbind_refusal};
 pub use machines::approved_by;
-pub use refresh::are_returning;
 pub use register::{after_check_in, new, register, report};
 pub use returning::retire;
 
@@ -37,6 +39,8 @@ use crate::model::tick::Tick;
 
 use super::{AGENT, PASS};
 
+/// What is said of a host that has reported nothing yet.
+const AWAITS_INVENTORY: &str = "Waiting for host to send hardware details";
 /// The longest that is said about a state.
 const LONGEST: usize = 2040;
 

@@ -1,7 +1,8 @@
-//! What clusters do with the hosts that they use.
+//! What clusters do with the hosts that they use, and which hosts may run for one that they left.
 
 use std::collections::HashSet;
 
+use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
 use crate::model::host::BareMetalHost;
@@ -70,4 +71,21 @@ pub fn follow(state: &mut State, cluster: &str, online: bool) {
     for at in state.hosts_of(cluster) {
         state.hosts.update(at, |host| host.spec.online = online);
     }
+}
+
+/// The cluster that a machine was a node of and may still run as one: it has left the cluster, and
+/// its management controller has not reported it off since. Machines without a controller come back
+/// by reporting themselves; until then their Agents are returning.
+pub fn cluster_that_may_run<'a>(state: &State, agent: &'a Agent) -> Option<&'a str> {
+    let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+    let is_off = host.is_none_or(|host| host.power() == Some(false));
+    let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
+    may_run.then_some(cluster)
+}
+
+/// Whether hosts may run as nodes of a cluster that they have left.
+pub fn may_have_nodes_left(state: &State, namespace: &str, cluster: &str) -> bool {
+    let mut agents = state.agents.rows().filter(|agent| agent.metadata.namespace == namespace);
+    agents.any(|agent| cluster_that_may_run(state, agent) == Some(cluster))
 }

@@ -1,7 +1,7 @@
 //! The life of one cluster: which job it needs now.
 
 use crate::model::backoff::Backoff;
-use crate::model::cluster::{Cluster, Phase};
+use crate::model::cluster::{Cluster, INSUFFICIENT_AGENTS, Phase};
 use crate::model::condition::Shortage;
 use crate::model::customization::Holder;
 use crate::model::driver::Driver;
@@ -164,7 +164,7 @@ fn lacks(state: &mut State, at: usize, tick: &Tick) -> Option<Shortage> {
     let name = |at: &usize| state.agents.get(*at).map(|one| one.hostname().to_owned());
     let names: Vec<String> = waiting.iter().filter_map(name).collect();
     let text = format!("No address yet for {}", names.join(", "));
-    (!names.is_empty()).then(|| Shortage::new("InsufficientAgents", text))
+    (!names.is_empty()).then(|| Shortage::new(INSUFFICIENT_AGENTS, text))
 }
 
 /// Whether as much is in flight as its pool allows. Those that wait to be tried again count there
@@ -278,7 +278,7 @@ pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
     let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
     let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
     let lease = lease.and_then(|key| state.customizations.find(&key));
-    agents::cluster_goes(state, at, tick);
+    agents::release_agents_of_cluster(state, at, tick);
     if let Some(gone) = state.clusters.get(at).cloned() {
         let release = if preserved { vips::keep } else { vips::release };
         release(state, &gone);

@@ -12,7 +12,7 @@ use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
 use super::addresses;
-use super::agents;
+use super::clusters_hosts::may_have_nodes_left;
 use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
@@ -155,7 +155,7 @@ fn owned(cluster: &str, agent: Option<&str>) -> Meta {
 /// has to boot may run with it.
 pub fn release(state: &mut State, cluster: &Cluster) {
     let Some(pool) = cluster.pool.clone() else { return };
-    if !agents::are_returning(state, &pool.namespace, &cluster.name) {
+    if !may_have_nodes_left(state, &pool.namespace, &cluster.name) {
         release_of(state, &pool.namespace, &cluster.name);
     }
 }

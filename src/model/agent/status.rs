@@ -54,6 +54,9 @@ pub struct AgentStatus {
     /// Since when its state is what it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_since: Option<Time>,
+    /// When it was last said that nobody has booted it in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overdue_noted_at: Option<Time>,
     /// When it registered last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registered_at: Option<Time>,
@@ -122,6 +125,9 @@ pub struct Progress {
     /// The same in a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress_info: String,
+    /// Its stage takes too long, and that was said.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stage_timed_out: bool,
     /// How much of it is done.
     #[serde(skip_serializing_if = "is_zero")]
     pub installation_percentage: u64,

@@ -7,7 +7,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::enter;
-use super::register::REBOOTING;
+use super::stages::REBOOTING;
 
 const GOES_ON: &str = "Installation is in progress";
 

@@ -1,11 +1,13 @@
-//! What a cluster is to its hosts: whether it takes any, how many of which role, and what becomes
-//! of them when it goes.
+//! What a cluster is to its hosts: whether it takes any, and how many of which role. It binds and
+//! releases none.
 
 use serde_json::Value;
 
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, HostState, Role};
-use crate::model::cluster::{Cluster, Phase};
+use crate::model::cluster::{
+    Cluster, INSUFFICIENT_AGENTS, Phase, UNAPPROVED_AGENTS, UNSYNCED_AGENTS,
+};
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
@@ -15,8 +17,10 @@ use crate::model::tick::Tick;
 use crate::render::install_config;
 use crate::rules::validations::ignored;
 
-use super::{binding, conditions, note, returning, roles};
+use super::{conditions, note, roles};
 
+/// Which clusters take hosts, in assisted-service's words.
+pub const ONLY_OPEN_CLUSTERS: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
 /// What no cluster of this build has.
 const ARBITERS: u64 = 0;
 
@@ -206,7 +210,7 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
             };
             let text =
                 format!("The cluster has no install-config to say how many hosts it needs: {why}");
-            return Some(Shortage::new("InsufficientAgents", text));
+            return Some(Shortage::new(INSUFFICIENT_AGENTS, text));
         }
         (Some(masters), workers) => (masters, workers.unwrap_or(0)),
     };
@@ -221,7 +225,7 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
              agents and {workers} worker agents, but currently registered {have_masters} master \
              agents, {ARBITERS} arbiter agents and {have_workers} worker agents"
         );
-        return Some(Shortage::new("InsufficientAgents", text));
+        return Some(Shortage::new(INSUFFICIENT_AGENTS, text));
     }
     let unsynced = hosts.iter().filter(|one| {
         one.condition(conditions::SPEC_SYNCED).is_some_and(|found| found.status == "False")
@@ -229,12 +233,12 @@ pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
     let unsynced = unsynced.count();
     if unsynced > 0 {
         let text = format!("The cluster currently has {unsynced} agents with spec error");
-        return Some(Shortage::new("UnsyncedAgents", text));
+        return Some(Shortage::new(UNSYNCED_AGENTS, text));
     }
     let unapproved = hosts.iter().filter(|one| !one.spec.approved).count();
     (unapproved > 0).then(|| {
         let text = format!("The installation is pending on the approval of {unapproved} agents");
-        Shortage::new("UnapprovedAgents", text)
+        Shortage::new(UNAPPROVED_AGENTS, text)
     })
 }
 
@@ -249,36 +253,4 @@ fn is_ready(one: &Agent) -> bool {
                 | HostState::InstallingInProgress
                 | HostState::Installed
         )
-}
-
-/// Its hosts are free again when a cluster goes; those that belong to nobody else are let go of, and
-/// those that are to go on as they are retire.
-pub fn cluster_goes(state: &mut State, at: usize, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at).cloned() else { return };
-    for host in hosts_of(state, &cluster) {
-        let Some(one) = state.agents.get(host).cloned() else { continue };
-        let environment = one.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-        let its = environment
-            .is_some_and(|one| one.cluster().is_some_and(|key| key.name == cluster.name));
-        if its {
-            let (name, of) = (one.hostname(), &cluster.name);
-            let text = format!("Host {name}: deregistered, its InfraEnv was of cluster {of}");
-            note(state, host, "host_deregistered", false, text, tick);
-            returning::let_go(state, &one, None, tick);
-            state.agents.remove(host);
-        } else if cluster.preserve && cluster.started_at.is_some() {
-            returning::retire(state, host, &cluster.name, tick);
-        } else {
-            binding::leave(state, host, tick);
-        }
-    }
-    let coming: Vec<usize> = state
-        .agents
-        .iter()
-        .filter(|(_, one)| one.wanted().is_some_and(|key| key.name == cluster.name))
-        .map(|(at, _)| at)
-        .collect();
-    for host in coming {
-        state.agents.update(host, |one| one.spec.cluster_deployment_name = None);
-    }
 }

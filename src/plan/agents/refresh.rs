@@ -1,43 +1,33 @@
-//! How a host is: what it was checked for, what follows from silence, time and its cluster, and
-//! what is said of it.
-
-use std::collections::BTreeMap;
+//! How a host is: what follows from its checks, from silence, time and its cluster, and what is said
+//! of it.
 
 use crate::model::agent::inventory::{Eligibility, Inventory};
-use crate::model::agent::needs::Needs;
-use crate::model::agent::{Agent, HostState, Progress, Role, SKIP_CLEANUP, Validation};
+use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_unprobed;
 use crate::model::driver::Driver;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::model::time::{Span, Time};
-use crate::rules::validations::{Around, GATES_UNBOUND, disk_problems, holds_up, is_met, validate};
-
+use crate::model::time::Span;
+use crate::plan::clusters_hosts::{cluster_that_may_run, may_have_nodes_left};
 use crate::plan::vips;
+use crate::rules::validations::disk_problems;
 
-use super::binding::{WAITS, leave};
-use super::clusters::{self, Stage, hosts_of, needs, stage};
-use super::{booting, conditions, enter, labels, note, returning, roles, stages};
+use super::checks::{self, check_agent};
+use super::clusters::{self, Stage, needs, stage};
+use super::leaving::leave_cluster;
+use super::{AWAITS_INVENTORY, booting, conditions, enter, labels, note, returning, roles, stages};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
 const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
 /// Until a host that was told to register again has done so.
 const COMES_BACK: Span = Span::minutes(10);
-/// The checks of what is in a host, whatever it is for.
-const HARDWARE: [&str; 5] = [
-    "has-min-cpu-cores",
-    "has-min-memory",
-    "has-min-valid-disks",
-    "has-cpu-cores-for-role",
-    "has-memory-for-role",
-];
 
 /// What time, silence and its cluster make of a host.
 pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
     cleaned(state, at);
-    check(state, at, tick);
+    check_agent(state, at, tick);
     match now {
         HostState::DisabledUnbound | HostState::Disabled => {}
         HostState::Binding => binding(state, at, tick),
@@ -50,19 +40,13 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     }
 }
 
-/// Whether it is in its state for longer than that.
-pub fn is_late(state: &State, at: usize, limit: Span, tick: &Tick) -> bool {
-    let since = state.agents.get(at).and_then(|one| one.status.state_since);
-    !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
-}
-
 /// What is left of a host in the cluster that it left is nobody's any more once that is gone.
 fn cleaned(state: &mut State, at: usize) {
     let Some(agent) = state.agents.get(at) else { return };
     let Some(info) = &agent.status.deprovision_info else { return };
     let skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
     let waits = agent.state().is_returning() || !skipped;
-    if waits && returning::may_run_in(state, agent).is_some() {
+    if waits && cluster_that_may_run(state, agent).is_some() {
         return;
     }
     let over = skipped || state.cluster(&info.cluster_name).is_none();
@@ -74,32 +58,28 @@ fn cleaned(state: &mut State, at: usize) {
         left => *left = None,
     });
     vips::release_host(state, &agent, &gone);
-    if state.cluster(&gone).is_none() && !are_returning(state, &agent.metadata.namespace, &gone) {
-        vips::release_of(state, &agent.metadata.namespace, &gone);
+    let namespace = &agent.metadata.namespace;
+    if state.cluster(&gone).is_none() && !may_have_nodes_left(state, namespace, &gone) {
+        vips::release_of(state, namespace, &gone);
     }
-}
-
-/// Whether hosts may run as nodes of a cluster that they have left.
-pub fn are_returning(state: &State, namespace: &str, cluster: &str) -> bool {
-    let mut agents = state.agents.rows().filter(|agent| agent.metadata.namespace == namespace);
-    agents.any(|agent| returning::may_run_in(state, agent) == Some(cluster))
 }
 
 /// One that does not register again for its cluster is not taken.
 fn binding(state: &mut State, at: usize, tick: &Tick) {
-    if !is_late(state, at, COMES_BACK, tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    if !agent.is_late(COMES_BACK, tick) {
         return;
     }
-    let Some(cluster) = state.agents.get(at).and_then(Agent::bound_to) else { return };
-    let wanted = state.agents.get(at).and_then(|one| one.spec.cluster_deployment_name.clone());
-    let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
+    let Some(cluster) = agent.bound_to() else { return };
+    let wanted = agent.spec.cluster_deployment_name.clone();
+    let name = agent.hostname().to_owned();
     let text = format!(
         "Failed to bind host {name} to cluster {}: it did not register again within {}",
         cluster.name,
         COMES_BACK.short()
     );
     note(state, at, "host_bind_failed", true, text, tick);
-    leave(state, at, tick);
+    leave_cluster(state, at, tick);
     state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
     enter(state, at, HostState::DisconnectedUnbound, SILENT, tick);
 }
@@ -127,14 +107,14 @@ fn unbound(state: &mut State, at: usize, tick: &Tick) {
         return enter(state, at, HostState::DisconnectedUnbound, info, tick);
     }
     if now == HostState::Unbinding {
-        if is_late(state, at, COMES_BACK, tick) {
+        if agent.is_late(COMES_BACK, tick) {
             returning::lost(state, at, "", tick);
         }
         return;
     }
     let (next, info) = match &agent.status.inventory {
         Some(found) if found.is_valid() => {
-            let wrong = unmet(agent, |id| GATES_UNBOUND.contains(&id));
+            let wrong = checks::unmet_gates(agent);
             if wrong.is_empty() {
                 let ready = || "Host is ready to be bound to a cluster".to_owned();
                 let held = returning::held(state, agent);
@@ -145,26 +125,13 @@ fn unbound(state: &mut State, at: usize, tick: &Tick) {
             }
         }
         Some(_) if matches!(now, HostState::KnownUnbound | HostState::InsufficientUnbound) => {
-            let wrong = unmet(agent, |id| id.starts_with("inventory-not-"));
+            let wrong = checks::unmet_truncation(agent);
             let text = "Host does not meet the minimum hardware requirements";
             (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
         }
-        _ => (HostState::DiscoveringUnbound, WAITS.to_owned()),
+        _ => (HostState::DiscoveringUnbound, AWAITS_INVENTORY.to_owned()),
     };
     enter(state, at, next, &info, tick);
-}
-
-/// Failing checks, sorted, as assisted-service joins them.
-fn unmet(agent: &Agent, which: impl Fn(&str) -> bool) -> String {
-    let wrong = agent.validations().filter(|one| which(&one.id) && !is_met(one));
-    let mut wrong: Vec<&str> = wrong.map(|one| one.message.as_str()).collect();
-    wrong.sort_unstable();
-    wrong.join(" ; ")
-}
-
-/// What keeps a free host from being bound.
-pub fn failing(agent: &Agent) -> String {
-    unmet(agent, |id| GATES_UNBOUND.contains(&id))
 }
 
 fn bound(state: &mut State, at: usize, tick: &Tick) {
@@ -173,7 +140,7 @@ fn bound(state: &mut State, at: usize, tick: &Tick) {
     let Some(cluster) = clusters::at(state, &key) else {
         // It is gone, and nobody was seen taking it away: it may come back.
         let wanted = agent.spec.cluster_deployment_name.clone();
-        leave(state, at, tick);
+        leave_cluster(state, at, tick);
         state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
         return;
     };
@@ -249,13 +216,11 @@ fn checked(state: &mut State, at: usize, tick: &Tick) {
         return enter(state, at, HostState::Insufficient, &info, tick);
     }
     let valid = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
-    let hardware = unmet(agent, |id| HARDWARE.contains(&id));
-    let input = unmet(agent, |id| id == "machine-cidr-defined");
-    let other = agent.validations().filter(|one| holds_up(one));
-    let mut other: Vec<&str> = other.map(|one| one.message.as_str()).collect();
-    other.sort_unstable();
+    let hardware = checks::unmet_hardware(agent);
+    let input = checks::unmet_input(agent);
+    let other = checks::unmet_before_installation(agent);
     let (next, info) = if !valid {
-        (HostState::Discovering, WAITS.to_owned())
+        (HostState::Discovering, AWAITS_INVENTORY.to_owned())
     } else if !hardware.is_empty() {
         let text = "Host does not meet the minimum hardware requirements";
         (HostState::Insufficient, format!("{text}: {hardware}"))
@@ -263,71 +228,16 @@ fn checked(state: &mut State, at: usize, tick: &Tick) {
         (HostState::PendingForInput, format!("Waiting for user input: {input}"))
     } else if !other.is_empty() {
         let text = "Host cannot be installed due to following failing validation(s)";
-        (HostState::Insufficient, format!("{text}: {}", other.join(" ; ")))
+        (HostState::Insufficient, format!("{text}: {other}"))
     } else {
         (HostState::Known, "Host is ready to be installed".to_owned())
     };
     enter(state, at, next, &info, tick);
 }
 
-/// What a host was checked for, as it is now; changes between good and bad are events.
-fn check(state: &mut State, at: usize, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let found = checks(state, at, agent, tick.now);
-    // What is installed is looked at no more.
-    let over = agent.state().is_over() || agent.state().is_installing();
-    if over || agent.status.validations_info == found {
-        return;
-    }
-    let name = agent.hostname().to_owned();
-    let mut news = Vec::new();
-    for one in found.values().flatten() {
-        let Some(before) = agent.validations().find(|known| known.id == one.id) else { continue };
-        match (before.status.as_str(), one.status.as_str()) {
-            ("success", "failure") => news.push((
-                "host_validation_failed",
-                true,
-                format!("Host {name}: validation '{}' {}", one.id, one.message),
-            )),
-            ("failure", "success") => news.push((
-                "host_validation_fixed",
-                false,
-                format!("Host {name}: validation '{}' is now fixed", one.id),
-            )),
-            _ => {}
-        }
-    }
-    state.agents.update(at, |one| one.status.validations_info = found);
-    for (reason, warning, text) in news {
-        note(state, at, reason, warning, text, tick);
-    }
-}
-
-fn checks(state: &State, at: usize, agent: &Agent, now: Time) -> BTreeMap<String, Vec<Validation>> {
-    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
-    let Some(cluster) = cluster else { return validate(agent, Role::Worker, None, now) };
-    let needs = needs(state, cluster);
-    let others: Vec<&Agent> = hosts_of(state, cluster)
-        .into_iter()
-        .filter(|other| *other != at)
-        .filter_map(|other| state.agents.get(other))
-        .collect();
-    let role = role(agent, &needs);
-    validate(agent, role, Some(&Around { needs: &needs, others: &others }), now)
-}
-
-/// What a host is to be good for.
-fn role(agent: &Agent, needs: &Needs) -> Role {
-    match agent.role() {
-        _ if needs.is_sno() => Role::Master,
-        Role::AutoAssign => Role::Worker,
-        role => role,
-    }
-}
-
 /// What is said of a host, once everything is settled.
 pub fn judge(state: &mut State, at: usize, tick: &Tick) {
-    check(state, at, tick);
+    check_agent(state, at, tick);
     let Some(agent) = state.agents.get(at) else { return };
     let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
     let sno = cluster.is_some_and(|one| needs(state, one).is_sno());

@@ -11,14 +11,12 @@ use crate::model::meta::{Key, Meta};
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::binding::{OPEN, WAITS, joins};
-use super::clusters::{Stage, stage};
-use super::{about, enter, owned_by, stages};
+use super::clusters::{ONLY_OPEN_CLUSTERS, Stage, stage};
+use super::stages::{self, REBOOTING};
+use super::{AWAITS_INVENTORY, about, enter, owned_by};
 
 /// The most hosts of an environment that nobody has approved.
 const UNAPPROVED: usize = 1000;
-/// The stage in which a host leaves its image for its disk.
-pub const REBOOTING: &str = "Rebooting";
 /// How often a host is to check in, in seconds.
 const AFTER: u64 = 60;
 const AFTER_LONGER: u64 = 120;
@@ -39,7 +37,7 @@ pub fn register(state: &mut State, at: usize, tick: &Tick) -> Result<(), String>
     if next == HostState::Discovering && agent.bound_to().is_some() {
         let day2 = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
         let day2 = day2.is_some_and(Cluster::installed);
-        state.agents.update(at, |one| joins(one, day2));
+        state.agents.update(at, |agent| agent.prepare_to_join(day2));
     }
     enter(state, at, next, &info, tick);
     if let Some(agent) = state.agents.get(at) {
@@ -111,8 +109,8 @@ fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
             let why = &agent.status.debug_info.state_info;
             Err(format!("Host is in {now} state: {why}"))
         }
-        _ if agent.bound_to().is_some() => Ok((S::Discovering, WAITS.into())),
-        _ => Ok((S::DiscoveringUnbound, WAITS.into())),
+        _ if agent.bound_to().is_some() => Ok((S::Discovering, AWAITS_INVENTORY.into())),
+        _ => Ok((S::DiscoveringUnbound, AWAITS_INVENTORY.into())),
     }
 }
 
@@ -164,7 +162,7 @@ fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
         Some(Stage::Installed) => {
             Err("Cannot add hosts to an existing cluster using the original Discovery ISO.".into())
         }
-        Some(_) => Err(OPEN.into()),
+        Some(_) => Err(ONLY_OPEN_CLUSTERS.into()),
     }
 }
 

@@ -10,10 +10,10 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::model::wipe::WIPE;
+use crate::plan::clusters_hosts::cluster_that_may_run;
 use crate::plan::wiping;
 
-use super::binding::{WAITS, reset};
-use super::{enter, note, refresh};
+use super::{AWAITS_INVENTORY, enter, note};
 
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 const REBOOTING: &str = "Host is rebooting into the discovery image";
@@ -30,7 +30,7 @@ pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
     let brings = image.is_some();
     if agent.status.found {
-        enter(state, at, HostState::DiscoveringUnbound, WAITS, tick);
+        enter(state, at, HostState::DiscoveringUnbound, AWAITS_INVENTORY, tick);
     } else if brings {
         let info = host.map(on_its_way).unwrap_or_default();
         enter(state, at, HostState::Reclaiming, &info, tick);
@@ -90,17 +90,6 @@ fn leaves(host: &mut BareMetalHost, image: Option<&str>, tick: &Tick) {
     }
 }
 
-/// The cluster that a machine was a node of and may still run as one: it has left the cluster, and
-/// its management controller has not reported it off since. Machines without a controller come back
-/// by reporting themselves; until then their Agents are returning.
-pub fn may_run_in<'a>(state: &State, agent: &'a Agent) -> Option<&'a str> {
-    let cluster = &agent.status.deprovision_info.as_ref()?.cluster_name;
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    let is_off = host.is_none_or(|host| host.power() == Some(false));
-    let may_run = if agent.status.found { !is_off } else { agent.state().is_returning() };
-    may_run.then_some(cluster)
-}
-
 fn url_of(environment: &InfraEnv) -> String {
     environment.status.iso_download_url.clone()
 }
@@ -149,7 +138,7 @@ pub fn reclaim(state: &mut State, at: usize, tick: &Tick) {
         let (name, limit) = (agent.hostname(), RECLAIMED.short());
         let text = format!("Host {name}: did not register again within {limit}");
         note(state, at, "host_reclaim_failed", true, text, tick);
-        state.agents.update(at, reset);
+        state.agents.update(at, Agent::forget_cluster);
         return lost(state, at, "", tick);
     }
     let Some(host) = host.filter(|_| now == HostState::Reclaiming) else { return };
@@ -176,16 +165,17 @@ pub fn pending(state: &mut State, at: usize, tick: &Tick) {
     if tick.jumped {
         return;
     }
-    if !refresh::is_late(state, at, RECLAIMED, tick) {
+    let Some(agent) = state.agents.get(at) else { return };
+    if !agent.is_late(RECLAIMED, tick) {
         return lost(state, at, "", tick);
     }
-    let Some(agent) = state.agents.get(at) else { return };
     let since = format!(", for more than {}", RECLAIMED.short());
     let info = by_hand(state, agent, &since);
     let text = format!("Host {}: {info}", agent.hostname());
-    let news = !agent.status.debug_info.state_info.starts_with(&format!("{UNBINDING}{since}"));
+    let is_noted = agent.status.overdue_noted_at >= agent.status.state_since;
     lost(state, at, &since, tick);
-    if news {
+    if !is_noted {
+        state.agents.update(at, |agent| agent.status.overdue_noted_at = Some(tick.now));
         note(state, at, "host_unbind_overdue", true, text, tick);
     }
 }
@@ -223,7 +213,7 @@ pub fn not_seen_off(cluster: &str) -> String {
 pub fn held(state: &State, agent: &Agent) -> Option<String> {
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
     let Some(why) = host.held() else {
-        let cluster = may_run_in(state, agent)?;
+        let cluster = cluster_that_may_run(state, agent)?;
         return Some(format!("Host is held: {}", not_seen_off(cluster)));
     };
     let name = &host.metadata.name;

@@ -5,9 +5,10 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::register::REBOOTING;
 use super::{enter, note};
 
+/// The stage in which a host leaves its image for its disk.
+pub const REBOOTING: &str = "Rebooting";
 /// The stages that there are.
 pub const STAGES: [&str; 15] = [
     "Preparing installation",
@@ -26,8 +27,6 @@ pub const STAGES: [&str; 15] = [
     "Failed",
     "Verifying installation",
 ];
-/// What is said of a stage that takes too long.
-const LATE: &str = "timed out after ";
 
 /// Until a stage counts as taking too long.
 fn limit(reached: &str, sno: bool) -> Span {
@@ -51,6 +50,7 @@ pub fn said(state: &mut State, at: usize, reached: &str, tick: &Tick) {
         if news {
             progress.stage_start_time = Some(tick.now);
             progress.progress_info.clear();
+            progress.stage_timed_out = false;
         }
         reached.clone_into(&mut progress.current_stage);
         progress.stage_update_time = Some(tick.now);
@@ -68,12 +68,15 @@ pub fn late(state: &mut State, at: usize, sno: bool, tick: &Tick) {
     let reached = progress.current_stage.clone();
     let limit = limit(&reached, sno);
     let over = progress.stage_start_time.is_some_and(|since| tick.now.since(since) > limit);
-    if tick.jumped || !over || reached == "Done" || progress.progress_info.starts_with(LATE) {
+    if tick.jumped || !over || reached == "Done" || progress.stage_timed_out {
         return;
     }
-    let info = format!("{LATE}{}", limit.short());
+    let info = format!("timed out after {}", limit.short());
     let text = format!("Host {name}: installation stage {reached} {info}");
-    state.agents.update(at, |one| one.status.progress.progress_info.clone_from(&info));
+    state.agents.update(at, |agent| {
+        agent.status.progress.progress_info.clone_from(&info);
+        agent.status.progress.stage_timed_out = true;
+    });
     note(state, at, "host_stage_timed_out", true, text, tick);
     if reached == REBOOTING {
         let info = format!(

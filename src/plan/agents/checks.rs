@@ -1,0 +1,127 @@
+//! What a host was checked for, and which of the checks it does not meet. It writes down results and
+//! never moves a host to another state.
+
+use std::collections::BTreeMap;
+
+use crate::model::agent::needs::Needs;
+use crate::model::agent::{Agent, Role, Validation};
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::model::time::Time;
+use crate::rules::validations::{Around, GATES_UNBOUND, holds_up, is_met, validate};
+
+use super::clusters::{hosts_of, needs};
+use super::note;
+
+/// The checks of what is in a host, whatever it is for.
+const HARDWARE: [&str; 5] = [
+    "has-min-cpu-cores",
+    "has-min-memory",
+    "has-min-valid-disks",
+    "has-cpu-cores-for-role",
+    "has-memory-for-role",
+];
+/// The checks of whether all that was found in a host was reported.
+const TRUNCATION: [&str; 2] =
+    ["inventory-not-fully-truncated", "inventory-not-partially-truncated"];
+/// The check of whether its cluster says enough.
+const INPUT: [&str; 1] = ["machine-cidr-defined"];
+
+/// Checks a host as it is now; changes between good and bad are events.
+pub fn check_agent(state: &mut State, agent_id: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let results = run_checks(state, agent_id, agent, tick.now);
+    // What is installed is looked at no more.
+    let is_settled = agent.state().is_over() || agent.state().is_installing();
+    if is_settled || agent.status.validations_info == results {
+        return;
+    }
+    let hostname = agent.hostname().to_owned();
+    let mut changes = Vec::new();
+    for result in results.values().flatten() {
+        let Some(before) = agent.validations().find(|known| known.id == result.id) else {
+            continue;
+        };
+        match (before.status.as_str(), result.status.as_str()) {
+            ("success", "failure") => changes.push((
+                "host_validation_failed",
+                true,
+                format!("Host {hostname}: validation '{}' {}", result.id, result.message),
+            )),
+            ("failure", "success") => changes.push((
+                "host_validation_fixed",
+                false,
+                format!("Host {hostname}: validation '{}' is now fixed", result.id),
+            )),
+            _ => {}
+        }
+    }
+    state.agents.update(agent_id, |agent| agent.status.validations_info = results);
+    for (reason, warning, text) in changes {
+        note(state, agent_id, reason, warning, text, tick);
+    }
+}
+
+fn run_checks(
+    state: &State,
+    agent_id: usize,
+    agent: &Agent,
+    now: Time,
+) -> BTreeMap<String, Vec<Validation>> {
+    let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
+    let Some(cluster) = cluster else { return validate(agent, Role::Worker, None, now) };
+    let needs = needs(state, cluster);
+    let others: Vec<&Agent> = hosts_of(state, cluster)
+        .into_iter()
+        .filter(|other_id| *other_id != agent_id)
+        .filter_map(|other_id| state.agents.get(other_id))
+        .collect();
+    let role = role_to_check(agent, &needs);
+    validate(agent, role, Some(&Around { needs: &needs, others: &others }), now)
+}
+
+/// What a host is to be good for.
+fn role_to_check(agent: &Agent, needs: &Needs) -> Role {
+    match agent.role() {
+        _ if needs.is_sno() => Role::Master,
+        Role::AutoAssign => Role::Worker,
+        role => role,
+    }
+}
+
+/// What keeps a free host from being bound; empty for nothing.
+pub fn unmet_gates(agent: &Agent) -> String {
+    unmet_of(agent, &GATES_UNBOUND)
+}
+
+/// What a host has too little of for its cluster; empty for nothing.
+pub fn unmet_hardware(agent: &Agent) -> String {
+    unmet_of(agent, &HARDWARE)
+}
+
+/// What was left out of the report of a host; empty for nothing.
+pub fn unmet_truncation(agent: &Agent) -> String {
+    unmet_of(agent, &TRUNCATION)
+}
+
+/// What the cluster of a host does not say; empty for nothing.
+pub fn unmet_input(agent: &Agent) -> String {
+    unmet_of(agent, &INPUT)
+}
+
+/// All that keeps a bound host from being installed; empty for nothing.
+pub fn unmet_before_installation(agent: &Agent) -> String {
+    join_messages(agent.validations().filter(|result| holds_up(result)))
+}
+
+fn unmet_of(agent: &Agent, ids: &[&str]) -> String {
+    let results = agent.validations();
+    join_messages(results.filter(|result| ids.contains(&result.id.as_str()) && !is_met(result)))
+}
+
+/// Sorted, as assisted-service joins them.
+fn join_messages<'a>(results: impl Iterator<Item = &'a Validation>) -> String {
+    let mut messages: Vec<&str> = results.map(|result| result.message.as_str()).collect();
+    messages.sort_unstable();
+    messages.join(" ; ")
+}

@@ -1,0 +1,147 @@
+//! How hosts leave their cluster: unbound, with the cluster itself, or deleted. What becomes of their
+//! machines then is the matter of `returning`.
+
+use crate::model::agent::{
+    Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
+};
+use crate::model::condition::{Condition, set_unprobed};
+use crate::model::event::Event;
+use crate::model::infra_env::InfraEnv;
+use crate::model::state::State;
+use crate::model::tick::Tick;
+use crate::plan::vips;
+
+use super::clusters::{self, hosts_of};
+use super::{PASS, about, joining, note, returning};
+
+/// Why a host may not leave its cluster.
+pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
+    let name = agent.hostname();
+    let Some(cluster_key) = agent.bound_to() else {
+        return Some(format!("Host {name} is already unbound"));
+    };
+    if matches!(agent.state(), HostState::Resetting | HostState::ResettingPendingUserAction) {
+        return Some(format!("Cannot unbind Host {name} while it is {}", agent.state()));
+    }
+    if agent.state().is_installing() && !agent.is_day2() {
+        return Some(format!("Cannot unbind Host {name} while it is in the middle of installing."));
+    }
+    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key))?;
+    if infra_env.cluster().as_ref() != Some(&cluster_key) {
+        return None;
+    }
+    let infra_env = &infra_env.metadata.name;
+    let cluster = cluster_key.name;
+    Some(format!("Cannot unbind Host {name}. InfraEnv {infra_env} is bound to Cluster {cluster}"))
+}
+
+/// Takes a host out of its cluster and sends it on its way back.
+pub fn leave_cluster(state: &mut State, agent_id: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id).cloned() else { return };
+    let Some(cluster) = agent.bound_to() else { return };
+    let name = agent.hostname().to_owned();
+    let text = format!("Host {name}: Successfully unbound from cluster");
+    // It is nobody's any more, and so is what happens to it.
+    let event = about(&agent, "host_unbind_succeeded", false, text, PASS, tick);
+    state.event(Event { cluster: None, ..event });
+    joining::cancel(state, &agent, tick);
+    let was_used = returning::was_used(state, &agent);
+    let deprovision_info = DeprovisionInfo {
+        cluster_name: cluster.name.clone(),
+        cluster_namespace: cluster.namespace.clone(),
+        node_name: name,
+        message: "Waiting for host to unbind to do spoke cleanup".into(),
+    };
+    let other_wanted = agent.wanted().filter(|wanted| *wanted != cluster);
+    state.agents.update(agent_id, |left| {
+        left.spec.cluster_deployment_name = other_wanted.as_ref().map(ClusterReference::to);
+        if agent.is_day2() && left.spec.machine_config_pool == DAY2_POOL {
+            left.spec.machine_config_pool.clear();
+        }
+        left.forget_cluster();
+        left.status.deprovision_info = was_used.then_some(deprovision_info);
+    });
+    // Who is still wanted there keeps its address until it comes.
+    if !was_used && agent.wanted().as_ref() != Some(&cluster) {
+        vips::release_host(state, &agent, &cluster.name);
+    }
+    returning::back(state, agent_id, &agent, was_used, tick);
+}
+
+/// Frees the hosts of a cluster that goes. Those of an `InfraEnv` of that cluster are deleted with it,
+/// and those of a cluster that is left running retire.
+pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id).cloned() else { return };
+    for agent_id in hosts_of(state, &cluster) {
+        let Some(agent) = state.agents.get(agent_id).cloned() else { continue };
+        let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+        let infra_env_cluster = infra_env.and_then(InfraEnv::cluster);
+        if infra_env_cluster.is_some_and(|key| key.name == cluster.name) {
+            let hostname = agent.hostname();
+            let name = &cluster.name;
+            let text = format!("Host {hostname}: deregistered, its InfraEnv was of cluster {name}");
+            note(state, agent_id, "host_deregistered", false, text, tick);
+            returning::let_go(state, &agent, None, tick);
+            state.agents.remove(agent_id);
+        } else if cluster.preserve && cluster.started_at.is_some() {
+            returning::retire(state, agent_id, &cluster.name, tick);
+        } else {
+            leave_cluster(state, agent_id, tick);
+        }
+    }
+    // Hosts that are wanted there and not bound yet have nowhere to go any more.
+    let wanted_ids: Vec<usize> = state
+        .agents
+        .iter()
+        .filter(|(_, agent)| agent.wanted().is_some_and(|key| key.name == cluster.name))
+        .map(|(agent_id, _)| agent_id)
+        .collect();
+    for agent_id in wanted_ids {
+        state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = None);
+    }
+}
+
+/// Removes a host whose deletion was asked for: not while it is installed, nor while another program
+/// holds it.
+pub fn remove_deleted_agent(state: &mut State, agent_id: usize, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {
+        return;
+    }
+    if let Some(why) = node_left_behind(state, agent) {
+        let condition = Condition::new("Cleanup", "False", "CleanupFailed", why);
+        state.agents.update(agent_id, |agent| {
+            set_unprobed(&mut agent.status.conditions, condition, tick.now);
+        });
+        return;
+    }
+    let agent = agent.clone();
+    if agent.state() == HostState::DisabledUnbound || agent.bound_to().is_some() {
+        returning::let_go(state, &agent, None, tick);
+    }
+    if let Some(cluster) = agent.bound_to() {
+        vips::release_host(state, &agent, &cluster.name);
+    }
+    let text = format!("Host {}: deregistered", agent.hostname());
+    note(state, agent_id, "host_deregistered", false, text, tick);
+    state.agents.remove(agent_id);
+}
+
+/// What a host that is to be deleted would leave behind as a node of its cluster.
+fn node_left_behind(state: &State, agent: &Agent) -> Option<String> {
+    if !matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster) {
+        return None;
+    }
+    let cluster_key = agent.bound_to()?;
+    let cluster = clusters::at(state, &cluster_key)?;
+    if cluster.deleting.is_some() || agent.metadata.annotated_at_all(SKIP_CLEANUP) {
+        return None;
+    }
+    let name = &agent.metadata.name;
+    let node = agent.hostname();
+    let cluster = &cluster_key.name;
+    Some(format!(
+        "Host {node} is a node of cluster {cluster} still: oc delete node {node}, then poolctl \
+         annotate agent {name} {SKIP_CLEANUP}=done"
+    ))
+}
