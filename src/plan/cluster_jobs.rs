@@ -1,5 +1,5 @@
-//! Starts the jobs of clusters: which try it is, which hosts a job works on, and who does it. It does
-//! not decide whether a cluster needs a job.
+//! Starts the jobs of clusters: which try it is, which hosts a job works on, and who does it. It
+//! never decides whether a cluster needs a job.
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;

@@ -1,5 +1,5 @@
-//! What a host was checked for, and which of the checks it does not meet. It writes down results and
-//! never moves a host to another state.
+//! What a host was checked for, and which of the checks it does not meet. It writes down results
+//! and never moves a host to another state.
 
 use std::collections::BTreeMap;
 

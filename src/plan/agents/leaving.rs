@@ -1,5 +1,5 @@
-//! How hosts leave their cluster: unbound, with the cluster itself, or deleted. What becomes of their
-//! machines then is the matter of `returning`.
+//! How hosts leave their cluster: unbound, with the cluster itself, or deleted. It does nothing to
+//! their machines: what becomes of those is said in `returning`.
 
 use crate::model::agent::{
     Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
@@ -68,8 +68,8 @@ pub fn leave_cluster(state: &mut State, agent_id: usize, tick: &Tick) {
     returning::back(state, agent_id, &agent, was_used, tick);
 }
 
-/// Frees the hosts of a cluster that goes. Those of an `InfraEnv` of that cluster are deleted with it,
-/// and those of a cluster that is left running retire.
+/// Frees the hosts of a cluster that goes. Those of an `InfraEnv` of that cluster are deleted with
+/// it, and those of a cluster that is left running retire.
 pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id).cloned() else { return };
     for agent_id in hosts_of(state, &cluster) {
@@ -101,8 +101,8 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Ti
     }
 }
 
-/// Removes a host whose deletion was asked for: not while it is installed, nor while another program
-/// holds it.
+/// Removes a host whose deletion was asked for: not while it is installed, nor while another
+/// program holds it.
 pub fn remove_deleted_agent(state: &mut State, agent_id: usize, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {

@@ -1,5 +1,5 @@
-//! How a host is: what follows from its checks, from silence, time and its cluster, and what is said
-//! of it.
+//! How a host is: what follows from its checks, from silence, time and its cluster, and what is
+//! said of it.
 
 use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
