@@ -52,3 +52,15 @@ fn every_path_can_be_explained() {
     );
     assert!(sandbox.ok(&["explain", "pool", "--recursive"]).contains("      maximum <duration>"));
 }
+
+#[test]
+fn explain_says_that_patches_of_manifests_are_applied() {
+    let sandbox = Sandbox::new();
+    for field in ["manifestSelector", "patches"] {
+        let path = format!("cdc.spec.installerManifestPatches.{field}");
+        let shown = sandbox.ok(&["explain", &path]);
+        assert!(!shown.contains("not applied") && !shown.contains("no effect"), "{shown}");
+    }
+    let shown = sandbox.ok(&["explain", "cdc.spec.installerManifestPatches.patches"]);
+    assert!(shown.contains("applied before the installation begins"), "{shown}");
+}

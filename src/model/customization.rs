@@ -88,9 +88,9 @@ pub enum Op {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ManifestPatch {
-    /// Which manifests to patch. Kept and given back; no effect here.
+    /// Which manifests are patched; one that selects none fails the installation.
     pub manifest_selector: ManifestSelector,
-    /// RFC 6902 operations on each of them; checked, but not applied here.
+    /// RFC 6902 operations on each of them, applied before the installation begins.
     pub patches: Vec<Patch>,
 }
 

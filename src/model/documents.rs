@@ -105,7 +105,8 @@ pub struct Namespace {
 pub struct RoleBinding {
     /// Name, namespace, labels and annotations.
     pub metadata: Meta,
-    /// The role that its subjects get. Kept and given back; no effect here.
+    /// The role that its subjects get. Those of ClusterRole hive-cluster-pool-admin see what the
+    /// pools of its namespace make; other roles have no effect here.
     pub role_ref: RoleRef,
     /// Who is bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

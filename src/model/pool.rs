@@ -113,7 +113,7 @@ pub struct EnvVar {
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Source of the value if none is given, such as a Secret's key.
+    /// Another source of the value, such as a Secret's key. Kept and given back; no effect here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_from: Option<Value>,
 }
