@@ -263,3 +263,23 @@ fn behind_sudo_only_a_few_commands_are_let_in() {
         }
     }
 }
+
+/// The number of its migrations is the schema of a program.
+#[test]
+fn the_version_names_the_commit_and_the_schema_of_states() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.ok(&["version"]);
+    let (program, built) = said.trim_end().split_once(" (commit ").unwrap();
+    assert_eq!(program, format!("poolctl {}", env!("CARGO_PKG_VERSION")));
+    let (commit, schema) = built.split_once(", state schema ").unwrap();
+    assert!(!commit.is_empty() && !commit.contains(' '), "{said}");
+    assert_eq!(schema, format!("{})", poolctl::store::SCHEMA));
+    for flag in ["--version", "-V"] {
+        assert_eq!(sandbox.ok(&[flag]), said, "{flag}");
+    }
+    let document: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["version", "-o", "json"])).unwrap();
+    assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["commit"], commit);
+    assert_eq!(document["schema"], poolctl::store::SCHEMA);
+}

@@ -235,6 +235,7 @@ pub fn tree() -> Command {
     let sections = sections();
     let mut root = Globals::augment_args(Command::new("poolctl"))
         .about("Pools of ready OpenShift clusters: claim one, use it, release it")
+        .version(version::VERSION.as_str())
         .override_usage("poolctl [OPTIONS] COMMAND")
         .help_template(help(&sections))
         .subcommand_required(true)

@@ -1,26 +1,38 @@
-//! `version`.
+//! `version`: says which program this is, which commit it was built from, and which schema it gives
+//! to states. It never opens a state.
+
+use std::sync::LazyLock;
 
 use clap::Args;
 
 use crate::output;
+use crate::store::SCHEMA;
 
 use super::{Context, Verb};
+
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// `unknown` for a program that was built outside of a repository.
+const COMMIT: &str = env!("POOLCTL_COMMIT");
+
+/// What `--version` prints after the program's name. Clap keeps it as long as the program runs.
+pub static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{PROGRAM} (commit {COMMIT}, state schema {SCHEMA})"));
 
 #[derive(Args)]
 pub struct Version {}
 
 impl Verb for Version {
     const NAME: &'static str = "version";
-    const ABOUT: &'static str = "Print the version";
+    const ABOUT: &'static str = "Print the version, its commit and the schema of its states";
     const EXAMPLE: &'static str = "poolctl version";
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let version = env!("CARGO_PKG_VERSION");
         if context.globals.output.whole() {
-            let document = serde_json::json!({ "version": version });
+            let document =
+                serde_json::json!({ "version": PROGRAM, "commit": COMMIT, "schema": SCHEMA });
             return context.print(&output::document_text(&context.globals.output, &document)?);
         }
-        context.print(&format!("poolctl {version}\n"))
+        context.print(&format!("poolctl {}\n", *VERSION))
     }
 }

@@ -28,6 +28,7 @@ pub use backup::{Place, before_restore, place, read_backup, set_aside};
 pub use doctor::job_folders;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
+pub use migrate::SCHEMA;
 pub use open::Store;
 pub use read::Filter;
 pub use stored::Stored;

@@ -1,0 +1,51 @@
+//! Tells the program which commit it is built from. It never fails the build: without git or a
+//! repository the commit is what `POOLCTL_COMMIT` says, else `unknown`.
+
+#![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=POOLCTL_COMMIT");
+    let commit = commit_of_repository().or_else(given_commit);
+    println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+}
+
+/// The commit that is checked out, if this folder is the top of a repository. A source archive that
+/// was unpacked inside another repository is not of that repository's commit.
+fn commit_of_repository() -> Option<String> {
+    if !git(&["rev-parse", "--show-prefix"])?.is_empty() {
+        return None;
+    }
+    watch("HEAD");
+    // Without a ref of its own, HEAD is detached and names the commit itself.
+    if let Some(reference) = git(&["symbolic-ref", "--quiet", "HEAD"]) {
+        watch(&reference);
+        // Git may move a ref from its own file into this one.
+        watch("packed-refs");
+    }
+    git(&["rev-parse", "--short=12", "HEAD"]).filter(|commit| !commit.is_empty())
+}
+
+/// Builds again when a file of the repository changes. Cargo takes a file that is absent for one
+/// that has always changed, so that only files that exist are watched.
+fn watch(name: &str) {
+    let path = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists());
+    if let Some(path) = path {
+        println!("cargo:rerun-if-changed={path}");
+    }
+}
+
+fn given_commit() -> Option<String> {
+    let given = std::env::var("POOLCTL_COMMIT").ok()?;
+    given.split_whitespace().next().map(str::to_owned)
+}
+
+/// What git prints, without its last newline; none if it fails or is not installed.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
