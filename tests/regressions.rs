@@ -386,3 +386,18 @@ fn a_plan_prints_changes_of_every_kind() {
         Object::from_wire(kind, document).unwrap()
     }
 }
+
+#[test]
+fn a_claim_without_a_pass_does_not_say_that_no_cluster_is_ready() {
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 2);
+    let ran = sandbox.run(&["claim", "lab", "ci", "--no-reconcile"]);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (0, "claim/ci waits for the next pass over pool lab\n")
+    );
+    assert!(ran.err.contains("pool `lab` has 2 clusters ready"), "{}", ran.err);
+    assert!(ran.err.contains("next: poolctl reconcile\n"), "{}", ran.err);
+    sandbox.ok(&["reconcile", "-q"]);
+    assert!(sandbox.ok(&["why", "claim/ci"]).starts_with("claim ci has cluster lab-"));
+}

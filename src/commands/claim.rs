@@ -6,7 +6,7 @@ use crate::edits::put;
 use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Meta};
-use crate::model::pool::PAUSED;
+use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -291,8 +291,12 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         }
         return Ok(());
     }
-    let place = place(store, context.world.now(), key)?;
-    let what = format!("waits in the queue of pool {} ({place})", claim.pool);
+    let what = if context.globals.no_reconcile {
+        format!("waits for the next pass over pool {}", claim.pool)
+    } else {
+        let place = place(store, context.world.now(), key)?;
+        format!("waits in the queue of pool {} ({place})", claim.pool)
+    };
     context.changed(Kind::ClusterClaim, &key.name, &what)?;
     let filter = Filter {
         namespace: Some(key.namespace.clone()),
@@ -302,16 +306,31 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
     if let Some(Object::ClusterPool(pool)) =
         store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
     {
-        let status = &pool.status;
-        context.hint(&if pool.metadata.annotated(PAUSED) {
-            format!("pool `{}` is paused: it gives no clusters until it is resumed", claim.pool)
-        } else {
-            format!(
-                "no cluster is ready in pool `{}` (size {}: {} installing, {} standby, {} broken)",
-                claim.pool, pool.spec.size, status.installing, status.standby, status.broken
-            )
-        });
-        context.hint(&format!("next: poolctl why claim/{}{at}", key.name));
+        explain_wait(context, key, &pool);
     }
     Ok(())
+}
+
+/// Says why a claim has no cluster yet, and what to type next.
+fn explain_wait(context: &Context, claim: &Key, pool: &ClusterPool) {
+    let (name, status) = (&pool.metadata.name, &pool.status);
+    let mut next =
+        format!("poolctl why claim/{}{}", claim.name, context.in_namespace(&claim.namespace));
+    if pool.metadata.annotated(PAUSED) {
+        context.hint(&format!("pool `{name}` is paused: it gives no clusters until it is resumed"));
+    } else if context.globals.no_reconcile {
+        // Without a pass nobody has looked whether a cluster is ready.
+        let clusters = if status.ready == 1 { "cluster" } else { "clusters" };
+        context.hint(&format!(
+            "the next pass assigns clusters; pool `{name}` has {} {clusters} ready",
+            status.ready
+        ));
+        "poolctl reconcile".clone_into(&mut next);
+    } else {
+        context.hint(&format!(
+            "no cluster is ready in pool `{name}` (size {}: {} installing, {} standby, {} broken)",
+            pool.spec.size, status.installing, status.standby, status.broken
+        ));
+    }
+    context.hint(&format!("next: {next}"));
 }
