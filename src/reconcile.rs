@@ -65,9 +65,15 @@ impl Door<'_> {
         // What was leased or given back is another thing to pools that list it, too.
         for key in self.sharing(&passed.state)? {
             let scope = Scope::pool(key);
-            // Their trouble is not ours: the next pass over everything says it.
-            let theirs = self.alone(&scope, || self.locked(&scope, &[], |_, _| Ok(())));
-            passed.warnings.extend(theirs.map(|((), passed)| passed.warnings).unwrap_or_default());
+            match self.alone(&scope, || self.locked(&scope, &[], |_, _| Ok(()))) {
+                Ok(((), theirs)) => passed.warnings.extend(theirs.warnings),
+                // The change itself is committed, so that it cannot be refused any more.
+                Err(refusal) if refusal.exit == Exit::State => {
+                    passed.warnings.push(refusal.to_string());
+                }
+                // Their trouble is not ours: the next pass over everything says it.
+                Err(_) => {}
+            }
         }
         Ok((value, passed))
     }

@@ -244,3 +244,28 @@ fn mounts() -> bool {
     let ran = Sandbox::new().shell("unshare -m sh -c 'mount --bind $HOME $HOME'");
     ran.code == 0
 }
+
+fn edit(sandbox: &Sandbox, sql: &str) {
+    let state = rusqlite::Connection::open(sandbox.state()).unwrap();
+    assert!(state.execute(sql, []).unwrap() > 0, "{sql} changes nothing");
+}
+
+#[test]
+fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    edit(&sandbox, "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)");
+    let ran = sandbox.run(&["describe", "pool", "other"]);
+    assert_eq!(ran.code, 8, "{}", ran.err);
+    assert!(ran.err.contains("a row of table pool cannot be read"), "{}", ran.err);
+}
+
+#[test]
+fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
+    edit(&sandbox, "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)");
+    let ran = sandbox.run(&["reconcile"]);
+    assert_eq!(ran.code, 8, "{}", ran.err);
+    assert!(ran.err.contains("the metadata of cluster `lab-"), "{}", ran.err);
+}

@@ -127,7 +127,10 @@ impl Bind {
             return refusal;
         }
         let name = &self.cluster;
-        let known = store.names(Kind::ClusterDeployment).unwrap_or_default();
+        let known = match store.names(Kind::ClusterDeployment) {
+            Ok(known) => known,
+            Err(unreadable) => return unreadable,
+        };
         let elsewhere = known.iter().find(|key| {
             name.rsplit('/').next() == Some(key.name.as_str()) && key.to_string() != *name
         });

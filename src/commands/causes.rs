@@ -62,10 +62,10 @@ pub fn chain(context: &Context, store: &Store, object: &Object) -> Result<Chain,
     Ok(match object {
         Object::ClusterPool(one) => around.pool(one)?,
         Object::ClusterClaim(one) => around.claim(one)?,
-        Object::ClusterDeployment(one) => around.cluster(one),
+        Object::ClusterDeployment(one) => around.cluster(one)?,
         Object::Customization(one) => around.customization(one)?,
         Object::BareMetalHost(one) => around.host(one)?,
-        Object::Agent(one) => around.agent(one),
+        Object::Agent(one) => around.agent(one)?,
         Object::InfraEnv(one) => around.infra_env(one)?,
         Object::IpClaim(one) => around.ip_claim(one),
         other => around.other(other),
@@ -89,7 +89,7 @@ impl Around<'_> {
                 (Some(cluster), Some(pool)) if cluster.deleting.is_none() => {
                     self.pool(pool)?.behind(first)
                 }
-                (Some(cluster), _) => self.cluster(cluster).behind(first),
+                (Some(cluster), _) => self.cluster(cluster)?.behind(first),
                 (None, _) => Chain::of(first, "poolctl reconcile --wait"),
             });
         }
@@ -108,7 +108,7 @@ impl Around<'_> {
                 let text = format!("{first}, which runs; {end}");
                 return Ok(Chain::of(text, format!("poolctl kubeconfig {name}{at}")));
             }
-            return Ok(self.cluster(cluster).behind(first));
+            return Ok(self.cluster(cluster)?.behind(first));
         }
         let place = claim::place(self.store, self.now, &one.key())?;
         let pool = &one.pool;
@@ -135,7 +135,7 @@ impl Around<'_> {
             let cluster =
                 self.state.cluster(&holder.cluster).and_then(|at| self.state.clusters.get(at));
             return Ok(match cluster {
-                Some(cluster) => self.cluster(cluster).behind(first),
+                Some(cluster) => self.cluster(cluster)?.behind(first),
                 None => Chain::of(
                     format!("{first}, which was left running"),
                     format!("poolctl customization reset {name}{at}"),

@@ -309,8 +309,10 @@ fn absent(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Ref
     let place =
         namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
     let refusal = Refusal::not_found(format!("there is no {} `{name}`{place}", kind.word()));
-    let Ok(all) = store.names(kind) else {
-        return refusal;
+    let all = match store.names(kind) {
+        Ok(all) => all,
+        // That it is absent is not known of a state that cannot be read.
+        Err(unreadable) => return unreadable,
     };
     let word = kind.word();
     if let Some(other) = all.iter().find(|key| key.name == name) {

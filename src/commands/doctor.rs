@@ -56,7 +56,14 @@ impl Verb for Doctor {
                 || look().unwrap_or_else(|refusal| vec![refusal.to_string().replace('\n', "; ")]);
             let wrong = look();
             let mended = match fix {
-                Some(fix) if self.fix && !wrong.is_empty() => fix().is_ok() && look().is_empty(),
+                Some(fix) if self.fix && !wrong.is_empty() => match fix() {
+                    Ok(()) => look().is_empty(),
+                    Err(refusal) => {
+                        let why = refusal.to_string().replace('\n', "; ");
+                        context.warn(&format!("{check} could not be put right: {why}"));
+                        false
+                    }
+                },
                 _ => false,
             };
             let state = if mended { "fixed" } else { "wrong" };

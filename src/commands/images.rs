@@ -1,5 +1,6 @@
 //! Discovery images: what makes one, where it lies, and which belong to nobody any more.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::model::documents::SettingsSpec;
@@ -8,7 +9,7 @@ use crate::model::kinds::{Kind, Object};
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 
-use super::Context;
+use super::{Context, manifest};
 
 /// What makes the image of an InfraEnv, as it is to be typed.
 pub fn command(name: &str, at: &str) -> String {
@@ -56,7 +57,14 @@ pub fn nobodys(store: &Store, settings: &SettingsSpec) -> Result<Vec<PathBuf>, R
         known.extend(one.status.iso_download_url.split('/').map(str::to_owned));
     }
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    let unreadable = |error: std::io::Error| manifest::io(&folder.display().to_string(), &error);
+    let entries = match std::fs::read_dir(folder) {
+        // The first image makes it.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(unreadable)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         // What is called otherwise somebody else has put there.
         let ours =

@@ -36,27 +36,44 @@ impl Door<'_> {
         for gone in &removed {
             copies::forget(path, &gone.name);
         }
+        let mut warnings = Vec::new();
         if *scope == Scope::Whole && !state.is_unchanged() {
-            let names = self.store.names_in_use();
-            for name in copies::clusters(path) {
-                if !names.cluster_exists(&name) {
-                    copies::forget(path, &name);
-                }
-            }
+            warnings.extend(self.forget_copies().err().map(|why| why.to_string()));
         }
         let begins = |job: &&Job| job.ended.is_none() && job.verb == Verb::Provision;
         let begun = state.jobs.rows().filter(begins);
         let failed = begun.filter_map(|job| self.hand_over(&job.object).err());
-        let mut warnings: Vec<String> = failed.map(|why| why.to_string()).collect();
+        warnings.extend(failed.map(|why| why.to_string()));
+        warnings.extend(self.tidy_jobs(state, scope, &removed).err().map(|why| why.to_string()));
+        warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
+        warnings
+    }
+
+    /// Copies of clusters that do not exist any more.
+    fn forget_copies(&self) -> Result<(), Refusal> {
+        let path = self.store.path();
+        let names = self.store.names_in_use();
+        let mut clusters = copies::clusters(path);
+        clusters.retain(|cluster| !names.cluster_exists(cluster));
+        // What could not be looked up counts as absent: then nothing is removed.
+        names.check()?;
+        for cluster in &clusters {
+            copies::forget(path, cluster);
+        }
+        Ok(())
+    }
+
+    /// Jobs that are over give back what they were given, and old ones their folders.
+    fn tidy_jobs(&self, state: &State, scope: &Scope, removed: &[&Cluster]) -> Result<(), Refusal> {
         for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised()) {
             self.settle(&job.id.to_string());
             if let Some(host) = job.host() {
-                self.forget_host_jobs(&host.to_string());
+                self.forget_host_jobs(&host.to_string())?;
             }
         }
         // What of a cluster that is left running was saved may be all that is known of it.
         for gone in removed.iter().filter(|gone| !gone.preserve && gone.driver.supervised()) {
-            for job in self.store.jobs_of(&gone.name).unwrap_or_default() {
+            for job in self.store.jobs_of(&gone.name)? {
                 let place = Place::of(&self.jobs(), &job.id.to_string());
                 if matches!(place.standing(), Standing::Over(_) | Standing::Interrupted) {
                     place.tidy(true);
@@ -64,15 +81,14 @@ impl Door<'_> {
             }
         }
         if *scope == Scope::Whole {
-            self.settle_others();
+            self.settle_others()?;
         }
         let pools = removed.iter().filter(|gone| gone.driver.supervised());
         let pools: HashSet<_> = pools.map(|gone| gone.pool.clone()).collect();
         for pool in pools {
-            self.forget_jobs(pool.as_deref());
+            self.forget_jobs(pool.as_deref())?;
         }
-        warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
-        warnings
+        Ok(())
     }
 
     fn hand_over(&self, cluster: &str) -> Result<(), Refusal> {
@@ -104,30 +120,33 @@ impl Door<'_> {
 
     /// The same for jobs that ended in a pass which got no further: their folders still have what
     /// they were given.
-    fn settle_others(&self) {
+    fn settle_others(&self) -> Result<(), Refusal> {
         let names = place::untidy(&self.jobs());
         for name in &names {
             // Those that the state does not know are the operator's.
-            let known = self.store.job(name).ok().flatten();
-            if known.is_some_and(|job| job.ended.is_some()) {
+            if self.store.job(name)?.is_some_and(|job| job.ended.is_some()) {
                 self.settle(name);
             }
         }
+        Ok(())
     }
 
     /// Of a pool's clusters that are gone, the logs of the last failed installations stay.
-    fn forget_jobs(&self, pool: Option<&Key>) {
+    fn forget_jobs(&self, pool: Option<&Key>) -> Result<(), Refusal> {
         let names = self.store.names_in_use();
         // Past jobs are many more than folders.
         let folders = job_folders(self.store.path());
         let ids = folders.iter().filter_map(|folder| folder.file_name()?.to_str());
-        let jobs = ids.filter_map(|id| self.store.job(id).ok().flatten());
-        let mut jobs: Vec<Job> = jobs
-            .filter(|job| {
-                let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
-                of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
-            })
-            .collect();
+        let mut jobs: Vec<Job> = Vec::new();
+        for id in ids {
+            jobs.extend(self.store.job(id)?);
+        }
+        jobs.retain(|job| {
+            let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
+            of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
+        });
+        // What could not be looked up counts as absent: then nothing is removed.
+        names.check()?;
         jobs.sort_by_key(|job| job.started);
         let failed =
             |job: &&Job| job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED);
@@ -136,15 +155,17 @@ impl Door<'_> {
         for job in jobs.iter().filter(|job| !stay.contains(&job.id)) {
             Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
+        Ok(())
     }
 
     /// Of a host's jobs the last few can be looked at.
-    fn forget_host_jobs(&self, host: &str) {
-        let Ok(jobs) = self.store.jobs_on_host(host) else { return };
+    fn forget_host_jobs(&self, host: &str) -> Result<(), Refusal> {
+        let jobs = self.store.jobs_on_host(host)?;
         let ended = jobs.iter().rev().filter(|job| job.ended.is_some() && job.host().is_some());
         for job in ended.skip(FAILURES) {
             Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
+        Ok(())
     }
 
     /// Where the folders of jobs are.

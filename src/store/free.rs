@@ -8,6 +8,8 @@ use crate::model::ip_pool::IpPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
+use super::addresses::unreadable;
+
 /// As many as are read at once.
 const SOME: i64 = 64;
 
@@ -52,7 +54,8 @@ pub fn gaps(conn: &Connection, pool: i64, of: &IpPool) -> Result<Vec<(usize, Str
         let mut rows = statement.query(params![pool, namespace, start, end, remembers])?;
         while let Some(row) = rows.next()? {
             let key: Vec<u8> = row.get(0)?;
-            let (Some(used), Some(start)) = (Addr::from_key(&key), from) else { continue };
+            let used = read_address(&key)?;
+            let Some(start) = from else { continue };
             if used > start {
                 found.push((entry, Stretch { start, end: Addr(used.0 - 1) }));
             }
@@ -116,9 +119,13 @@ fn read(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Refusal> {
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let key: Vec<u8> = row.get(0)?;
-        found.extend(Addr::from_key(&key).zip(Some(Time(row.get(1)?))));
+        found.push((read_address(&key)?, Time(row.get(1)?)));
     }
     Ok(found)
+}
+
+fn read_address(key: &[u8]) -> Result<Addr, Refusal> {
+    Addr::from_key(key).ok_or_else(|| unreadable("no address"))
 }
 
 fn number(entry: usize) -> i64 {
@@ -141,9 +148,7 @@ pub fn some(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let (start, end): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        if let (Some(start), Some(end)) = (Addr::from_key(&start), Addr::from_key(&end)) {
-            found.push(Stretch { start, end });
-        }
+        found.push(Stretch { start: read_address(&start)?, end: read_address(&end)? });
     }
     Ok(found)
 }
@@ -163,9 +168,8 @@ fn around(
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    Ok(found.and_then(|(start, end)| {
-        Some(Stretch { start: Addr::from_key(&start)?, end: Addr::from_key(&end)? })
-    }))
+    let Some((start, end)) = found else { return Ok(None) };
+    Ok(Some(Stretch { start: read_address(&start)?, end: read_address(&end)? }))
 }
 
 fn drop_one(conn: &Connection, pool: i64, entry: usize, one: Stretch) -> Result<(), Refusal> {
@@ -183,10 +187,10 @@ fn put(conn: &Connection, pool: i64, entry: usize, one: Stretch) -> Result<(), R
 
 /// An address is free no more.
 pub fn take(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Result<(), Refusal> {
-    let Some(entry) = of.entry_of(address).filter(|_| is_listed(conn, pool).unwrap_or(false))
-    else {
+    let Some(entry) = of.entry_of(address) else { return Ok(()) };
+    if !is_listed(conn, pool)? {
         return Ok(());
-    };
+    }
     let found = around(conn, pool, entry, address)?.filter(|found| found.has(address));
     let Some(found) = found else { return Ok(()) };
     drop_one(conn, pool, entry, found)?;
@@ -199,9 +203,10 @@ pub fn take(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Result<
 /// An address is free again, if anybody may have it.
 pub fn give_back(conn: &Connection, pool: i64, of: &IpPool, address: Addr) -> Result<(), Refusal> {
     let open = of.open().into_iter().find(|(_, range)| range.has(address));
-    let Some((entry, _)) = open.filter(|_| is_listed(conn, pool).unwrap_or(false)) else {
+    let Some((entry, _)) = open else { return Ok(()) };
+    if !is_listed(conn, pool)? {
         return Ok(());
-    };
+    }
     let mut whole = Stretch::one(address);
     let before = around(conn, pool, entry, address)?;
     if before.is_some_and(|before| before.has(address)) {

@@ -214,9 +214,8 @@ impl Store {
         while let Some(row) = rows.next()? {
             let key: Vec<u8> = row.get(0)?;
             let ours = row.get::<_, i64>(2)? == pool.metadata.id;
-            if let Some(address) = Addr::from_key(&key) {
-                found.insert(address, (row.get(1)?, ours));
-            }
+            let address = Addr::from_key(&key).ok_or_else(|| unreadable("no address"))?;
+            found.insert(address, (row.get(1)?, ours));
         }
         Ok(found)
     }

@@ -9,7 +9,7 @@ use crate::model::documents::SecretValue;
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::{Kind, Object};
 use crate::model::meta::{Key, Steering};
-use crate::model::refusal::Refusal;
+use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
 use crate::model::time::Time;
 
@@ -242,7 +242,10 @@ impl Store {
         let text: Option<Option<String>> =
             statement.query_row([cluster], |row| row.get(0)).optional()?;
         let text = text.flatten().unwrap_or_else(|| "{}".into());
-        Ok(serde_json::from_str(&text).unwrap_or_default())
+        serde_json::from_str(&text).map_err(|error| {
+            Refusal::new(Exit::State, format!("the metadata of cluster `{cluster}` cannot be read"))
+                .because(error.to_string())
+        })
     }
 
     /// The pool of a claim, or of a cluster.

@@ -1,7 +1,9 @@
 //! Kinds whose facts are columns: clusters, claims and jobs.
 
+use std::error::Error;
 use std::rc::Rc;
 
+use rusqlite::types::Type;
 use rusqlite::{Connection, Row, ToSql, params};
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
@@ -111,7 +113,7 @@ pub fn cluster(row: &Row<'_>, shared: &mut Shared) -> rusqlite::Result<Cluster> 
         progress: row.get(41)?,
         asked_at: time(row, 42)?,
         by_agents: row.get(43)?,
-        lacks: row.get::<_, Option<String>>(44)?.as_deref().and_then(shortage),
+        lacks: row.get::<_, Option<String>>(44)?.as_deref().map(shortage).transpose()?,
         passed_over: time(row, 45)?,
         body: None,
     })
@@ -140,7 +142,7 @@ pub fn claim(row: &Row<'_>) -> rusqlite::Result<Claim> {
 }
 
 pub fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
-    let id: Uid = row.get::<_, String>(0)?.parse().unwrap_or_default();
+    let id: Uid = row.get::<_, String>(0)?.parse().map_err(|why| unreadable(0, why))?;
     Ok(Job {
         id,
         verb: nth(row, 1, &Verb::ALL)?,
@@ -294,8 +296,16 @@ pub fn put_job(conn: &Connection, one: &Job) -> rusqlite::Result<()> {
 }
 
 /// One column: the word never has a colon.
-fn shortage(text: &str) -> Option<Shortage> {
-    text.split_once(": ").map(|(reason, message)| Shortage::new(reason, message))
+fn shortage(text: &str) -> rusqlite::Result<Shortage> {
+    let (reason, message) = text
+        .split_once(": ")
+        .ok_or_else(|| unreadable(44, format!("`{text}` is no reason with a message")))?;
+    Ok(Shortage::new(reason, message))
+}
+
+/// A value that nobody but another program can have put there.
+fn unreadable(column: usize, why: impl Into<Box<dyn Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
 }
 
 /// Names of hosts with their namespaces; neither has a space.

@@ -5,6 +5,7 @@ use crate::model::cluster::Cluster;
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
 use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
@@ -12,18 +13,18 @@ use crate::rules::validations::{GATES_UNBOUND, holds_up};
 use super::{Around, Chain, images};
 
 impl Around<'_> {
-    pub(super) fn agent(&self, agent: &Agent) -> Chain {
+    pub(super) fn agent(&self, agent: &Agent) -> Result<Chain, Refusal> {
         let (name, state) = (&agent.metadata.name, agent.state());
         let first = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
         let mut causes = self.in_its_way(agent);
         causes.extend(self.tried_again(agent));
-        match self.its_cluster(agent) {
+        Ok(match self.its_cluster(agent) {
             // It is as it should be, and its cluster is not there yet.
             Some(cluster) if causes.is_empty() && waits_for_cluster(agent) => {
-                self.cluster(cluster).behind(first)
+                self.cluster(cluster)?.behind(first)
             }
             _ => causes.into_iter().fold(Chain::of(first, self.helps(agent)), Chain::after),
-        }
+        })
     }
 
     /// When a host that failed to join its cluster does so again.

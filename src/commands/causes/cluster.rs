@@ -5,17 +5,18 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, DETACHED};
-use crate::model::job::Verb as JobVerb;
-use crate::model::kinds::{Kind, Object};
+use crate::model::job::{Job, Verb as JobVerb};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
+use crate::model::refusal::Refusal;
 use crate::plan;
 use crate::store::Filter;
 
 use super::Around;
 
 impl Around<'_> {
-    pub fn cluster(&self, one: &Cluster) -> Chain {
+    pub fn cluster(&self, one: &Cluster) -> Result<Chain, Refusal> {
         let (name, at) = (&one.name, &self.at);
         let job = self.state.live_job(name).map(|(_, job)| job);
         let job = job
@@ -24,23 +25,23 @@ impl Around<'_> {
         let show = format!("poolctl cluster logs {name}");
         if one.driver == Driver::Missing && !one.installed() {
             let text = format!("no driver of this build serves the platform of cluster {name}");
-            return Chain::of(text, format!("poolctl describe cluster {name}{at}"));
+            return Ok(Chain::of(text, format!("poolctl describe cluster {name}{at}")));
         }
         if one.paused {
             let text = format!("cluster {name} is paused: nothing is done with it");
-            return Chain::of(text, format!("poolctl annotate cluster {name} {PAUSED}-{at}"));
+            return Ok(Chain::of(text, format!("poolctl annotate cluster {name} {PAUSED}-{at}")));
         }
         if let Some(lacks) = &one.lacks {
             let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
-            return self.waits(one, text);
+            return Ok(self.waits(one, text));
         }
         if let Some(key) = one.required().filter(|_| one.unmet.is_some()) {
             let text =
                 format!("cluster {name} needs customization {}, which is not there", key.name);
-            return Chain::of(text, format!("poolctl get customization -n {}", key.namespace));
+            return Ok(Chain::of(text, format!("poolctl get customization -n {}", key.namespace)));
         }
-        match one.phase() {
-            Phase::Deprovisioning => self.going(one, &job),
+        Ok(match one.phase() {
+            Phase::Deprovisioning => self.going(one, &job)?,
             Phase::Broken => {
                 let text = format!(
                     "cluster {name} was given up after {} failed installations: {}",
@@ -74,8 +75,8 @@ impl Around<'_> {
                     format!("cluster {name} is being installed{}{job}", self.ago(one.started_at));
                 Chain::of(text, "poolctl reconcile --wait")
             }
-            Phase::Installed => self.installed(one, &job),
-        }
+            Phase::Installed => self.installed(one, &job)?,
+        })
     }
 
     /// A cluster that cannot be installed on its hosts, and until when it waits for them.
@@ -102,61 +103,64 @@ impl Around<'_> {
         late.into_iter().map(said).fold(first, Chain::after)
     }
 
-    fn going(&self, one: &Cluster, job: &str) -> Chain {
+    fn going(&self, one: &Cluster, job: &str) -> Result<Chain, Refusal> {
         let (name, at) = (&one.name, &self.at);
         if one.protected {
             let note = "hive.openshift.io/protected-delete-";
             let next = format!("poolctl annotate cluster {name} {note}{at}");
             let text = format!("cluster {name} is being deleted, and protected against it");
-            return Chain::of(text, next);
+            return Ok(Chain::of(text, next));
         }
         if one.held && (one.started_at.is_none() || one.preserve) {
             let path = "jsonpath='{.metadata.finalizers}'";
             let text = format!("cluster {name} is held by a finalizer of another program");
-            return Chain::of(text, format!("poolctl get cluster {name} -o {path}{at}"));
+            return Ok(Chain::of(text, format!("poolctl get cluster {name} -o {path}{at}")));
         }
         let text = format!("cluster {name} is being destroyed{}{job}", self.ago(one.deleting));
-        let Some(message) = self.failed_to_go(name) else {
-            return Chain::of(text, "poolctl reconcile --wait");
+        let last_attempt = self.last_deprovision(name)?;
+        let message = last_attempt.as_ref().and_then(|job| job.message.as_deref());
+        let (Some(last_attempt), Some(message)) = (&last_attempt, message) else {
+            return Ok(Chain::of(text, "poolctl reconcile --wait"));
         };
         let failed = format!("the last attempt failed: {message}");
-        let Some(host) = self.in_the_way(name, &message) else {
-            return Chain::of(text, format!("poolctl events cluster/{name}")).after(failed);
+        let Some(host) = self.failing_host(name, last_attempt)? else {
+            return Ok(Chain::of(text, format!("poolctl events cluster/{name}")).after(failed));
         };
         let (host, of) = (&host.metadata.name, &host.metadata.namespace);
         let next = format!("poolctl annotate host {host} {DETACHED}=true -n {of}");
         let why = format!("host {host} keeps the others; detached, it stays as it is and they go");
-        Chain::of(text, next).after(failed).after(why)
+        Ok(Chain::of(text, next).after(failed).after(why))
     }
 
-    /// The host whose controller does not let a cluster go.
-    fn in_the_way(&self, cluster: &str, message: &str) -> Option<BareMetalHost> {
-        let named = |host: &BareMetalHost| {
-            let about = format!("{}: ", host.metadata.name);
-            message.split("; ").any(|one| one.starts_with(&about))
-        };
-        let all = self.store.objects(Kind::BareMetalHost, &Filter::default()).ok()?;
-        all.into_iter().find_map(|one| match one {
-            Object::BareMetalHost(host) if host.cluster() == Some(cluster) && named(&host) => {
+    /// The host of a cluster whose controller has failed in a job, and since then.
+    fn failing_host(&self, cluster: &str, job: &Job) -> Result<Option<BareMetalHost>, Refusal> {
+        let hosts = self.store.objects(Kind::BareMetalHost, &Filter::default())?;
+        Ok(hosts.into_iter().find_map(|object| match object {
+            Object::BareMetalHost(host)
+                if host.cluster() == Some(cluster)
+                    && host.status.error_count > 0
+                    && job.hosts.contains(&host.key().to_string()) =>
+            {
                 Some(*host)
             }
             _ => None,
-        })
+        }))
     }
 
-    /// What the last attempt to destroy a cluster said, if there was one.
-    fn failed_to_go(&self, cluster: &str) -> Option<String> {
-        let jobs = self.store.jobs_of(cluster).ok()?;
-        let ended = jobs.into_iter().filter(|job| job.verb == JobVerb::Deprovision);
-        ended.filter(|job| job.ended.is_some()).last()?.message
+    /// The last attempt to destroy a cluster that is over, if there was one.
+    fn last_deprovision(&self, cluster: &str) -> Result<Option<Job>, Refusal> {
+        let jobs = self.store.jobs_of(cluster)?.into_iter().rev();
+        Ok(jobs.filter(|job| job.ended.is_some()).find(|job| job.verb == JobVerb::Deprovision))
     }
 
-    fn installed(&self, one: &Cluster, job: &str) -> Chain {
+    fn installed(&self, one: &Cluster, job: &str) -> Result<Chain, Refusal> {
         let (name, at) = (&one.name, &self.at);
         let power = one.power.doing();
-        if let Some(claim) = one.claim_key().filter(|claim| self.is_gone(claim)) {
+        if let Some(claim) = one.claim_key()
+            && self.is_gone(&claim)?
+        {
             let text = format!("cluster {name} is held by claim {}, which is gone", claim.name);
-            return Chain::of(text, format!("poolctl delete cluster {name}{at}"));
+            return Ok(Chain::of(text, format!("poolctl delete cluster {name}{at}")));
         }
         let whose = match (&one.claim, &one.pool) {
             (Some(claim), _) => format!("claim {claim} has it"),
@@ -183,12 +187,12 @@ impl Around<'_> {
             }
             _ => format!("poolctl credentials {name}{at}"),
         };
-        Chain::of(text, next)
+        Ok(Chain::of(text, next))
     }
 
     /// Whether there is no such claim, also none that was not looked at.
-    fn is_gone(&self, claim: &Key) -> bool {
-        let kept = || self.store.pool_of(Kind::ClusterClaim, claim);
-        self.state.claims.find(claim).is_none() && kept().is_ok_and(|pool| pool.is_none())
+    fn is_gone(&self, claim: &Key) -> Result<bool, Refusal> {
+        let is_loaded = self.state.claims.find(claim).is_some();
+        Ok(!is_loaded && self.store.pool_of(Kind::ClusterClaim, claim)?.is_none())
     }
 }

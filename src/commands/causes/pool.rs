@@ -28,7 +28,7 @@ impl Around<'_> {
                 .map(|found| found.message.clone())
         };
         let reason = if one.metadata.deletion_timestamp.is_some() {
-            self.leaving(one)
+            self.leaving(one)?
         } else if one.metadata.annotated(PAUSED) {
             Chain::of("it is paused", format!("poolctl pool resume {name}{at}"))
         } else if let Some(message) = says("MissingDependencies", "True") {
@@ -44,9 +44,9 @@ impl Around<'_> {
             };
             Chain::of(format!("maxConcurrent {most} lets no more be made or destroyed now"), next)
         } else if let Some(cluster) = self.worst(one) {
-            self.cluster(cluster)
+            self.cluster(cluster)?
         } else if let Some(cluster) = self.on_the_way(one).filter(|one| one.power.waking()) {
-            self.cluster(cluster)
+            self.cluster(cluster)?
         } else if let Some(text) = inventory(one) {
             Chain::of(text, format!("poolctl get customization{at}"))
         } else if let Some(message) = says("CapacityAvailable", "False") {
@@ -66,7 +66,7 @@ impl Around<'_> {
         } else if let Some(chain) = losses::of(self.store, one, self.now, at)? {
             chain
         } else if let Some(cluster) = self.on_the_way(one) {
-            self.cluster(cluster)
+            self.cluster(cluster)?
         } else {
             self.at_rest(one)
         };
@@ -74,20 +74,20 @@ impl Around<'_> {
     }
 
     /// A pool that is being deleted.
-    fn leaving(&self, one: &ClusterPool) -> Chain {
+    fn leaving(&self, one: &ClusterPool) -> Result<Chain, Refusal> {
         let (name, at) = (&one.metadata.name, &self.at);
         let text = "it is being deleted and gives no more clusters";
         if one.spec.max_concurrent == Some(0) {
             let patch = "-p '{\"spec\": {\"maxConcurrent\": 1}}'";
             let text = format!("{text}; maxConcurrent 0 lets nothing go");
-            return Chain::of(text, format!("poolctl patch pool {name} {patch}{at}"));
+            return Ok(Chain::of(text, format!("poolctl patch pool {name} {patch}{at}")));
         }
         let stays =
             |one: &&Cluster| one.deleting.is_some() && (one.protected || one.held || one.paused);
-        match self.members(one).into_iter().find(stays) {
-            Some(cluster) => self.cluster(cluster).behind(text.into()),
+        Ok(match self.members(one).into_iter().find(stays) {
+            Some(cluster) => self.cluster(cluster)?.behind(text.into()),
             None => Chain::of(text, format!("poolctl get claim,cluster{at}")),
-        }
+        })
     }
 
     /// A pool that lacks nothing and does nothing.
