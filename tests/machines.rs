@@ -134,6 +134,8 @@ fn each_redfish_trouble_has_its_message() {
         assert!(found.starts_with("False ") && found.contains(says), "{name}: {found}");
         assert!(!found.contains('\u{1b}'), "{name}: {found}");
     }
+    assert_eq!(status(&lab, "wrong", "errorReason"), "CredentialsUnusable");
+    assert!(lab.ok(&["why", "host/wrong"]).contains("--from-file=password --overwrite"));
     // No password for whoever was not asked, and none for anybody to read.
     assert_eq!(elsewhere.asked().len(), 0);
     let shown = lab.ok(&["get", "host", "-o", "yaml"]) + &lab.shell("cat $HOME/jobs/*/log").out;
@@ -185,9 +187,12 @@ fn certificates_are_believed_by_authority_pin_or_word() {
     for ((name, _, _, says), server) in all.iter().zip(&servers) {
         let found = registered(&lab, name).unwrap();
         assert!(found.contains(says), "{name}: {found}");
+        let reason = if *says == "True " { "" } else { "CertificateRefused" };
+        assert_eq!(status(&lab, name, "errorReason"), reason, "{name}");
         // Nothing at all is said to whoever is not believed.
         assert_eq!(server.asked().is_empty(), *says != "True ", "{name}");
     }
+    assert!(lab.ok(&["why", "host/expired"]).contains("bmc-certificate-sha256=SHA256"));
     let wide = lab.ok(&["get", "host", "-o", "wide"]);
     let row = |name: &str| wide.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(row("ca").contains("verified") && row("pin").contains("pinned"), "{wide}");

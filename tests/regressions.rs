@@ -401,3 +401,17 @@ fn a_claim_without_a_pass_does_not_say_that_no_cluster_is_ready() {
     sandbox.ok(&["reconcile", "-q"]);
     assert!(sandbox.ok(&["why", "claim/ci"]).starts_with("claim ci has cluster lab-"));
 }
+
+#[test]
+fn a_secret_without_a_password_is_to_be_written_again() {
+    let sandbox = Sandbox::new();
+    sandbox.ok(&["host", "add", "n1", "--bmc", "ipmi://192.0.2.11", "--secret", "bmc", "-q"]);
+    let create = "poolctl secret create bmc --from-file=username --from-file=password";
+    let why = sandbox.ok(&["why", "host/n1"]);
+    assert!(why.ends_with(&format!("secret bmc is not there\nNext: {create}\n")), "{why}");
+    let made = sandbox.shell("echo root | poolctl secret create bmc --from-file=username=- -q");
+    assert_eq!(made.code, 0, "{}", made.err);
+    let why = sandbox.ok(&["why", "host/n1"]);
+    let next = format!("secret bmc has no password\nNext: {create} --overwrite\n");
+    assert!(why.ends_with(&next), "{why}");
+}

@@ -18,6 +18,9 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Body, config::Config};
 
+use crate::model::host::ErrorReason;
+
+use super::machine::ControllerError;
 use super::trust::{Seen, Trust, explain};
 
 /// No answer of a management controller is larger.
@@ -75,7 +78,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         etag: Option<&str>,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, ControllerError> {
         let mut path = self.path(path)?;
         for _ in 0..=REDIRECTS {
             let reply = self.once(method, &path, body, etag)?;
@@ -84,11 +87,11 @@ impl Client {
             }
             let to = reply.location.unwrap_or_default();
             if method != Method::GET {
-                return Err(format!("{path}: a {method} is not sent on to `{}`", short(&to)));
+                return Err(format!("{path}: a {method} is not sent on to `{}`", short(&to)).into());
             }
             path = self.path(&to)?;
         }
-        Err(format!("{path}: more than {REDIRECTS} redirects"))
+        Err(format!("{path}: more than {REDIRECTS} redirects").into())
     }
 
     /// A link as a path of this origin; others are not followed.
@@ -108,7 +111,7 @@ impl Client {
         path: &str,
         body: Option<&Value>,
         etag: Option<&str>,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, ControllerError> {
         let mut request = Request::builder()
             .method(method.clone())
             .uri(format!("{}{path}", self.origin))
@@ -139,7 +142,7 @@ impl Client {
         self.read(sent.map_err(|error| self.why(&error))?, path)
     }
 
-    fn read(&self, mut answer: Response<Body>, path: &str) -> Result<Reply, String> {
+    fn read(&self, mut answer: Response<Body>, path: &str) -> Result<Reply, ControllerError> {
         let header = |name: &str| {
             let value = answer.headers().get(name)?.to_str().ok()?;
             Some(value.to_owned()).filter(|text| !text.is_empty())
@@ -150,21 +153,21 @@ impl Client {
         let limited = answer.body_mut().with_config().limit(LARGEST);
         let bytes = limited.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                format!("{path}: the answer is larger than {} MiB", LARGEST >> 20)
+                format!("{path}: the answer is larger than {} MiB", LARGEST >> 20).into()
             }
             error => self.why(&error),
         })?;
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,
             Err(_) if bytes.is_empty() || status >= 300 || status == 202 => Value::Null,
-            Err(error) => return Err(format!("{path}: the answer is no JSON: {error}")),
+            Err(error) => return Err(format!("{path}: the answer is no JSON: {error}").into()),
         };
         Ok(Reply { status, body, location, etag, retry_after })
     }
 
-    fn why(&self, error: &ureq::Error) -> String {
+    fn why(&self, error: &ureq::Error) -> ControllerError {
         let origin = &self.origin;
-        match error {
+        let message = match error {
             ureq::Error::Timeout(ureq::Timeout::Connect) => {
                 format!("{origin} does not answer (for {} s)", CONNECTING.as_secs())
             }
@@ -178,7 +181,10 @@ impl Client {
                 if let Some(rustls::Error::InvalidCertificate(why)) = inner {
                     let seen = self.seen.lock().ok().and_then(|seen| seen.clone());
                     let why = explain(why, &self.trust, &seen.unwrap_or_default());
-                    return format!("{origin}: {why}");
+                    return ControllerError::new(
+                        ErrorReason::CertificateRefused,
+                        format!("{origin}: {why}"),
+                    );
                 }
                 match error.kind() {
                     std::io::ErrorKind::ConnectionRefused => {
@@ -189,7 +195,8 @@ impl Client {
                 }
             }
             other => format!("{origin}: {}", short(&other.to_string())),
-        }
+        };
+        message.into()
     }
 }
 

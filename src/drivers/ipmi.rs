@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::hardware::Hardware;
+use crate::model::host::ErrorReason;
 
 use super::http::short;
-use super::machine::{Action, Boot, Controller};
+use super::machine::{Action, Boot, Controller, ControllerError};
 use super::process::{self, Background, Stopwatch};
 
 /// Suites that are tried, the better one first.
@@ -59,12 +60,11 @@ impl Ipmi {
         target: Target,
         password: String,
         suite: Option<u8>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ControllerError> {
         if password.len() > LONGEST {
-            return Err(format!(
-                "the password has {} bytes; IPMI takes {LONGEST} at most",
-                password.len()
-            ));
+            let message =
+                format!("the password has {} bytes; IPMI takes {LONGEST} at most", password.len());
+            return Err(ControllerError::new(ErrorReason::CredentialsUnusable, message));
         }
         let environment = BTreeMap::from([
             ("IPMI_PASSWORD".to_owned(), password),
@@ -74,7 +74,7 @@ impl Ipmi {
     }
 
     /// One command; the first finds the cipher suite.
-    fn ask(&mut self, words: &[&str]) -> Result<String, String> {
+    fn ask(&mut self, words: &[&str]) -> Result<String, ControllerError> {
         if let Some(suite) = self.suite {
             let said = self.run(suite, words)?;
             // Other firmware takes another: then all are tried again, once.
@@ -142,7 +142,7 @@ impl Ipmi {
 
     /// What it said, or why it failed. ipmitool has one message for a wrong password and for
     /// nobody there: only the time tells them apart.
-    fn heard(&self, said: Said, how: &str) -> Result<String, String> {
+    fn heard(&self, said: Said, how: &str) -> Result<String, ControllerError> {
         if said.code == Some(0) {
             return Ok(said.out);
         }
@@ -150,18 +150,22 @@ impl Ipmi {
         let (lines, took) = (said.err.lines(), said.took.as_secs_f32());
         let lines: Vec<&str> = lines.filter(|line| !line.contains(NOISE)).collect();
         if said.err.contains("Address lookup") {
-            return Err(format!("there is no host `{host}`"));
+            return Err(format!("there is no host `{host}`").into());
         }
         match said.code {
             Some(code) if !no_session(&said.err) => {
-                Err(short(&format!("{} (exit code {code})", lines.join(" "))))
+                Err(short(&format!("{} (exit code {code})", lines.join(" "))).into())
             }
             _ if said.took >= SILENCE => Err(format!(
                 "{host} port {port} did not answer for {took:.0} s: unreachable, or no IPMI 2.0 there"
-            )),
-            _ => Err(format!(
-                "{host} port {port} refused within {took:.1} s: wrong username or password, or not {how}"
-            )),
+            )
+            .into()),
+            _ => {
+                let message = format!(
+                    "{host} port {port} refused within {took:.1} s: wrong username or password, or not {how}"
+                );
+                Err(ControllerError::new(ErrorReason::CredentialsUnusable, message))
+            }
         }
     }
 }
@@ -175,16 +179,16 @@ fn no_session(err: &str) -> bool {
 }
 
 impl Controller for Ipmi {
-    fn is_on(&mut self) -> Result<bool, String> {
+    fn is_on(&mut self) -> Result<bool, ControllerError> {
         let said = self.ask(&["chassis", "power", "status"])?;
         match said.trim() {
             text if text.ends_with("is on") => Ok(true),
             text if text.ends_with("is off") => Ok(false),
-            other => Err(format!("it says of its power: `{}`", short(other))),
+            other => Err(format!("it says of its power: `{}`", short(other)).into()),
         }
     }
 
-    fn tell(&mut self, action: Action) -> Result<(), String> {
+    fn tell(&mut self, action: Action) -> Result<(), ControllerError> {
         let word = match action {
             Action::On => "on",
             Action::SoftOff => "soft",
@@ -193,7 +197,7 @@ impl Controller for Ipmi {
         self.ask(&["chassis", "power", word]).map(drop)
     }
 
-    fn boot_once(&mut self, from: Boot) -> Result<(), String> {
+    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError> {
         let device = match from {
             Boot::Cdrom => "cdrom",
             Boot::Pxe => "pxe",
@@ -203,16 +207,16 @@ impl Controller for Ipmi {
         self.ask(if self.target.uefi { &words } else { &words[..3] }).map(drop)
     }
 
-    fn insert(&mut self, _: &str) -> Result<(), String> {
+    fn insert(&mut self, _: &str) -> Result<(), ControllerError> {
         Err("IPMI attaches no images; a redfish-virtualmedia:// address does".into())
     }
 
-    fn eject(&mut self) -> Result<(), String> {
+    fn eject(&mut self) -> Result<(), ControllerError> {
         // Nothing was ever attached.
         Ok(())
     }
 
-    fn hardware(&mut self) -> Result<Option<Hardware>, String> {
+    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
         Ok(None)
     }
 

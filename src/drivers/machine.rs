@@ -2,11 +2,13 @@
 //! verbs is made of that. Controllers acknowledge at once and act later: whatever was told is
 //! looked at until it is so.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::model::hardware::Hardware;
+use crate::model::host::ErrorReason;
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::Machine;
 
@@ -47,16 +49,48 @@ impl Boot {
     }
 }
 
-/// A management controller. Errors say what went wrong, for people.
+/// Why a controller did not do what it was told: a sentence for people, and what has to be put right
+/// first where that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerError {
+    pub message: String,
+    pub reason: Option<ErrorReason>,
+}
+
+impl ControllerError {
+    pub fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
+        Self { message: message.into(), reason: Some(reason) }
+    }
+}
+
+impl From<String> for ControllerError {
+    fn from(message: String) -> Self {
+        Self { message, reason: None }
+    }
+}
+
+impl From<&str> for ControllerError {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+impl fmt::Display for ControllerError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// A management controller.
 pub trait Controller {
-    fn is_on(&mut self) -> Result<bool, String>;
-    fn tell(&mut self, action: Action) -> Result<(), String>;
-    fn boot_once(&mut self, from: Boot) -> Result<(), String>;
+    fn is_on(&mut self) -> Result<bool, ControllerError>;
+    fn tell(&mut self, action: Action) -> Result<(), ControllerError>;
+    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError>;
     /// Attaches an image in place of what is attached.
-    fn insert(&mut self, url: &str) -> Result<(), String>;
-    fn eject(&mut self) -> Result<(), String>;
+    fn insert(&mut self, url: &str) -> Result<(), ControllerError>;
+    fn eject(&mut self) -> Result<(), ControllerError>;
     /// None if it cannot tell.
-    fn hardware(&mut self) -> Result<Option<Hardware>, String>;
+    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError>;
     /// The cipher suite that works, if there are such.
     fn cipher(&self) -> Option<u8> {
         None
@@ -104,7 +138,7 @@ pub fn run(
     };
     if let Err(error) = work(controller, order, verb, watch, &mut report) {
         watch.say(&format!("failed: {error}"));
-        report.error = error;
+        (report.error, report.reason) = (error.message, error.reason);
     }
     report.cipher = controller.cipher();
     report
@@ -116,7 +150,7 @@ fn work(
     verb: Verb,
     watch: &Watch,
     report: &mut HostReport,
-) -> Result<(), String> {
+) -> Result<(), ControllerError> {
     let boot = order.boot.as_deref().and_then(Boot::named);
     match verb {
         Verb::Start => {
@@ -170,7 +204,11 @@ fn work(
 }
 
 /// The boot order goes just before: controllers forget it after a minute.
-fn on(controller: &mut dyn Controller, boot: Option<Boot>, watch: &Watch) -> Result<(), String> {
+fn on(
+    controller: &mut dyn Controller,
+    boot: Option<Boot>,
+    watch: &Watch,
+) -> Result<(), ControllerError> {
     if let Some(from) = boot {
         watch.say(&format!("boots once from {from:?}"));
         controller.boot_once(from)?;
@@ -184,7 +222,7 @@ fn off(
     controller: &mut dyn Controller,
     soft: Option<Duration>,
     watch: &Watch,
-) -> Result<(), String> {
+) -> Result<(), ControllerError> {
     if !controller.is_on()? {
         return Ok(());
     }
@@ -207,7 +245,7 @@ fn until(
     action: Action,
     time: Duration,
     watch: &Watch,
-) -> Result<(), String> {
+) -> Result<(), ControllerError> {
     let (begun, mut told) = (Stopwatch::start(), Stopwatch::start());
     controller.tell(action)?;
     let (wanted, mut trouble) = (action == Action::On, None);
@@ -223,6 +261,6 @@ fn until(
         }
     }
     let state = if wanted { "off" } else { "on" };
-    let still = || format!("still {state} {} s after it was told", time.as_secs());
-    Err(trouble.unwrap_or_else(still))
+    Err(trouble
+        .unwrap_or_else(|| format!("still {state} {} s after it was told", time.as_secs()).into()))
 }

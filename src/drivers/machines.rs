@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use crate::model::bmc::Address;
-use crate::model::host::pin_of;
+use crate::model::host::{ErrorReason, pin_of};
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::{Ending, HealthReport, Machine};
 
 use super::files::read_plain;
 use super::ipmi::Ipmi;
-use super::machine::{self, Controller, Watch};
+use super::machine::{self, Controller, ControllerError, Watch};
 use super::redfish::Redfish;
 use super::task::{Stopped, Task};
 use super::trust::Trust;
@@ -127,7 +127,13 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
         std::thread::spawn(move || {
             let report = match controller(&order, &secrets, &folder, ipmitool) {
                 Ok(mut controller) => machine::run(&mut *controller, &order, verb, &watch),
-                Err(error) => HostReport { host: order.host, error, ..HostReport::default() },
+                Err(error) => HostReport {
+                    host: order.host,
+                    address: order.address,
+                    error: error.message,
+                    reason: error.reason,
+                    ..HostReport::default()
+                },
             };
             drop(done.send(report));
         });
@@ -157,7 +163,7 @@ fn controller(
     secrets: &std::path::Path,
     folder: &std::path::Path,
     ipmitool: Option<PathBuf>,
-) -> Result<Box<dyn Controller>, String> {
+) -> Result<Box<dyn Controller>, ControllerError> {
     let secret = |name: &str| {
         let text =
             read_plain(&secrets.join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -167,7 +173,9 @@ fn controller(
     if order.address.is_empty() {
         return Err("the host is gone, or has no management controller any more".into());
     }
-    let lacks = |name: &str| format!("its Secret has no {name}");
+    let lacks = |name: &str| {
+        ControllerError::new(ErrorReason::CredentialsUnusable, format!("its Secret has no {name}"))
+    };
     let user = secret("username").ok_or_else(|| lacks("username"))?;
     let password = secret("password").ok_or_else(|| lacks("password"))?;
     match order.address.parse::<Address>()? {
@@ -184,7 +192,8 @@ fn controller(
             )?))
         }
         Address::Redfish { origin, system } => {
-            let unusable = || "its pin is no SHA-256";
+            let unusable =
+                || ControllerError::new(ErrorReason::CertificateRefused, "its pin is no SHA-256");
             let pin = order.pin.as_deref().map(|pin| pin_of(pin).ok_or_else(unusable));
             let pin = pin.transpose()?;
             let trust = Trust { pin, authority: secret("ca.crt"), insecure: order.insecure };

@@ -7,9 +7,10 @@ mod service;
 use serde_json::{Value, json};
 
 use crate::model::hardware::Hardware;
+use crate::model::host::ErrorReason;
 
 use super::http::{Client, short};
-use super::machine::{Action, Boot, Controller};
+use super::machine::{Action, Boot, Controller, ControllerError};
 use super::trust::Trust;
 
 use service::{Service, checked};
@@ -37,7 +38,7 @@ impl Redfish {
     }
 
     /// The path of the system: as given, else the only one there is.
-    fn path(&mut self) -> Result<String, String> {
+    fn path(&mut self) -> Result<String, ControllerError> {
         if let Some(known) = &self.system {
             return Ok(known.clone());
         }
@@ -54,7 +55,8 @@ impl Redfish {
                         "it has {} systems; the address must name one: {}",
                         paths.len(),
                         short(&paths.join(", "))
-                    ));
+                    )
+                    .into());
                 }
             }
         } else {
@@ -64,7 +66,7 @@ impl Redfish {
         Ok(found)
     }
 
-    fn system(&mut self) -> Result<Value, String> {
+    fn system(&mut self) -> Result<Value, ControllerError> {
         let path = self.path()?;
         Ok(self.service.get(&path)?.body)
     }
@@ -86,7 +88,7 @@ impl Redfish {
     }
 
     /// Where the boot order is changed: there, or in the settings that the next boot takes.
-    fn boot_place(&mut self, system: &Value) -> Result<(String, Value), String> {
+    fn boot_place(&mut self, system: &Value) -> Result<(String, Value), ControllerError> {
         let path = self.path()?;
         let target = "BootSourceOverrideTarget";
         if !system["Boot"][target].is_null() {
@@ -103,16 +105,18 @@ impl Redfish {
 }
 
 impl Controller for Redfish {
-    fn is_on(&mut self) -> Result<bool, String> {
+    fn is_on(&mut self) -> Result<bool, ControllerError> {
         let system = self.system()?;
         match system["PowerState"].as_str() {
             Some("On" | "PoweringOff" | "Paused") => Ok(true),
             Some("Off" | "PoweringOn") => Ok(false),
-            other => Err(format!("it says of its power: {}", short(other.unwrap_or("nothing")))),
+            other => {
+                Err(format!("it says of its power: {}", short(other.unwrap_or("nothing"))).into())
+            }
         }
     }
 
-    fn tell(&mut self, action: Action) -> Result<(), String> {
+    fn tell(&mut self, action: Action) -> Result<(), ControllerError> {
         let system = self.system()?;
         let reset = &system["Actions"]["#ComputerSystem.Reset"];
         let target = reset["target"].as_str().ok_or("it has no power that can be controlled")?;
@@ -126,13 +130,13 @@ impl Controller for Redfish {
         let word = match word {
             Some(word) => word,
             None if known.is_empty() => words[0],
-            None => return Err(format!("it cannot be told {}", words.join(" or "))),
+            None => return Err(format!("it cannot be told {}", words.join(" or ")).into()),
         };
         let reply = self.service.post(target, Some(&json!({"ResetType": word})))?;
         checked(reply, target).map(drop)
     }
 
-    fn boot_once(&mut self, from: Boot) -> Result<(), String> {
+    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError> {
         let system = self.system()?;
         let (place, boot) = self.boot_place(&system)?;
         let known = boot["BootSourceOverrideTarget@Redfish.AllowableValues"].as_array();
@@ -168,17 +172,17 @@ impl Controller for Redfish {
         checked(reply, &place).map(drop)
     }
 
-    fn insert(&mut self, url: &str) -> Result<(), String> {
+    fn insert(&mut self, url: &str) -> Result<(), ControllerError> {
         let system = self.system()?;
         media::insert(&mut self.service, &system, url)
     }
 
-    fn eject(&mut self) -> Result<(), String> {
+    fn eject(&mut self) -> Result<(), ControllerError> {
         let system = self.system()?;
         media::eject(&self.service, &system)
     }
 
-    fn hardware(&mut self) -> Result<Option<Hardware>, String> {
+    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
         let system = self.system()?;
         Ok(Some(inventory::read_hardware(&self.service, &system)))
     }

@@ -219,6 +219,10 @@ pub struct HostStatus {
     pub error_type: String,
     /// Why it failed.
     pub error_message: String,
+    /// What has to be put right before it can succeed, where that is known: CredentialsMissing,
+    /// CredentialsUnusable or CertificateRefused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_reason: Option<ErrorReason>,
     /// How often in a row.
     pub error_count: u32,
     /// How often its image failed in a row.
@@ -248,6 +252,26 @@ pub struct HostStatus {
     /// Registered, Inspected, PoweredOn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+impl HostStatus {
+    /// Nothing is wrong any more. How often it failed is counted apart.
+    pub fn clear_error(&mut self) {
+        self.error_type.clear();
+        self.error_message.clear();
+        self.error_reason = None;
+    }
+}
+
+/// What of a host a person has to put right before its controller can be told anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ErrorReason {
+    /// There is no Secret of the name that it gives.
+    CredentialsMissing,
+    /// Its Secret lacks a key, or its controller refuses what is in it.
+    CredentialsUnusable,
+    /// The certificate of its controller is not believed.
+    CertificateRefused,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -293,6 +317,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+/// What failed of a host whose controller has not been reached yet, as its errorType.
+pub const REGISTRATION_ERROR: &str = "registration error";
 /// Conditions of a host.
 pub const REGISTERED: &str = "Registered";
 pub const INSPECTED: &str = "Inspected";

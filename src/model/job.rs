@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::documents::SecretValue;
 use super::driver::Driver;
 use super::hardware::Hardware;
+use super::host::ErrorReason;
 use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
@@ -191,6 +192,9 @@ pub struct HostReport {
     /// Why it could not be done.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// What has to be put right first, where the driver knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<ErrorReason>,
 }
 
 /// How a cluster does that was told to start or stop.

@@ -4,8 +4,8 @@
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::driver::Driver;
 use crate::model::host::{
-    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, INSPECT, INSPECTED, Image,
-    POWERED_ON, REBOOT, REGISTERED, SecretRef,
+    AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, INSPECT, INSPECTED,
+    Image, POWERED_ON, REBOOT, REGISTERED, REGISTRATION_ERROR, SecretRef,
 };
 use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
 use crate::model::meta::{Key, Meta};
@@ -138,13 +138,13 @@ pub fn version(secret: &Meta) -> String {
 }
 
 /// What is missing before anything can be done.
-fn missing(state: &State, host: &BareMetalHost) -> Option<String> {
+fn missing(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)> {
     let name = &host.spec.bmc.as_ref()?.credentials_name;
     let Some(secret) = state.secrets.by_key(&Key::new(&*host.metadata.namespace, &**name)) else {
-        return Some(format!("secret {name} is not there"));
+        return Some((ErrorReason::CredentialsMissing, format!("secret {name} is not there")));
     };
-    let missing = CREDENTIALS.into_iter().find(|key| !secret.values.contains_key(*key));
-    missing.map(|key| format!("secret {name} has no {key}"))
+    let missing = CREDENTIALS.into_iter().find(|key| !secret.values.contains_key(*key))?;
+    Some((ErrorReason::CredentialsUnusable, format!("secret {name} has no {missing}")))
 }
 
 fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
@@ -157,7 +157,11 @@ fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     let text = format!("{} started", verb.name());
     let tried = credentials(state, host);
     let attempt = host.status.error_count + 1;
-    state.hosts.update(at, |host| host.status.tried_credentials = tried);
+    state.hosts.update(at, |host| {
+        host.status.tried_credentials = tried;
+        // A failure that is not reported by its controller has no reason that is known.
+        host.status.error_reason = None;
+    });
     state.jobs.insert(Job {
         id: tick.uid("job", &format!("{name} {}", verb.name()), tick.revision),
         verb,
@@ -204,6 +208,8 @@ fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
         let credentials = SecretRef { name: name.unwrap_or_default(), namespace };
         let credentials_version = report.credentials;
         host.status.good_credentials = Some(CredentialsStatus { credentials, credentials_version });
+    } else {
+        host.status.error_reason = report.reason;
     }
     if let Some(suite) = report.cipher {
         host.metadata.annotations.insert(CIPHER.into(), suite.to_string());
@@ -246,7 +252,7 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     state.hosts.update(at, |host| {
         let status = &mut host.status;
         (status.error_count, status.last_updated) = (0, Some(tick.now));
-        (status.error_type, status.error_message) = Default::default();
+        status.clear_error();
         match verb {
             Verb::Inspect => {
                 host.metadata.annotations.remove(INSPECT);
@@ -287,7 +293,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let (kind, reason) = match verb {
-        Verb::Inspect => ("registration error", "RegistrationError"),
+        Verb::Inspect => (REGISTRATION_ERROR, "RegistrationError"),
         Verb::Attach | Verb::Eject => ("provisioning error", "ProvisioningError"),
         _ => ("power management error", "PowerManagementError"),
     };
@@ -369,14 +375,15 @@ fn show(state: &mut State, at: usize, tick: &Tick) {
         place.clone_into(&mut status.provisioning.state);
         operational.clone_into(&mut status.operational_status);
         status.provisioning.id = uid;
-        if let Some(lacks) = lacks {
+        if let Some((reason, lacks)) = lacks {
             // Nobody was asked: it counts as no failure.
-            ("registration error").clone_into(&mut status.error_type);
+            REGISTRATION_ERROR.clone_into(&mut status.error_type);
             status.error_message.clone_from(&lacks);
+            status.error_reason = Some(reason);
             let new = Condition::new(REGISTERED, "False", "CredentialsMissing", lacks);
             set_unprobed(&mut status.conditions, new, tick.now);
         } else if status.error_count == 0 {
-            (status.error_type, status.error_message) = Default::default();
+            status.clear_error();
         }
     });
 }

@@ -66,7 +66,7 @@ pub fn failed(state: &mut State, at: usize, why: &str, tick: &Tick) {
         host.metadata.annotations.insert(HOLD.into(), hold);
         let status = &mut host.status;
         (status.error_count, status.last_updated) = (0, Some(tick.now));
-        (status.error_type, status.error_message) = Default::default();
+        status.clear_error();
         ended(host, WipeState::Failed, tick.now);
     });
     let text = format!("{FAILED}{why}; it is held: poolctl host unhold {}", key.name);

@@ -1,6 +1,6 @@
 //! Why a host is as it is.
 
-use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::host::{BareMetalHost, ErrorReason, HOLD, REGISTRATION_ERROR};
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
@@ -68,21 +68,20 @@ impl Around<'_> {
     fn fails(&self, host: &BareMetalHost, secret: &str) -> Chain {
         let (name, status) = (&host.metadata.name, &host.status);
         let what = if status.error_type.is_empty() { "error" } else { &status.error_type };
-        let next = if status.error_message.ends_with("is not there") {
-            format!(
-                "poolctl secret create {secret} --from-file=username --from-file=password{}",
-                self.at
-            )
-        } else if status.error_message.contains("SHA-256") {
-            let pin = "poolctl.dev/bmc-certificate-sha256=SHA256";
-            format!("poolctl annotate host {name} {pin}{}", self.at)
-        } else if status.error_message.contains("password") {
-            let from = "--from-file=username --from-file=password --overwrite";
-            format!("poolctl secret create {secret} {from}{}", self.at)
-        } else if what == "registration error" {
-            format!("poolctl edit host {name}{}", self.at)
-        } else {
-            format!("poolctl job logs host/{name}{}", self.at)
+        let files = "--from-file=username --from-file=password";
+        let next = match status.error_reason {
+            Some(ErrorReason::CredentialsMissing) => {
+                format!("poolctl secret create {secret} {files}{}", self.at)
+            }
+            Some(ErrorReason::CredentialsUnusable) => {
+                format!("poolctl secret create {secret} {files} --overwrite{}", self.at)
+            }
+            Some(ErrorReason::CertificateRefused) => {
+                let pin = "poolctl.dev/bmc-certificate-sha256=SHA256";
+                format!("poolctl annotate host {name} {pin}{}", self.at)
+            }
+            None if what == REGISTRATION_ERROR => format!("poolctl edit host {name}{}", self.at),
+            None => format!("poolctl job logs host/{name}{}", self.at),
         };
         let chain = Chain::of(format!("host {name} has a {what}"), next)
             .after(status.error_message.clone());

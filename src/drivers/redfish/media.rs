@@ -4,8 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 use super::super::http::short;
 use super::service::{Service, checked, said, sleep};
+=======
+use super::http::short;
+use super::machine::ControllerError;
+use super::redfish::{Redfish, checked, said, sleep};
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
 
 /// A controller may fetch the whole image before it answers.
 const FETCHING: Duration = Duration::from_secs(600);
@@ -32,8 +38,13 @@ impl Drive {
     }
 }
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), String> {
     let drive = drive(service, system)?;
+=======
+pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), ControllerError> {
+    let drive = drive(redfish, system)?;
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     if !drive.is_empty() {
         if drive.found["Image"] == url {
             return Ok(());
@@ -50,10 +61,14 @@ pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), St
         }
         sleep(Duration::from_secs(1));
     }
-    Err(format!("{} took the image and has none", short(&drive.path)))
+    Err(format!("{} took the image and has none", short(&drive.path)).into())
 }
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), String> {
+=======
+fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), ControllerError> {
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     let Some(target) = drive.action("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
         let reply = service.patch(&drive.path, &body)?;
@@ -83,18 +98,27 @@ fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), String> {
             body[name] = value.clone();
         }
     }
-    Err(format!("{} refuses the image in every form", short(target)))
+    Err(format!("{} refuses the image in every form", short(target)).into())
 }
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 pub fn eject(service: &Service, system: &Value) -> Result<(), String> {
     let drive = drive(service, system)?;
+=======
+pub fn eject(redfish: &mut Redfish, system: &Value) -> Result<(), ControllerError> {
+    let drive = drive(redfish, system)?;
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     if drive.is_empty() {
         return Ok(());
     }
     eject_from(service, &drive)
 }
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 fn eject_from(service: &Service, drive: &Drive) -> Result<(), String> {
+=======
+fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), ControllerError> {
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     let reply = match drive.action("EjectMedia") {
         Some(target) => {
             // Some want no body, some an empty one.
@@ -115,15 +139,24 @@ fn eject_from(service: &Service, drive: &Drive) -> Result<(), String> {
         }
         sleep(Duration::from_secs(1));
     }
-    Err(format!("{} was told to eject, and has its image still", short(&drive.path)))
+    Err(format!("{} was told to eject, and has its image still", short(&drive.path)).into())
 }
 
+<<<<<<< HEAD:src/drivers/redfish/media.rs
 fn look(service: &Service, path: &str) -> Result<Drive, String> {
     Ok(Drive { path: path.to_owned(), found: service.get(path)?.body })
 }
 
 /// The first drive for discs, of the system or of whoever manages it.
 fn drive(service: &Service, system: &Value) -> Result<Drive, String> {
+=======
+fn look(redfish: &Redfish, path: &str) -> Result<Drive, ControllerError> {
+    Ok(Drive { path: path.to_owned(), found: redfish.get(path)?.body })
+}
+
+/// The first drive for discs, of the system or of whoever manages it.
+fn drive(redfish: &Redfish, system: &Value) -> Result<Drive, ControllerError> {
+>>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
     let own = std::iter::once(system["VirtualMedia"].clone());
     let theirs = managers.iter().filter_map(|one| Some(service.look(one)?["VirtualMedia"].clone()));
