@@ -249,5 +249,6 @@ fn again(entry: &mut InventoryStatus) {
     entry.attempts = ATTEMPTS;
     if entry.status.broken() || entry.status == EntryStatus::Unavailable {
         (entry.status, entry.message) = (EntryStatus::Available, String::new());
+        entry.name_taken = false;
     }
 }

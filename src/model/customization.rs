@@ -8,6 +8,13 @@ use super::condition::Condition;
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
+/// The condition that says how the last cluster with a customization went.
+pub const APPLY_SUCCEEDED: &str = "ApplySucceeded";
+/// Its reason when the patches do not apply.
+pub const BROKEN_BY_SYNTAX: &str = "BrokenBySyntax";
+/// Its reason when the cluster was given up.
+pub const BROKEN_BY_CLOUD: &str = "BrokenByCloud";
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Customization {
@@ -137,6 +144,12 @@ impl CustomizationStatus {
 impl Customization {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
+    }
+
+    /// Why the last cluster with it was not installed, if it was given up.
+    pub fn apply_failure(&self) -> Option<&Condition> {
+        let applied = self.condition(APPLY_SUCCEEDED)?;
+        [BROKEN_BY_SYNTAX, BROKEN_BY_CLOUD].contains(&applied.reason.as_str()).then_some(applied)
     }
 
     pub fn key(&self) -> Key {

@@ -235,7 +235,7 @@ fn customization(one: &Customization, view: &View) -> Row {
     let state = listed.map_or(unseen, |entry| entry.status).to_string();
     let holder = one.holder.as_ref();
     let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
-    let failed = one.condition("ApplySucceeded").filter(|one| one.reason.starts_with("Broken"));
+    let failed = one.apply_failure();
     let here = listed.filter(|_| !reserved).map(|entry| entry.message.clone());
     let here = here.filter(|message| !message.is_empty());
     let error = here.or_else(|| failed.map(|one| one.message.clone())).unwrap_or_default();

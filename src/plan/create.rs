@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, Shortage};
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_SYNTAX, Customization, Holder};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::inventory::{EntryStatus, InventoryStatus};
@@ -204,12 +204,12 @@ fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String
 }
 
 fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
-    let new = Condition::new("ApplySucceeded", "False", "BrokenBySyntax", message);
+    let new = Condition::new(APPLY_SUCCEEDED, "False", BROKEN_BY_SYNTAX, message);
     let Some(one) = state.customizations.get(at) else {
         return;
     };
     // The words are those of the pool that tried first; each pool's own are in its inventory.
-    if one.condition("ApplySucceeded").is_some_and(|old| old.reason == new.reason) {
+    if one.condition(APPLY_SUCCEEDED).is_some_and(|old| old.reason == new.reason) {
         return;
     }
     let mut status = one.status.clone();

@@ -3,7 +3,7 @@
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization, Holder};
 use crate::model::meta::{Key, LocalRef};
 use crate::model::state::State;
 use crate::model::tick::Tick;
@@ -140,7 +140,7 @@ fn is_current(state: &State, one: &Customization) -> bool {
     let applied = cluster.and_then(how_it_went);
     named == Some(holder.cluster.as_str())
         && is("Available", "False", "Reserved")
-        && applied.is_none_or(|(status, reason, _)| is("ApplySucceeded", status, reason))
+        && applied.is_none_or(|(status, reason, _)| is(APPLY_SUCCEEDED, status, reason))
 }
 
 fn available(holder: Option<&Holder>) -> Condition {
@@ -154,7 +154,7 @@ fn available(holder: Option<&Holder>) -> Condition {
 
 fn applied(cluster: &Cluster) -> Option<Condition> {
     let (status, reason, message) = how_it_went(cluster)?;
-    Some(Condition::new("ApplySucceeded", status, reason, message))
+    Some(Condition::new(APPLY_SUCCEEDED, status, reason, message))
 }
 
 /// status, reason and message
@@ -165,7 +165,7 @@ fn how_it_went(cluster: &Cluster) -> Option<(&'static str, &'static str, &'stati
         }
         Phase::Broken => (
             "False",
-            "BrokenByCloud",
+            BROKEN_BY_CLOUD,
             "Cluster installation failed. This may or may not be the fault of patches. Check the \
              installation logs.",
         ),
