@@ -49,8 +49,8 @@ impl Boot {
     }
 }
 
-/// Why a controller did not do what it was told: a sentence for people, and what has to be put right
-/// first where that is known.
+/// Why a controller did not do what it was told: a sentence for people, and what has to be put
+/// right first where that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerError {
     pub message: String,
