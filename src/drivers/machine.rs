@@ -197,7 +197,7 @@ fn work(
         }
         Verb::State => report.powered_on = Some(controller.is_on()?),
         Verb::Provision | Verb::Deprovision | Verb::Health | Verb::AddNodes | Verb::Wipe => {
-            return Err(format!("a management controller has no verb `{}`", verb.name()));
+            return Err(format!("a management controller has no verb `{}`", verb.name()).into());
         }
     }
     Ok(())

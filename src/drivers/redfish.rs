@@ -7,7 +7,6 @@ mod service;
 use serde_json::{Value, json};
 
 use crate::model::hardware::Hardware;
-use crate::model::host::ErrorReason;
 
 use super::http::{Client, short};
 use super::machine::{Action, Boot, Controller, ControllerError};

@@ -37,9 +37,6 @@ pub struct InventoryStatus {
     /// Why it cannot be used, or what it waits for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// It is unavailable because another cluster had its name in DNS when it was last tried.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub name_taken: bool,
 }
 
 /// Clusters with a customization that may be given up before it is broken by cloud.

@@ -6,7 +6,7 @@ use crate::model::cluster::{Cluster, POWER_PAUSED, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::{Job, Verb as JobVerb};
-use crate::model::kinds::Kind;
+use crate::model::kinds::{Kind, Object};
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
 use crate::model::refusal::Refusal;

@@ -4,14 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
 use super::super::http::short;
+use super::super::machine::ControllerError;
 use super::service::{Service, checked, said, sleep};
-=======
-use super::http::short;
-use super::machine::ControllerError;
-use super::redfish::{Redfish, checked, said, sleep};
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
 
 /// A controller may fetch the whole image before it answers.
 const FETCHING: Duration = Duration::from_secs(600);
@@ -38,13 +33,8 @@ impl Drive {
     }
 }
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
-pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), String> {
+pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), ControllerError> {
     let drive = drive(service, system)?;
-=======
-pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), ControllerError> {
-    let drive = drive(redfish, system)?;
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     if !drive.is_empty() {
         if drive.found["Image"] == url {
             return Ok(());
@@ -64,11 +54,7 @@ pub fn insert(redfish: &mut Redfish, system: &Value, url: &str) -> Result<(), Co
     Err(format!("{} took the image and has none", short(&drive.path)).into())
 }
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
-fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), String> {
-=======
-fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), ControllerError> {
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
+fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
     let Some(target) = drive.action("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
         let reply = service.patch(&drive.path, &body)?;
@@ -101,24 +87,15 @@ fn put_in(redfish: &Redfish, drive: &Drive, url: &str) -> Result<(), ControllerE
     Err(format!("{} refuses the image in every form", short(target)).into())
 }
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
-pub fn eject(service: &Service, system: &Value) -> Result<(), String> {
+pub fn eject(service: &Service, system: &Value) -> Result<(), ControllerError> {
     let drive = drive(service, system)?;
-=======
-pub fn eject(redfish: &mut Redfish, system: &Value) -> Result<(), ControllerError> {
-    let drive = drive(redfish, system)?;
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
     if drive.is_empty() {
         return Ok(());
     }
     eject_from(service, &drive)
 }
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
-fn eject_from(service: &Service, drive: &Drive) -> Result<(), String> {
-=======
-fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), ControllerError> {
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
+fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
     let reply = match drive.action("EjectMedia") {
         Some(target) => {
             // Some want no body, some an empty one.
@@ -142,21 +119,12 @@ fn eject_from(redfish: &Redfish, drive: &Drive) -> Result<(), ControllerError> {
     Err(format!("{} was told to eject, and has its image still", short(&drive.path)).into())
 }
 
-<<<<<<< HEAD:src/drivers/redfish/media.rs
-fn look(service: &Service, path: &str) -> Result<Drive, String> {
+fn look(service: &Service, path: &str) -> Result<Drive, ControllerError> {
     Ok(Drive { path: path.to_owned(), found: service.get(path)?.body })
 }
 
 /// The first drive for discs, of the system or of whoever manages it.
-fn drive(service: &Service, system: &Value) -> Result<Drive, String> {
-=======
-fn look(redfish: &Redfish, path: &str) -> Result<Drive, ControllerError> {
-    Ok(Drive { path: path.to_owned(), found: redfish.get(path)?.body })
-}
-
-/// The first drive for discs, of the system or of whoever manages it.
-fn drive(redfish: &Redfish, system: &Value) -> Result<Drive, ControllerError> {
->>>>>>> dd4f55d (host: why a controller refuses is a value, status.errorReason):src/drivers/media.rs
+fn drive(service: &Service, system: &Value) -> Result<Drive, ControllerError> {
     let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
     let own = std::iter::once(system["VirtualMedia"].clone());
     let theirs = managers.iter().filter_map(|one| Some(service.look(one)?["VirtualMedia"].clone()));

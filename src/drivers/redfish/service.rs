@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
+use crate::model::host::ErrorReason;
+
 use super::super::http::{Client, Reply, short};
+use super::super::machine::ControllerError;
 use super::super::process::Stopwatch;
 
 /// How often a controller that is busy, or does not know what happened, is asked again.
@@ -32,7 +35,7 @@ impl Service {
     }
 
     /// A resource. What fails inside the controller is asked again.
-    pub fn get(&self, path: &str) -> Result<Reply, String> {
+    pub fn get(&self, path: &str) -> Result<Reply, ControllerError> {
         let mut reply = self.client.send(&Method::GET, path, None, None)?;
         for _ in 0..TRIES {
             if !matches!(reply.status, 500 | 502..=504) {
@@ -75,7 +78,7 @@ impl Service {
         path: &str,
         body: Option<&Value>,
         etag: Option<&str>,
-    ) -> Result<Reply, String> {
+    ) -> Result<Reply, ControllerError> {
         for _ in 0..TRIES {
             let reply = self.client.send(method, path, body, etag)?;
             let told = said(&reply.body);
@@ -84,17 +87,19 @@ impl Service {
             }
             sleep(BREATH);
         }
-        Err(format!("{path}: busy for {TRIES} tries"))
+        Err(format!("{path}: busy for {TRIES} tries").into())
     }
 
-    fn task(&self, mut reply: Reply, path: &str) -> Result<Reply, String> {
+    fn task(&self, mut reply: Reply, path: &str) -> Result<Reply, ControllerError> {
         let begun = Stopwatch::start();
         let Some(place) = reply.location.clone().filter(|_| reply.status == 202) else {
             return Ok(reply);
         };
         while reply.status == 202 {
             if begun.elapsed() > TASK {
-                return Err(format!("{path}: its task is not over after {} s", TASK.as_secs()));
+                return Err(
+                    format!("{path}: its task is not over after {} s", TASK.as_secs()).into()
+                );
             }
             sleep(Duration::from_secs(reply.retry_after.unwrap_or(1).clamp(1, 30)));
             reply = self.client.send(&Method::GET, &place, None, None)?;
@@ -103,7 +108,9 @@ impl Service {
                 match state {
                     "Completed" => return Ok(Reply { status: 200, ..reply }),
                     "Exception" | "Killed" | "Cancelled" => {
-                        return Err(format!("{path}: task {state}: {}", short(&said(&reply.body))));
+                        return Err(
+                            format!("{path}: task {state}: {}", short(&said(&reply.body))).into()
+                        );
                     }
                     _ => reply.status = 202,
                 }
@@ -113,7 +120,7 @@ impl Service {
     }
 
     /// PATCH with the tag that the resource had; controllers differ in which they take.
-    pub fn patch(&self, path: &str, body: &Value) -> Result<Reply, String> {
+    pub fn patch(&self, path: &str, body: &Value) -> Result<Reply, ControllerError> {
         let before = self.get(path)?;
         let tag = before.body["@odata.etag"].as_str().map(str::to_owned).or(before.etag);
         let tag = tag.filter(|tag| !tag.is_empty());
@@ -127,24 +134,26 @@ impl Service {
         self.change(&Method::PATCH, path, Some(body), None)
     }
 
-    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Reply, String> {
+    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Reply, ControllerError> {
         self.change(&Method::POST, path, body, None)
     }
 }
 
 /// An answer that is not a refusal.
-pub fn checked(reply: Reply, path: &str) -> Result<Reply, String> {
-    let why = match reply.status {
+pub fn checked(reply: Reply, path: &str) -> Result<Reply, ControllerError> {
+    Err(match reply.status {
         200..300 => return Ok(reply),
-        401 => "wrong username or password (401)".to_owned(),
-        403 => "the user may not do this (403)".to_owned(),
+        401 => ControllerError::new(
+            ErrorReason::CredentialsUnusable,
+            "wrong username or password (401)",
+        ),
+        403 => "the user may not do this (403)".into(),
         status => {
             let told = said(&reply.body);
             let told = if told.is_empty() { String::new() } else { format!(": {told}") };
-            format!("{} answers {status}{}", short(path), short(&told))
+            format!("{} answers {status}{}", short(path), short(&told)).into()
         }
-    };
-    Err(why)
+    })
 }
 
 /// What an error says of itself.
