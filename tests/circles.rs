@@ -12,30 +12,23 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 type Circle = BTreeSet<String>;
 
 /// Circles that are still there. This list only shrinks.
-const CIRCLES_LEFT: [&[&str]; 9] = [
+const CIRCLES_LEFT: [&[&str]; 6] = [
     &[
         "store/addresses",
         "store/agents",
         "store/backup",
         "store/doctor",
+        "store/documents",
+        "store/free",
         "store/hosts",
-        "store/leases",
         "store/load",
         "store/migrate",
         "store/open",
         "store/read",
         "store/references",
+        "store/stored",
         "store/tenancy",
         "store/write",
-    ],
-    &["model/cluster", "model/deployment", "model/driver", "model/pool", "model/power"],
-    &["model/host", "model/wipe"],
-    &[
-        "commands/put",
-        "commands/put_address",
-        "commands/put_agent",
-        "commands/put_cluster",
-        "commands/put_secret",
     ],
     &["commands/agent", "commands/agent_set"],
     &["commands/agent_host", "commands/agent_ssh"],
@@ -46,15 +39,32 @@ const CIRCLES_LEFT: [&[&str]; 9] = [
 
 #[test]
 fn files_of_a_room_import_without_circles() {
-    let imports = read_imports();
-    let circles = find_circles(&imports);
+    let files = read_imports();
+    check_circles(&files);
+    // A thing and its parts import one another, so they count as one.
+    check_circles(&things_of(&files));
+}
+
+/// The first two parts of a path are a thing: `plan/agents/binding` is of `plan/agents`.
+fn things_of(files: &Imports) -> Imports {
+    let thing = |module: &String| module.split('/').take(2).collect::<Vec<_>>().join("/");
+    let mut things = Imports::new();
+    for (module, imported) in files {
+        let others = imported.iter().map(thing).filter(|other| *other != thing(module));
+        things.entry(thing(module)).or_default().extend(others);
+    }
+    things
+}
+
+fn check_circles(imports: &Imports) {
+    let circles = find_circles(imports);
     let left: BTreeSet<Circle> = CIRCLES_LEFT
         .iter()
         .map(|modules| modules.iter().map(|module| (*module).to_owned()).collect())
         .collect();
     let mut wrong = Vec::new();
     for circle in circles.difference(&left) {
-        let shortest = shortest_circle(&imports, circle);
+        let shortest = shortest_circle(imports, circle);
         wrong.push(format!("a new circle: {shortest}, of {circle:?}"));
     }
     for circle in left.difference(&circles) {
@@ -120,9 +130,17 @@ fn is_part(part: &str, whole: &str) -> bool {
     part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Macros are left out, too: what one names is imported where it is used.
 fn without_comments_and_tests(text: &str) -> String {
-    let lines: Vec<&str> =
-        text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let mut lines = Vec::new();
+    let mut is_in_macro = false;
+    for line in text.lines() {
+        is_in_macro |= line.starts_with("macro_rules! ");
+        if !is_in_macro {
+            lines.push(line.split("//").next().unwrap_or_default());
+        }
+        is_in_macro &= line != "}";
+    }
     let code = lines.join("\n");
     let end = code
         .match_indices("#[cfg(test)]")

@@ -1,7 +1,7 @@
 //! Field help: every field has it, from the source that manifests are checked against.
 
 use poolctl::model::kinds::Kind;
-use poolctl::model::kinds::schema;
+use poolctl::model::object::schema;
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use poolctl::model::address::{Addr, Stretch};
 use poolctl::model::claim::{Claim, Pending};
-use poolctl::model::cluster::{Cluster, FAKE, Power};
+use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::Condition;
 use poolctl::model::customization::{Customization, Holder};
 use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
-use poolctl::model::driver::Driver;
+use poolctl::model::driver::{Driver, FAKE};
 use poolctl::model::inventory::InventoryEntry;
 use poolctl::model::ip_pool::IpPool;
 use poolctl::model::meta::{Key, LocalRef, Meta};

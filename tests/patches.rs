@@ -95,7 +95,7 @@ fn patches_of_manifests_stay_in_their_directory_and_come_in_order() {
         let mut wrong = poolctl::model::customization::Customization::default();
         (wrong.metadata.name, wrong.metadata.namespace) = ("wrong".into(), "default".into());
         wrong.spec.installer_manifest_patches = vec![one(glob, 2)];
-        let object = poolctl::model::kinds::Object::Customization(Box::new(wrong));
+        let object = poolctl::model::object::Object::Customization(Box::new(wrong));
         assert!(poolctl::rules::check(&object).is_err(), "{glob}");
     }
 }

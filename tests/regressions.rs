@@ -345,7 +345,8 @@ fn a_pool_that_only_fails_is_said_to() {
 
 #[test]
 fn a_plan_prints_changes_of_every_kind() {
-    use poolctl::model::kinds::{Kind, Object};
+    use poolctl::model::kinds::Kind;
+    use poolctl::model::object::Object;
     let mut state = poolctl::model::state::State::default();
     let mut expected = Vec::new();
     // What is made from rows of another type is printed as these rows.
@@ -376,7 +377,7 @@ fn a_plan_prints_changes_of_every_kind() {
 
     /// Only the fields that the kind has.
     fn sample(kind: Kind, mut document: serde_json::Value) -> Object {
-        let schema = poolctl::model::kinds::schema(kind);
+        let schema = poolctl::model::object::schema(kind);
         let known = |name: &str| schema["properties"].get(name).cloned();
         document.as_object_mut().unwrap().retain(|name, _| known(name).is_some());
         if let Some(spec) = document.get_mut("spec").and_then(|spec| spec.as_object_mut()) {

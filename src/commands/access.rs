@@ -4,8 +4,9 @@
 use crate::model::claim::Claim;
 use crate::model::documents::RoleBinding;
 use crate::model::documents::SettingsSpec;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 use crate::rules::access::{Deed, Person, shown_to_guests};

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use crate::model::claim::Claim;
 use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::output;

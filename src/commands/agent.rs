@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use clap::Args;
 
 use crate::model::agent::{Agent, ClusterReference, HostState};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;

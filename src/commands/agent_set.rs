@@ -7,8 +7,9 @@ use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::edits;
 use crate::model::agent::{Agent, AgentSpec, Role};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;

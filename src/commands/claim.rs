@@ -4,8 +4,9 @@ use clap::Args;
 
 use crate::edits::put;
 use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};

@@ -5,8 +5,9 @@ use serde_json::json;
 
 use crate::model::cluster::Cluster;
 use crate::model::documents::SecretValue;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format};
 use crate::rules::access::Deed;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
-use crate::model::kinds::Object;
+use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::output::{self, clean};
 use crate::plan;

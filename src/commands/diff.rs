@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::edits::put;
 use crate::model::documents::Stored;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
 use crate::{output, yaml};

@@ -7,8 +7,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::model::claim::ClusterRunning;
 use crate::model::driver::Driver;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;

@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::drivers::programs;
 use crate::model::agent::INFRA_ENV;
-use crate::model::cluster::{DRIVER, EXEC, POWER};
 use crate::model::documents::SettingsSpec;
-use crate::model::driver::Driver;
+use crate::model::driver::{DRIVER, Driver, EXEC, POWER};
+use crate::model::host::wipe::{WIPE, wiper};
 use crate::model::infra_env::InfraEnv;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::wipe::{WIPE, wiper};
 use crate::output;
 use crate::store::{Filter, Store};
 

@@ -4,8 +4,9 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::event::Event;
-use crate::model::kinds::{Kind, wired};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::wired;
 use crate::model::time::{Span, Time};
 use crate::output::{self, event_row};
 use crate::store::Store;

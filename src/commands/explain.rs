@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, schema};
+use crate::model::kinds::Kind;
+use crate::model::object::schema;
 use crate::model::refusal::Refusal;
 use crate::output::{self, Format};
 

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb as JobVerb};
-use crate::model::kinds::{Kind, Object, wired};
+use crate::model::kinds::Kind;
+use crate::model::object::{Object, wired};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 use crate::output::{self, Format};

@@ -4,8 +4,9 @@ use clap::Args;
 
 use crate::edits::record_event;
 use crate::model::claim::Claim;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;

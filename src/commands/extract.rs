@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::documents::SecretValue;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 
 use crate::store::copies;

@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};

@@ -3,11 +3,12 @@
 use clap::Args;
 
 use crate::model::agent::Agent;
+use crate::model::host::wipe::{NOBODY, WIPE};
 use crate::model::host::{BareMetalHost, HOLD};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::model::wipe::{NOBODY, WIPE};
 use crate::store::{Filter, Need, Store};
 
 use super::host::{Which, change_beside};

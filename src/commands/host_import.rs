@@ -227,7 +227,7 @@ fn host(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<Made, Vec<String>
     };
     let (user, password) = (text("username"), SecretValue::new(text("password")));
     let made = Made::new(&key, host, given.then_some((&*user, password, None)));
-    let object = crate::model::kinds::Object::BareMetalHost(Box::new(made.host.clone()));
+    let object = crate::model::object::Object::BareMetalHost(Box::new(made.host.clone()));
     if let Err(refusal) = rules::check(&object) {
         wrong.push(refusal.what);
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::model::documents::SettingsSpec;
 use crate::model::infra_env::InfraEnv;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::claim::Claim;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, DELAYS, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::edits::put;
-use crate::model::cluster::FAKE;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
+use crate::model::driver::FAKE;
 use crate::model::inventory::InventoryEntry;
-use crate::model::kinds::{Kind, Object, Resource};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
+use crate::model::object::{Object, Resource};
 use crate::model::platform::{NAMES, Platform};
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 use crate::model::refusal::Refusal;

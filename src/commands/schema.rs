@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use crate::model::agent::INFRA_ENV;
-use crate::model::kinds::{Kind, schema};
+use crate::model::kinds::Kind;
+use crate::model::object::schema;
 use crate::model::refusal::nearest;
 use crate::rules::agents;
 use crate::yaml::{Node, Tree};

@@ -1,7 +1,8 @@
 //! The scope in which objects are edited, and what is loaded for that beyond it.
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::store::{Filter, Need, Store};

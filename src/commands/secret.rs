@@ -8,8 +8,9 @@ use clap::Args;
 
 use crate::edits::{Verdict, put};
 use crate::model::documents::{Secret, SecretValue};
-use crate::model::kinds::{Kind, Resource};
+use crate::model::kinds::Kind;
 use crate::model::meta::Meta;
+use crate::model::object::Resource;
 use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
 use crate::yaml::LARGEST;

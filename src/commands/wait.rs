@@ -4,8 +4,9 @@ use anyhow::bail;
 use clap::Args;
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Span;
 use crate::output;

@@ -1,7 +1,8 @@
 //! Waiting: passes repeated until what a command waits for has come, with progress.
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;

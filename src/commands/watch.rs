@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::output;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::model::cluster::FAKE_HEALTH;
 use crate::model::documents::SecretValue;
+use crate::model::driver::FAKE_HEALTH;
 use crate::model::job::{Health, Installation, Outcome, Report, Verb};
 use crate::model::power::SETTLE;
 use crate::model::time::{Span, Time};

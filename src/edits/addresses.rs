@@ -13,7 +13,8 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{delete_document, merge_maps, put_document};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 impl Edited for IpPool {
     fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {

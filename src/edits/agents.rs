@@ -11,7 +11,8 @@ use crate::plan::agents::stages::STAGES;
 use crate::rules;
 
 use super::documents::{mark_for_deletion, put_document};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 /// What an Agent was elsewhere, for one that comes without a status.
 const STATE: &str = "agent.agent-install.openshift.io/state";

@@ -8,7 +8,8 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{inherit_metadata, initialize_metadata};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 impl Edited for Claim {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {

@@ -1,7 +1,8 @@
 //! Asks for the deletion of an object of any kind.
 
-use crate::model::kinds::{Kind, match_kind};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::match_kind;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 

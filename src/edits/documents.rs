@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::model::kinds::{Kind, Resource};
+use crate::model::kinds::Kind;
 use crate::model::meta::{HasMeta, Key, Meta};
+use crate::model::object::Resource;
 use crate::model::refusal::Refusal;
 use crate::model::table::{Row, Table};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::edited::Verdict;
+use super::verdict::Verdict;
 
 /// `keep` carries over what is not the user's and says whether the spec is another one.
 pub fn put_document<T: Resource + Row + HasMeta>(

@@ -1,30 +1,15 @@
 //! What commands can do with the objects of a kind. Kinds without logic need nothing but their
 //! declaration.
 
-use crate::model::kinds::{Object, Resource, match_object};
 use crate::model::meta::Key;
+use crate::model::object::{Object, Resource, match_object};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Plain, State};
 use crate::model::table::Row;
 use crate::model::tick::Tick;
 
 use super::documents::{delete_document, finish_deletion, put_document, without_metadata};
-
-/// What putting an object in came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Created,
-    /// What is worth saying of the change; nothing when it is empty.
-    Configured(String),
-    Unchanged,
-}
-
-impl Verdict {
-    /// The verdict on an object that was there before.
-    pub fn of_update(is_changed: bool) -> Self {
-        if is_changed { Self::Configured(String::new()) } else { Self::Unchanged }
-    }
-}
+use super::verdict::Verdict;
 
 /// A kind that commands can edit.
 pub trait Edited: Resource {

@@ -10,7 +10,8 @@ use crate::model::tick::Tick;
 use crate::rules;
 
 use super::documents::{delete_document, finish_deletion, put_document};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 impl Edited for InfraEnv {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {

@@ -15,10 +15,12 @@ mod infra_envs;
 mod pools;
 mod put;
 mod secrets;
+mod verdict;
 
 pub use delete::delete;
 pub use documents::initialize_metadata;
-pub use edited::{Verdict, import};
+pub use edited::import;
 pub use events::{record_event, record_warning};
 pub use pools::describe_sizes;
 pub use put::put;
+pub use verdict::Verdict;

@@ -7,7 +7,8 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{mark_for_deletion, put_document};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 impl Edited for ClusterPool {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {

@@ -2,13 +2,14 @@
 //! daily jobs.
 
 use crate::model::claim::Claim;
-use crate::model::kinds::{Object, match_object};
+use crate::model::object::{Object, match_object};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
 use super::events::{other_owner, record_deed, record_event};
+use super::verdict::Verdict;
 
 /// Makes an object, or makes the one that is there like it, without what is not the user's.
 /// `merge`: labels and annotations that the new object does not name stay.

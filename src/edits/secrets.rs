@@ -12,7 +12,8 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::documents::{delete_document, finish_deletion, put_document};
-use super::edited::{Edited, Verdict};
+use super::edited::Edited;
+use super::verdict::Verdict;
 
 impl Edited for Secret {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{self, Condition};
 use super::documents::Subject;
-use super::kinds::Wire;
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
+use super::wire::Wire;
 
 pub const OWNER: &str = "poolctl.dev/owner";
 

@@ -10,10 +10,10 @@ use super::condition::{self, Condition, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::ip_pool::CAPI_PAUSED;
-use super::kinds::Wire;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
 use super::time::{Span, Time};
+use super::wire::Wire;
 
 pub use super::power::Power;
 
@@ -23,18 +23,7 @@ pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 /// A cluster whose first installation fails is given up.
 pub const ONCE: &str = "hive.openshift.io/try-install-once";
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
-pub const FAKE: &str = "hive.openshift.io/fake-cluster";
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
-/// Steers what a simulated cluster does wrong.
-pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
-/// What simulated machines can be told to do.
-pub const FAKE_HEALTHS: [&str; 8] =
-    ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
-/// Who makes a cluster: `fake`, `openshift-install`, `agent` or `exec:NAME`.
-pub const DRIVER: &str = "poolctl.dev/driver";
-/// Who starts and stops it, if its driver cannot: `exec:NAME`.
-pub const POWER: &str = "poolctl.dev/power";
-pub const EXEC: &str = "exec:";
 /// How long an installation may take.
 pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 /// The platform of pools that pick hosts.
@@ -44,8 +33,6 @@ pub const INSUFFICIENT_AGENTS: &str = "InsufficientAgents";
 pub const UNSYNCED_AGENTS: &str = "UnsyncedAgents";
 pub const UNAPPROVED_AGENTS: &str = "UnapprovedAgents";
 const SHORTAGES_OF_HOSTS: [&str; 3] = [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
-/// The value of a simulated platform that cannot stop machines.
-pub const NO_POWER: &str = "no-power";
 
 /// Secrets that an installation leaves, after the cluster's name and a dash.
 pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::meta::{LocalRef, Meta, is_zero};
 use super::platform::Platform;
-use super::pool::EnvVar;
 use super::time::{Span, Time};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -195,4 +194,18 @@ pub struct DeploymentStatus {
     /// Provisioned, ProvisionFailed, ProvisionStopped, Hibernating, Ready; each when it applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// One variable of an installer's environment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EnvVar {
+    /// Name of the variable.
+    pub name: String,
+    /// Its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Another source of the value, such as a Secret's key. Kept and given back; no effect here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<Value>,
 }

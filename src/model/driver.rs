@@ -4,8 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cluster::{DRIVER, EXEC, FAKE, FAKE_HEALTH, NO_POWER, POWER};
 use super::meta::is_true;
+
+/// Who makes a cluster: `fake`, `openshift-install`, `agent` or `exec:NAME`.
+pub const DRIVER: &str = "poolctl.dev/driver";
+pub const EXEC: &str = "exec:";
+/// Who starts and stops it, if its driver cannot: `exec:NAME`.
+pub const POWER: &str = "poolctl.dev/power";
+pub const FAKE: &str = "hive.openshift.io/fake-cluster";
+/// Steers what a simulated cluster does wrong.
+pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
+/// The value of a simulated platform that cannot stop machines.
+pub const NO_POWER: &str = "no-power";
+/// What simulated machines can be told to do.
+pub const FAKE_HEALTHS: [&str; 8] =
+    ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
 
 /// Who makes, stops and destroys the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,7 @@
 //! BareMetalHost: a machine with a management controller, as metal3 has it on the wire.
 
+pub mod wipe;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -12,7 +14,7 @@ use super::condition::{self, Condition};
 use super::hardware::Hardware;
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
-use super::wipe::{Wipe, WipeState};
+use wipe::{Wipe, WipeState};
 
 /// Keeps the host out of every pick; the value says why.
 pub const HOLD: &str = "poolctl.dev/hold";

@@ -2,17 +2,6 @@
 //! Whatever treats all kinds alike follows from this list through the macros below it; it never
 //! lists kinds itself.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
-
-use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-
-use super::meta::{HasMeta, Key, Meta};
-
 /// Hands the list of kinds to another macro, after whatever input that needs. Kinds come after
 /// those which they refer to, so that an import in this order finds what it names.
 ///
@@ -188,10 +177,6 @@ macro_rules! declare_kinds {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind { $($Kind,)* $($Record,)* }
 
-        /// An object of any kind, for what is the same with all of them.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum Object { $($Kind(Box<$Type>),)* }
-
         const DECLARATIONS: &[Declaration] = &[
             $(Declaration {
                 kind: Kind::$Kind,
@@ -216,65 +201,9 @@ macro_rules! declare_kinds {
             pub const OBJECTS: &[Self] = &[$(Self::$Kind),*];
             pub const ALL: &[Self] = &[$(Self::$Kind,)* $(Self::$Record),*];
         }
-
-        $(impl Resource for $Type {
-            const KIND: Kind = Kind::$Kind;
-
-            fn into_object(self) -> Object {
-                Object::$Kind(Box::new(self))
-            }
-
-            fn from_object(object: Object) -> Option<Self> {
-                if let Object::$Kind(resource) = object { Some(*resource) } else { None }
-            }
-        })*
-
-        fn generate_schema(kind: Kind) -> Value {
-            match kind {
-                $(Kind::$Kind => schema_of::<<$Type as Wire>::Document>(),)*
-                $(Kind::$Record => schema_of::<$Document>(),)*
-            }
-        }
     };
 }
 every_kind!(declare_kinds);
-
-/// Runs an expression for whatever resource an object is: `match_object!(object, r => r.key())`.
-macro_rules! match_object {
-    (
-        { ($object:expr) $resource:ident $body:expr }
-        objects { $($Kind:ident($Type:ty) { $($declared:tt)* })* }
-        records { $($records:tt)* }
-    ) => {
-        match $object { $($crate::model::kinds::Object::$Kind($resource) => $body,)* }
-    };
-    ($object:expr, $resource:ident => $body:expr) => {
-        $crate::model::kinds::every_kind! { match_object ($object) $resource $body }
-    };
-}
-pub(crate) use match_object;
-
-/// Runs an expression with the type of a kind: `match_kind!(kind, R => load::<R>(), none)`; the last
-/// one is for records.
-macro_rules! match_kind {
-    (
-        { ($kind:expr) $Resource:ident $body:expr; $record:expr }
-        objects { $($Kind:ident($Type:ty) { $($declared:tt)* })* }
-        records { $($Record:ident($Document:ty) { $($ignored:tt)* })* }
-    ) => {
-        match $kind {
-            $($crate::model::kinds::Kind::$Kind => {
-                type $Resource = $Type;
-                $body
-            })*
-            $($crate::model::kinds::Kind::$Record)|* => $record,
-        }
-    };
-    ($kind:expr, $Resource:ident => $body:expr, $record:expr) => {
-        $crate::model::kinds::every_kind! { match_kind ($kind) $Resource $body; $record }
-    };
-}
-pub(crate) use match_kind;
 
 struct Declaration {
     kind: Kind,
@@ -358,120 +287,6 @@ impl Kind {
 /// The group of an apiVersion; the core group has no name.
 fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
-}
-
-/// How an object is read and written. Objects that are documents with metadata are their own wire
-/// format; those that are kept as facts make a document of these.
-pub trait Wire: Clone {
-    type Document: Clone + Serialize + DeserializeOwned + JsonSchema;
-
-    fn from_document(document: Self::Document) -> Self;
-    fn to_document(&self) -> Cow<'_, Self::Document>;
-    fn key(&self) -> Key;
-    /// None when the body has not been loaded.
-    fn meta(&self) -> Option<&Meta>;
-    fn meta_mut(&mut self) -> Option<&mut Meta>;
-}
-
-impl<T: HasMeta + Clone + Serialize + DeserializeOwned + JsonSchema> Wire for T {
-    type Document = Self;
-
-    fn from_document(document: Self) -> Self {
-        document
-    }
-
-    fn to_document(&self) -> Cow<'_, Self> {
-        Cow::Borrowed(self)
-    }
-
-    fn key(&self) -> Key {
-        HasMeta::meta(self).key()
-    }
-
-    fn meta(&self) -> Option<&Meta> {
-        Some(HasMeta::meta(self))
-    }
-
-    fn meta_mut(&mut self) -> Option<&mut Meta> {
-        Some(HasMeta::meta_mut(self))
-    }
-}
-
-/// The type of a kind's objects.
-pub trait Resource: Wire + PartialEq {
-    const KIND: Kind;
-
-    fn into_object(self) -> Object;
-    fn from_object(object: Object) -> Option<Self>;
-}
-
-impl Object {
-    /// Reads a checked document.
-    pub fn from_wire(kind: Kind, mut document: Value) -> Result<Self, serde_json::Error> {
-        fn read<R: Resource>(fields: Value) -> Result<Object, serde_json::Error> {
-            serde_json::from_value(fields).map(|document| R::from_document(document).into_object())
-        }
-        if let Some(fields) = document.as_object_mut() {
-            fields.remove("apiVersion");
-            fields.remove("kind");
-        }
-        let record = Err(serde::de::Error::custom("is made by poolctl, not applied"));
-        match_kind!(kind, R => read::<R>(document), record)
-    }
-
-    /// The whole document. Clusters and claims need their bodies.
-    pub fn to_wire(&self) -> Value {
-        match_object!(self, resource => wired(self.kind(), &*resource.to_document()))
-    }
-
-    pub fn kind(&self) -> Kind {
-        fn kind_of<R: Resource>(_: &R) -> Kind {
-            R::KIND
-        }
-        match_object!(self, resource => kind_of(&**resource))
-    }
-
-    pub fn key(&self) -> Key {
-        match_object!(self, resource => Wire::key(&**resource))
-    }
-
-    /// What of the metadata the object keeps itself: all of it, except for clusters and claims.
-    pub fn meta(&self) -> Option<&Meta> {
-        match_object!(self, resource => Wire::meta(&**resource))
-    }
-
-    pub fn meta_mut(&mut self) -> Option<&mut Meta> {
-        match_object!(self, resource => Wire::meta_mut(&mut **resource))
-    }
-
-    pub fn labels(&self) -> BTreeMap<String, String> {
-        self.meta().map(|meta| meta.labels.clone()).unwrap_or_default()
-    }
-}
-
-/// The fields of a kind with their types and help, as JSON Schema.
-pub fn schema(kind: Kind) -> &'static Value {
-    static SCHEMAS: [OnceLock<Value>; Kind::ALL.len()] =
-        [const { OnceLock::new() }; Kind::ALL.len()];
-    SCHEMAS[kind as usize].get_or_init(|| generate_schema(kind))
-}
-
-fn schema_of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.inline_subschemas = true;
-    });
-    settings.into_generator().into_root_schema_for::<T>().to_value()
-}
-
-/// A document with its kind before it.
-pub fn wired(kind: Kind, body: &impl Serialize) -> Value {
-    let mut wire = json!({"apiVersion": kind.api_version(), "kind": kind.name()});
-    if let (Some(wire), Ok(Value::Object(body))) =
-        (wire.as_object_mut(), serde_json::to_value(body))
-    {
-        wire.extend(body);
-    }
-    wire
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::condition::Condition;
+use super::deployment::EnvVar;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
 use super::ip_pool::{NODES_FROM, VIPS_FROM};
@@ -103,19 +103,6 @@ pub struct HibernationConfig {
     /// minutes, on bare metal 45; the time until its machines could be told to start does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_timeout: Option<Span>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct EnvVar {
-    /// Name of the variable.
-    pub name: String,
-    /// Its value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// Another source of the value, such as a Secret's key. Kept and given back; no effect here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value_from: Option<Value>,
 }
 
 /// What the pool has. Hive knows size, standby, ready and conditions; the rest is poolctl's.

@@ -17,10 +17,12 @@ use super::host::BareMetalHost;
 use super::ip_lease::{IpAddress, IpClaim, IpLease, address_name};
 use super::ip_pool::IpPool;
 use super::job::Job;
-use super::kinds::{Kind, Object, Resource, Wire, every_kind, match_object};
+use super::kinds::{Kind, every_kind};
 use super::meta::{HasMeta, Key, Meta};
+use super::object::{Object, Resource, match_object};
 use super::table::{Change, Owner, Row, Table};
 use super::time::Time;
+use super::wire::Wire;
 
 /// Which objects are looked at together.
 #[derive(Clone, Debug, PartialEq, Eq)]

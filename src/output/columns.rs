@@ -15,8 +15,8 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::inventory::EntryStatus;
 use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
-use crate::model::kinds::Object;
 use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::time::{Span, Time};
 

@@ -8,8 +8,9 @@ use crate::model::documents::{Secret, Stored};
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::Job;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::state::{ChangedObject, State};
 use crate::model::table::{Change, Row};
 

@@ -1,7 +1,6 @@
 //! What a pool refers to by name must be there before it can make a cluster.
 
-use crate::model::cluster::FAKE;
-use crate::model::driver::Driver;
+use crate::model::driver::{Driver, FAKE};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;

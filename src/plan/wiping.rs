@@ -1,13 +1,13 @@
 //! Hosts whose disks are wiped when they come back from a cluster: nobody gets them before that is
 //! done, and one whose disks could not be wiped is held.
 
+use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
 use crate::model::meta::Key;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::model::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
 
 use super::{HOST, warn};
 

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::model::agent::OWNER;
-use crate::model::cluster::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, INSTALL_TIMEOUT, POWER};
-use crate::model::driver::is_driver_name;
+use crate::model::cluster::INSTALL_TIMEOUT;
+use crate::model::driver::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, POWER, is_driver_name};
+use crate::model::host::wipe::WIPE;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
-use crate::model::kinds::Object;
 use crate::model::meta::Meta;
+use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
 use crate::model::refusal::nearest;
 use crate::model::schedule::SCHEDULE;
 use crate::model::time::Span;
-use crate::model::wipe::WIPE;
 
 use super::addresses;
 use super::hosts::NOTES;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
-use crate::model::kinds::Object;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 
 /// Refuses a second cluster of a name, of a name in DNS, of a claim or of a customization.

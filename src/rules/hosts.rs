@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::model::agent::is_own_label;
 use crate::model::bmc::Address;
 use crate::model::hardware::mac;
+use crate::model::host::wipe::{WIPE, is_wiper};
 use crate::model::host::{
     AGENT_LABEL, AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, CLUSTER_REFERENCE, HOLD, NODE_LABEL,
     PIN, ROLE, SOFT_OFF, pin_of,
@@ -12,7 +13,6 @@ use crate::model::host::{
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
-use crate::model::wipe::{WIPE, is_wiper};
 
 use super::names::{label, label_key, label_value, name_of};
 use crate::model::kinds::Kind;

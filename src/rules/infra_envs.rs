@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::model::address::Subnet;
 use crate::model::agent::ClusterReference;
 use crate::model::hardware::mac;
+use crate::model::host::wipe::{WIPE, is_wiper};
 use crate::model::infra_env::{InfraEnv, Proxy};
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::wipe::{WIPE, is_wiper};
 
 use super::names::{label_key, label_value};
 use super::selectors;

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use crate::model::documents::Settings;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::is_bool;
+use crate::model::object::Object;
 use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, pointers};
 use crate::model::refusal::Refusal;
 use crate::model::schedule::{SCHEDULE, Schedule};

@@ -3,8 +3,9 @@
 
 use rusqlite::Connection;
 
-use crate::model::kinds::{Kind, Object, Resource, match_kind};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::{Object, Resource, match_kind};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Plain, State};
 

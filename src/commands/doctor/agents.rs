@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use crate::commands::Context;
 use crate::model::agent::{Agent, BMH};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::state::{Scope, State};
 use crate::plan::agents::clusters;
 use crate::reconcile::Door;

@@ -8,9 +8,9 @@ use std::path::Path;
 use crate::commands::manifest::{ForeignLease, Manifests};
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::IpPool;
-use crate::model::kinds::Object;
 use crate::model::lease_kind::LeaseKind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest};
 
 /// A lease that would not be known in the state.

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use crate::commands::manifest::Manifests;
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 
 /// What an operator should know before the first pass.
 pub fn worth_a_word(read: &Manifests) -> Vec<String> {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::commands::{Context, images};
 use crate::model::agent::{Agent, HostState};
-use crate::model::kinds::{Kind, Object};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
+use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 

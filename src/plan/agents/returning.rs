@@ -2,14 +2,14 @@
 //! somebody who boots them. Each says what comes next.
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::cluster::EXEC;
+use crate::model::driver::EXEC;
+use crate::model::host::wipe::WIPE;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::model::wipe::WIPE;
 use crate::plan::clusters_hosts::cluster_that_may_run;
 use crate::plan::wiping;
 

@@ -3,11 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster::EXEC;
-use super::driver::is_driver_name;
-use super::host::BareMetalHost;
-use super::infra_env::InfraEnv;
-use super::time::Time;
+use super::super::driver::{EXEC, is_driver_name};
+use super::super::infra_env::InfraEnv;
+use super::super::time::Time;
+use super::BareMetalHost;
 
 /// Who wipes hosts that come back: exec:NAME or none; on a host, or on its `InfraEnv` for all.
 pub const WIPE: &str = "poolctl.dev/wipe";
