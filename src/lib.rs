@@ -3,7 +3,9 @@
 //!
 //! | room | may | never |
 //! |---|---|---|
-//! | `commands/` | hears: one file per noun or verb, its arguments and the edit it makes | decides |
+//! | `commands/` | hears: a folder per noun, a file per verb, its arguments and the edit it calls | decides |
+//! | `manifest.rs` | reads: files and standard input to objects | changes |
+//! | `edits/` | changes: what commands do to a state, a file per kind | knows arguments, or is used by a pass |
 //! | `reconcile.rs` | is the door and the pass: load, edit, rules, plan, write, commit, act | an `if` about pools |
 //! | `plan/` | decides: State + Tick to State, pure and total | touches clock, dice, disk, programs |
 //! | `rules/` | refuses: validation and invariants | changes |
@@ -16,7 +18,7 @@
 //! | `yaml.rs` | is the only YAML | knows kinds |
 //!
 //! Direction: `main -> commands -> reconcile -> { plan -> { rules, render }, store, drivers,
-//! output } -> model`; plan, store, drivers and output never name each other. `tests/architecture.rs`
+//! output } -> model`, and `commands -> { edits, manifest } -> { plan, rules, model }`; plan, store, drivers and output never name each other. `tests/architecture.rs`
 //! holds all of it against the code.
 //!
 //! Choices where the design is silent, each because it keeps the code smallest: the facts of
@@ -40,6 +42,7 @@
 pub mod commands;
 pub mod drivers;
 pub mod edits;
+pub mod manifest;
 pub mod model;
 pub mod output;
 pub mod plan;

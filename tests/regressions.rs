@@ -343,10 +343,24 @@ fn a_pool_that_only_fails_is_said_to() {
     assert!(sandbox.ok(&["events"]).contains("InstallKeepsFailing"));
 }
 
+/// Only the fields that the kind has.
+fn sample(
+    kind: poolctl::model::kinds::Kind,
+    mut document: serde_json::Value,
+) -> poolctl::model::object::Object {
+    let schema = poolctl::model::object::schema(kind);
+    let known = |name: &str| schema["properties"].get(name).cloned();
+    document.as_object_mut().unwrap().retain(|name, _| known(name).is_some());
+    if let Some(spec) = document.get_mut("spec").and_then(|spec| spec.as_object_mut()) {
+        let fields = known("spec").unwrap_or_default();
+        spec.retain(|name, _| fields["properties"].get(name).is_some());
+    }
+    poolctl::model::object::Object::from_wire(kind, document).unwrap()
+}
+
 #[test]
 fn a_plan_prints_changes_of_every_kind() {
     use poolctl::model::kinds::Kind;
-    use poolctl::model::object::Object;
     let mut state = poolctl::model::state::State::default();
     let mut expected = Vec::new();
     // What is made from rows of another type is printed as these rows.
@@ -373,18 +387,6 @@ fn a_plan_prints_changes_of_every_kind() {
     let lines = poolctl::output::lines(&state);
     for line in expected {
         assert!(lines.iter().any(|printed| printed.starts_with(&line)), "{line}: {lines:#?}");
-    }
-
-    /// Only the fields that the kind has.
-    fn sample(kind: Kind, mut document: serde_json::Value) -> Object {
-        let schema = poolctl::model::object::schema(kind);
-        let known = |name: &str| schema["properties"].get(name).cloned();
-        document.as_object_mut().unwrap().retain(|name, _| known(name).is_some());
-        if let Some(spec) = document.get_mut("spec").and_then(|spec| spec.as_object_mut()) {
-            let fields = known("spec").unwrap_or_default();
-            spec.retain(|name, _| fields["properties"].get(name).is_some());
-        }
-        Object::from_wire(kind, document).unwrap()
     }
 }
 

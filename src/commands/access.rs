@@ -2,8 +2,7 @@
 //! before anything is shown or done.
 
 use crate::model::claim::Claim;
-use crate::model::documents::RoleBinding;
-use crate::model::documents::SettingsSpec;
+use crate::model::documents::{RoleBinding, SettingsSpec};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -12,7 +11,7 @@ use crate::model::time::Time;
 use crate::rules::access::{Deed, Person, shown_to_guests};
 use crate::store::{Filter, Store};
 
-use super::Context;
+use crate::commands::Context;
 
 impl Context {
     /// The user behind sudo, unless that is an owner of the state.
@@ -81,7 +80,7 @@ impl Context {
 
     /// What to type next; a guest is not sent where he may not go.
     pub fn step(&self, next: &str) -> String {
-        if self.guest().is_none() || super::tree::for_guests(next) {
+        if self.guest().is_none() || crate::commands::tree::for_guests(next) {
             return next.to_owned();
         }
         format!("ask {}", self.world.account())

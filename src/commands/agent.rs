@@ -1,5 +1,11 @@
 //! `agent bind|unbind`: whose a host is.
 
+pub mod find;
+pub mod fit;
+pub mod host;
+pub mod refused;
+pub mod set;
+
 use std::cell::RefCell;
 
 use clap::Args;
@@ -17,9 +23,9 @@ use crate::rules;
 use crate::rules::access::Deed;
 use crate::store::{Filter, Need, Store};
 
-use super::agent_refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
-use super::agent_set::{RoleWord, role_of};
-use super::{Context, Verb, target};
+use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
+use crate::commands::agent::set::{RoleWord, role_of};
+use crate::commands::{Context, Verb, target};
 
 /// Who asked for the cluster that a host has or waits for.
 const BY: &str = "poolctl.dev/bound-by";

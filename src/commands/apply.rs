@@ -11,10 +11,10 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Store};
 
-use super::agent::ask_to_leave;
-use super::manifest::Reading;
-use super::scope;
-use super::{Context, Verb, manifest, misfits};
+use crate::commands::agent::ask_to_leave;
+use crate::commands::misfits;
+use crate::commands::{Context, Verb, scope};
+use crate::manifest::{self, Reading};
 
 #[derive(Args)]
 pub struct Apply {

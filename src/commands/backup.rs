@@ -16,8 +16,8 @@ use crate::store::{
     try_pass_lock,
 };
 
-use self::leases::Leases;
-use super::{Context, Verb};
+use crate::commands::backup::leases::Leases;
+use crate::commands::{Context, Verb};
 
 const HOLD_OPTION: &str = " --leases-since=hold";
 

@@ -1,5 +1,9 @@
 //! `claim`: takes a cluster from a pool, at once if one is ready.
 
+pub mod extend;
+pub mod queue;
+pub mod release;
+
 use clap::Args;
 
 use crate::edits::put;
@@ -16,9 +20,9 @@ use crate::output::{self, Format};
 use crate::rules;
 use crate::store::{Filter, Need, Store};
 
-use super::selector::Selector;
-use super::waiting::{Ended, Look, Waiting};
-use super::{Context, Verb, delete, queue};
+use crate::commands::selector::Selector;
+use crate::commands::waiting::{Ended, Look, Waiting};
+use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Claim {
@@ -138,7 +142,8 @@ pub fn take(
     name: Option<&str>,
     terms: &Terms,
 ) -> Result<Made, Refusal> {
-    let key = context.key(Kind::ClusterPool, &super::target::bare(Kind::ClusterPool, pool))?;
+    let key =
+        context.key(Kind::ClusterPool, &crate::commands::target::bare(Kind::ClusterPool, pool))?;
     let mut needs = Vec::new();
     if let Some(name) = name {
         needs.push(Need { kind: Kind::ClusterClaim, key: context.key(Kind::ClusterClaim, name)? });
@@ -227,7 +232,7 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
         if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
             return Ok(Look::Met(()));
         }
-        let (ready, size, counts) = super::waiting::counts(store, Some(&pool))?;
+        let (ready, size, counts) = crate::commands::waiting::counts(store, Some(&pool))?;
         let text = match &claim.cluster {
             Some(cluster) => format!("cluster {cluster} is waking; {counts}"),
             None => format!("{} in the queue; {counts}", place(store, context.world.now(), key)?),

@@ -1,6 +1,10 @@
 //! `cluster hibernate` and `resume`: the power of a cluster that somebody has. `cluster retry` and
 //! `logs`: what to do when it does not install.
 
+pub mod credentials;
+pub mod extract;
+pub mod rotate;
+
 use clap::Args;
 
 use crate::edits;
@@ -14,8 +18,8 @@ use crate::output;
 use crate::plan;
 use crate::rules::access::Deed;
 
-use super::credentials::cluster_of;
-use super::{Context, Verb, job, patch, scope, target};
+use crate::commands::cluster::credentials::cluster_of;
+use crate::commands::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Shell {

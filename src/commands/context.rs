@@ -17,14 +17,12 @@ use crate::model::refusal::{Exit, Refusal, nearest};
 use crate::model::time::Span;
 use crate::output::{Format, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
-use crate::rules::{
-    self,
-    access::{Deed, Person},
-};
+use crate::rules;
+use crate::rules::access::{Deed, Person};
 use crate::store::{Filter, Store};
 use crate::world::World;
 
-use super::target;
+use crate::commands::target;
 
 /// How long a prompt sleeps before it looks for signals.
 const SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

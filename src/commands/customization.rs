@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
-use crate::edits;
-use crate::edits::put;
+use crate::edits::{self, put};
 use crate::model::customization::{Customization, CustomizationSpec, Op, Patch};
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
 use crate::model::kinds::Kind;
@@ -21,8 +20,9 @@ use crate::render::patch::Rules;
 use crate::render::{manifests, redact};
 use crate::{output, plan, rules, yaml};
 
-use super::render::Tried;
-use super::{Context, Verb, manifest, misfits, scope};
+use crate::commands::pool::render::Tried;
+use crate::commands::{Context, Verb, misfits, scope};
+use crate::manifest;
 
 #[derive(Args)]
 pub struct Create {

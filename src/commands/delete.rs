@@ -19,9 +19,10 @@ use crate::model::tick::Tick;
 use crate::reconcile::{Door, Passed};
 use crate::store::{Filter, Need, Store};
 
-use super::scope;
-use super::selector::Selector;
-use super::{Context, Verb, host_hold, images, target};
+use crate::commands::host::hold as host_hold;
+use crate::commands::infraenv::images;
+use crate::commands::selector::Selector;
+use crate::commands::{Context, Verb, scope, target};
 
 #[derive(Args)]
 pub struct Delete {

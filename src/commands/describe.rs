@@ -12,7 +12,10 @@ use crate::model::pool::ClusterPool;
 use crate::output::{self, clean};
 use crate::plan;
 
-use super::{Context, Verb, causes, events, fit, infraenv_iso, target};
+use crate::commands::agent::fit;
+use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::why::causes;
+use crate::commands::{Context, Verb, events, target};
 
 /// Events shown.
 const RECENT: usize = 10;

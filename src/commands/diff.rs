@@ -15,8 +15,8 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::store::Store;
 use crate::{output, yaml};
 
-use super::manifest::Reading;
-use super::{Context, Quit, Verb, apply, manifest, scope};
+use crate::commands::{Context, Quit, Verb, apply, scope};
+use crate::manifest::{self, Reading};
 
 #[derive(Args)]
 pub struct Diff {

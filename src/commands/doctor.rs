@@ -18,7 +18,8 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 
-use super::{Context, Quit, Verb, images};
+use crate::commands::infraenv::images;
+use crate::commands::{Context, Quit, Verb};
 
 /// Work that is due for longer is due because nobody does it.
 const OVERDUE: Span = Span::minutes(10);

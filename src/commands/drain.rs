@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::drivers::stream;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Drain {

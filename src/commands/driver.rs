@@ -21,7 +21,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::output;
 use crate::store::{Filter, Store};
 
-use super::{Context, Quit, Verb};
+use crate::commands::{Context, Quit, Verb};
 
 #[derive(Args)]
 pub struct List {}

@@ -13,7 +13,8 @@ use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
 use crate::{output, yaml};
 
-use super::{Context, Verb, manifest, patch, target};
+use crate::commands::{Context, Verb, patch, target};
+use crate::manifest;
 
 /// What of the metadata is the user's.
 const THEIRS: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];

@@ -11,7 +11,7 @@ use crate::model::time::{Span, Time};
 use crate::output::{self, event_row};
 use crate::store::Store;
 
-use super::{Context, Verb, target};
+use crate::commands::{Context, Verb, target};
 
 /// How often new ones are looked for.
 const LOOK: Span = Span(200_000);

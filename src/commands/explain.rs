@@ -8,8 +8,8 @@ use crate::model::object::schema;
 use crate::model::refusal::Refusal;
 use crate::output::{self, Format};
 
-use super::schema::{choices, nearest_field, not_null, types};
-use super::{Context, Verb, target};
+use crate::commands::{Context, Verb, target};
+use crate::manifest::schema::{choices, nearest_field, not_null, types};
 
 #[derive(Args)]
 pub struct Explain {

@@ -16,7 +16,7 @@ use crate::model::time::Time;
 use crate::output::{self, Format};
 use crate::store::{Filter, Store, copies};
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Export {

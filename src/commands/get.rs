@@ -1,5 +1,8 @@
 //! `get`: objects of one kind or several, in columns or whole.
 
+pub mod sort;
+pub mod watch;
+
 use clap::Args;
 use serde_json::Value;
 
@@ -9,8 +12,12 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
 
-use super::selector::Selector;
-use super::{Context, Verb, events, fit, infraenv_iso, job, queue, rotate, sort, target, watch};
+use crate::commands::agent::fit;
+use crate::commands::claim::queue;
+use crate::commands::cluster::rotate;
+use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::selector::Selector;
+use crate::commands::{Context, Verb, events, job, target};
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch on the command line")]
 #[derive(Args)]

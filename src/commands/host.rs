@@ -1,5 +1,9 @@
 //! `host power|boot|eject`: what machines are to do. The pass tells them.
 
+pub mod add;
+pub mod hold;
+pub mod import;
+
 use clap::{Args, ValueEnum};
 
 use crate::edits;
@@ -13,9 +17,9 @@ use crate::model::time::Span;
 use crate::store::{Filter, Need, Store};
 use crate::{output, rules};
 
-use super::selector::Selector;
-use super::waiting::{Ended, Look, Waiting};
-use super::{Context, Verb, scope};
+use crate::commands::selector::Selector;
+use crate::commands::waiting::{Ended, Look, Waiting};
+use crate::commands::{Context, Verb, scope};
 
 /// How long `power status` waits for an answer.
 const ANSWER: Span = Span::minutes(2);

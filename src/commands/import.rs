@@ -24,9 +24,9 @@ use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 use crate::{plan, rules};
 
-use super::export::break_off;
-use super::manifest::{self, Manifests, Reading};
-use super::{Context, Verb};
+use crate::commands::export::break_off;
+use crate::commands::{Context, Verb};
+use crate::manifest::{self, Manifests, Reading};
 
 #[derive(Args)]
 pub struct Import {

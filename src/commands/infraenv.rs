@@ -1,5 +1,8 @@
 //! `infraenv create|token`: what hosts are booted from, and what admits them.
 
+pub mod images;
+pub mod iso;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -7,8 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::edits;
-use crate::edits::put;
+use crate::edits::{self, put};
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::hash::sha256;
 use crate::model::infra_env::Token as Known;
@@ -25,7 +27,7 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::Need;
 
-use super::{Context, Verb, images, scope};
+use crate::commands::{Context, Verb, scope};
 
 #[derive(Args)]
 pub struct Create {

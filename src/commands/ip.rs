@@ -1,5 +1,8 @@
 //! `ip release|reserve|who`: addresses, one by one.
 
+pub mod claim;
+pub mod pool;
+
 use clap::Args;
 use serde_json::json;
 
@@ -15,8 +18,7 @@ use crate::model::tick::Tick;
 use crate::output::{self, clean};
 use crate::store::{Filter, Need, Store};
 
-use super::delete;
-use super::{Context, Verb};
+use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {

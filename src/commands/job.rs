@@ -14,7 +14,7 @@ use crate::model::time::Span;
 use crate::output::{self, Format, job_row};
 use crate::store::Store;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct List {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use super::{Context, Verb, patch, target};
+use crate::commands::{Context, Verb, patch, target};
 
 #[derive(Args)]
 pub struct Change {

@@ -15,7 +15,7 @@ use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::store::{Filter, Store, copies};
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Metrics {

@@ -9,7 +9,7 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::plan;
 
-use super::Context;
+use crate::commands::Context;
 
 /// `applied`: what may have changed how patches apply. `state`: as it is now.
 pub fn warn(context: &Context, state: &State, applied: &[(Kind, Key)]) {

@@ -1,27 +1,17 @@
 //! Hears: one file per noun or verb, its arguments and the edit it makes. Decides nothing.
 
 mod access;
-mod advise;
 mod agent;
-mod agent_find;
-mod agent_host;
-mod agent_refused;
-mod agent_set;
-mod agent_ssh;
 mod apply;
 mod backup;
-mod causes;
 mod claim;
 mod cluster;
-mod complete;
 mod completion;
 mod context;
-mod credentials;
 mod customization;
 mod delete;
 mod describe;
 mod diff;
-mod dns;
 mod doctor;
 mod drain;
 mod driver;
@@ -29,44 +19,23 @@ mod editor;
 mod events;
 mod explain;
 mod export;
-mod extend;
-mod extract;
-mod fit;
 mod get;
 mod host;
-mod host_add;
-mod host_hold;
-mod host_import;
-mod images;
 mod import;
 mod infraenv;
-mod infraenv_iso;
 mod ip;
-mod ip_claim;
-mod ippool;
 mod job;
 mod label;
-mod losses;
-mod manifest;
 mod metrics;
 mod misfits;
 mod patch;
-mod pause;
 mod plan;
 mod pool;
-mod pool_create;
-mod queue;
 mod reconcile;
-mod release;
-mod render;
-mod rotate;
 mod run;
-mod scale;
-mod schema;
 mod scope;
 mod secret;
 mod selector;
-mod sort;
 mod state;
 mod status;
 mod supervise;
@@ -76,7 +45,6 @@ mod tree;
 mod version;
 mod wait;
 mod waiting;
-mod watch;
 mod why;
 
 use std::ffi::OsString;
@@ -84,9 +52,9 @@ use std::io::Write;
 
 use clap::{ArgMatches, Args, FromArgMatches};
 
+use crate::commands::context::{Context, Globals};
+pub use crate::commands::tree::tree;
 use crate::model::refusal::{Refusal, nearest};
-use context::{Context, Globals};
-pub use tree::tree;
 
 /// One command: what it is called, what it does, an example that works, and its arguments.
 trait Verb: Args + FromArgMatches {
@@ -112,7 +80,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     match start(&matches) {
         Ok(()) => 0,
         // A shell that completes is not to be disturbed.
-        Err(_) if matches.subcommand_name() == Some(complete::Complete::NAME) => 1,
+        Err(_) if matches.subcommand_name() == Some(tree::complete::Complete::NAME) => 1,
         Err(error) => fail(&error, matches.get_one::<String>("namespace")),
     }
 }

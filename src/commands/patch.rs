@@ -17,9 +17,10 @@ use crate::rules;
 use crate::store::Store;
 use crate::yaml;
 
-use super::agent::ask_to_leave;
-use super::scope;
-use super::{Context, Verb, manifest, misfits, target};
+use crate::commands::agent::ask_to_leave;
+use crate::commands::misfits;
+use crate::commands::{Context, Verb, scope, target};
+use crate::manifest;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Type {

@@ -9,7 +9,8 @@ use crate::model::state::{Scope, State};
 use crate::output::{self, Format};
 use crate::plan;
 
-use super::{Context, Quit, Verb, causes};
+use crate::commands::why::causes;
+use crate::commands::{Context, Quit, Verb};
 
 #[derive(Args)]
 pub struct Plan {

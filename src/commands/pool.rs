@@ -1,5 +1,12 @@
 //! `pool scale`.
 
+pub mod advise;
+pub mod create;
+pub mod dns;
+pub mod pause;
+pub mod render;
+pub mod scale;
+
 use clap::Args;
 
 use crate::edits::{describe_sizes, record_event};
@@ -7,7 +14,7 @@ use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]

@@ -11,8 +11,8 @@ use crate::output;
 use crate::reconcile::Door;
 use crate::store::try_pass_lock;
 
-use super::waiting::Waiting;
-use super::{Context, Verb};
+use crate::commands::waiting::Waiting;
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Reconcile {

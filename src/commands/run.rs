@@ -13,8 +13,9 @@ use crate::model::time::Span;
 use crate::store::Store;
 use crate::world;
 
-use super::claim::{self, Made, Terms};
-use super::{Context, Quit, Verb, credentials};
+use crate::commands::claim::{Made, Terms};
+use crate::commands::cluster::credentials;
+use crate::commands::{Context, Quit, Verb, claim};
 
 #[derive(Args)]
 pub struct Run {

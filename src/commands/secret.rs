@@ -15,8 +15,8 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::rules;
 use crate::yaml::LARGEST;
 
-use super::scope;
-use super::{Context, Verb, manifest};
+use crate::commands::{Context, Verb, scope};
+use crate::manifest;
 
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("values").required(true).multiple(true))]

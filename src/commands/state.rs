@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Path {}

@@ -21,9 +21,9 @@ use crate::output::{self, clean};
 use crate::plan;
 use crate::store::{Filter, Store};
 
-use super::causes::paused_text;
-use super::doctor::orphaned;
-use super::{Context, Verb};
+use crate::commands::doctor::orphaned;
+use crate::commands::why::causes::paused_text;
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Status {}

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::drivers;
 use crate::reconcile::SUPERVISE;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Supervise {

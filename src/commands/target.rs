@@ -3,19 +3,17 @@
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use super::suggest;
+use crate::commands::suggest;
 
 pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
     Kind::from_word(word).ok_or_else(|| {
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
-        match suggest(word, Kind::all_words()) {
-            Some(hint) => refusal.because(hint),
-            None => {
-                let mut words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
-                words.sort_unstable();
-                refusal.because(format!("kinds are {}", words.join(", ")))
-            }
+        if let Some(hint) = suggest(word, Kind::all_words()) {
+            return refusal.because(hint);
         }
+        let mut words: Vec<&str> = Kind::ALL.iter().map(|kind| kind.word()).collect();
+        words.sort_unstable();
+        refusal.because(format!("kinds are {}", words.join(", ")))
     })
 }
 

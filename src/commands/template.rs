@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::edits;
-use crate::edits::put;
+use crate::edits::{self, put};
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
@@ -21,7 +20,7 @@ use crate::reconcile::Door;
 use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
 use crate::store::{Filter, Need, Store};
 
-use super::{Context, Verb, target};
+use crate::commands::{Context, Verb, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum As {

@@ -1,18 +1,26 @@
 //! The tree of commands: which there are, under which heading, and who runs them.
 
+pub mod complete;
+
 use anyhow::bail;
 use clap::{ArgMatches, Args, Command};
 
 use crate::model::refusal::Refusal;
 
-use super::context::{Context, Globals};
-use super::{
-    Verb, advise, agent, agent_find, agent_host, agent_set, agent_ssh, apply, backup, claim,
-    cluster, complete, completion, credentials, customization, delete, describe, diff, dns, doctor,
-    drain, driver, editor, events, explain, export, extend, extract, get, host, host_add,
-    host_hold, host_import, import, infraenv, infraenv_iso, ip, ip_claim, ippool, job, label,
-    metrics, patch, pause, plan, pool, pool_create, reconcile, release, render, rotate, run, scale,
-    secret, state, status, supervise, template, version, wait, why,
+use crate::commands::agent::host::ssh as agent_ssh;
+use crate::commands::agent::{find as agent_find, host as agent_host, set as agent_set};
+use crate::commands::claim::{extend, release};
+use crate::commands::cluster::{credentials, extract, rotate};
+use crate::commands::context::{Context, Globals};
+use crate::commands::host::{add as host_add, hold as host_hold, import as host_import};
+use crate::commands::infraenv::iso as infraenv_iso;
+use crate::commands::ip::{claim as ip_claim, pool as ippool};
+use crate::commands::pool::{advise, create as pool_create, dns, pause, render, scale};
+use crate::commands::{
+    Verb, agent, apply, backup, claim, cluster, completion, customization, delete, describe, diff,
+    doctor, drain, driver, editor, events, explain, export, get, host, import, infraenv, ip, job,
+    label, metrics, patch, plan, pool, reconcile, run, secret, state, status, supervise, template,
+    version, wait, why,
 };
 
 /// A command; its arguments are made only when it is named.

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::output;
 use crate::store::SCHEMA;
 
-use super::{Context, Verb};
+use crate::commands::{Context, Verb};
 
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// `unknown` for a program that was built outside of a repository.

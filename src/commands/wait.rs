@@ -12,9 +12,9 @@ use crate::model::time::Span;
 use crate::output;
 use crate::store::{Filter, Store};
 
-use super::selector::Selector;
-use super::waiting::{Ended, Look, Waiting};
-use super::{Context, Verb, target};
+use crate::commands::selector::Selector;
+use crate::commands::waiting::{Ended, Look, Waiting};
+use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Wait {

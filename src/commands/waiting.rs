@@ -12,7 +12,7 @@ use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store, try_pass_lock};
 
-use super::Context;
+use crate::commands::Context;
 
 /// How often a waiting command looks when nobody can say when there will be news.
 const LOOK: Span = Span::seconds(1);

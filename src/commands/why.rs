@@ -1,11 +1,14 @@
 //! `why`: the chain of causes behind what is, in plain words, and the command that helps.
 
+pub mod causes;
+pub mod losses;
+
 use clap::Args;
 use serde_json::json;
 
 use crate::output::{self, clean};
 
-use super::{Context, Verb, causes, target};
+use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Why {

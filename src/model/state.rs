@@ -138,9 +138,9 @@ macro_rules! declare_state {
             pub fn changed_objects(&self) -> Vec<ChangedObject> {
                 let mut changed = Vec::new();
                 $(
-                    $(changed.extend(self.$plain.difference().map(ChangedObject::new));)?
-                    $(changed.extend(self.$document.difference().map(ChangedObject::new));)?
-                    $(changed.extend(self.$facts.difference().map(ChangedObject::new));)?
+                    $(changed.extend(self.$plain.difference().map(|change| ChangedObject::new(&change)));)?
+                    $(changed.extend(self.$document.difference().map(|change| ChangedObject::new(&change)));)?
+                    $(changed.extend(self.$facts.difference().map(|change| ChangedObject::new(&change)));)?
                 )*
                 changed
             }
@@ -231,7 +231,7 @@ pub struct ChangedObject {
 }
 
 impl ChangedObject {
-    fn new<R: Resource>(change: Change<'_, R>) -> Self {
+    fn new<R: Resource>(change: &Change<'_, R>) -> Self {
         let object = |resource: &R| resource.clone().into_object();
         Self { before: change.before.map(object), after: change.after.map(object) }
     }

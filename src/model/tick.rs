@@ -21,8 +21,8 @@ impl Tick {
     pub fn draw(&self, purpose: &str, owner: &str, ordinal: u64) -> u128 {
         // Two finalizers of splitmix64 spread the hash over 128 bits: spread, not secrecy.
         let seed = self.seed.to_le_bytes();
-        let owned = purpose.bytes().chain(owner.bytes());
-        let hash = fnv1a(seed.into_iter().chain(owned).chain(ordinal.to_le_bytes()));
+        let bytes = purpose.bytes().chain(owner.bytes());
+        let hash = fnv1a(seed.into_iter().chain(bytes).chain(ordinal.to_le_bytes()));
         (u128::from(mix(hash)) << 64) | u128::from(mix(hash ^ 0x9e37_79b9_7f4a_7c15))
     }
 

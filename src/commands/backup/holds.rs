@@ -2,7 +2,8 @@
 //! place. Nobody gets it before a person gives it back.
 
 use crate::commands::Context;
-use crate::commands::host_hold::freeing;
+use crate::commands::backup::leases::{Lease, Leases, User, find_agents, find_host};
+use crate::commands::host::hold::freeing;
 use crate::edits;
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
@@ -21,8 +22,6 @@ use crate::model::tick::Tick;
 use crate::plan;
 use crate::reconcile::Door;
 use crate::store::{Need, Store};
-
-use super::leases::{Lease, Leases, User, find_agents, find_host};
 
 /// Holds all of them in one transaction. Says of each how it is held and what gives it back.
 pub fn hold(

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::commands::Context;
+use crate::commands::doctor::Looked;
 use crate::model::agent::{Agent, BMH};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -11,8 +12,6 @@ use crate::model::state::{Scope, State};
 use crate::plan::agents::clusters;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store};
-
-use super::Looked;
 
 pub fn look(context: &Context, door: &Door<'_>) -> Looked {
     let (state, _) = door.imagine(&Scope::Whole, &[])?;

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::commands::manifest::{ForeignLease, Manifests};
+use crate::manifest::{ForeignLease, Manifests};
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::IpPool;
 use crate::model::lease_kind::LeaseKind;

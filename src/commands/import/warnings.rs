@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::commands::manifest::Manifests;
+use crate::manifest::Manifests;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;

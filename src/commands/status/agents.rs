@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::commands::{Context, images};
+use crate::commands::Context;
+use crate::commands::infraenv::images;
 use crate::model::agent::{Agent, HostState};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;

@@ -1,0 +1,33 @@
+//! `release`: gives clusters back; they are destroyed and their pools make others.
+
+use clap::Args;
+
+use crate::model::kinds::Kind;
+use crate::rules::access::Deed;
+
+use crate::commands::{Context, Verb, delete};
+
+#[derive(Args)]
+pub struct Release {
+    #[arg(required = true, value_name = "CLAIM")]
+    claims: Vec<String>,
+}
+
+impl Verb for Release {
+    const NAME: &'static str = "release";
+    const ABOUT: &'static str = "Give a cluster back; it is destroyed, and its pool makes another";
+    const EXAMPLE: &'static str = "poolctl release ci-17";
+    const FOR_GUESTS: bool = true;
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let store = context.look()?;
+        let mut claims = Vec::new();
+        for name in &self.claims {
+            let claim = context.find(&store, Kind::ClusterClaim, name)?;
+            context.permit(&store, Deed::Change, &claim)?;
+            delete::ask(context, &store, &claim)?;
+            claims.push(claim);
+        }
+        delete::delete(context, &store, &claims, |_, _| "released")
+    }
+}

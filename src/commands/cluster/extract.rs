@@ -1,0 +1,88 @@
+//! `extract`: the values of a Secret, as files or on stdout.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::model::documents::SecretValue;
+use crate::model::kinds::Kind;
+use crate::model::object::Object;
+use crate::model::refusal::{Exit, Refusal};
+
+use crate::store::copies;
+
+use crate::commands::{Context, Verb, target};
+
+#[derive(Args)]
+pub struct Extract {
+    /// The Secret, as secret/NAME
+    #[arg(value_name = "secret/NAME")]
+    secret: String,
+    /// Folder for a file each, or - for stdout
+    #[arg(long, value_name = "DIR|-", default_value = ".")]
+    to: PathBuf,
+    /// Only these keys
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
+    keys: Vec<String>,
+    /// Replace files that are there
+    #[arg(long)]
+    confirm: bool,
+}
+
+impl Verb for Extract {
+    const NAME: &'static str = "extract";
+    const ABOUT: &'static str = "Write the values of a Secret to files or stdout";
+    const EXAMPLE: &'static str =
+        "poolctl extract secret/CLUSTER-admin-kubeconfig -n CLUSTER --to=-";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let (kind, name) = if self.secret.contains('/') {
+            target::slashed(&self.secret)?
+        } else {
+            (Kind::Secret, self.secret.clone())
+        };
+        if kind != Kind::Secret {
+            return Err(Refusal::usage(format!("a {} has no values", kind.word()))
+                .next(Self::EXAMPLE)
+                .into());
+        }
+        let store = context.look()?;
+        let Object::Secret(secret) = context.find(&store, kind, &name)? else { return Ok(()) };
+        let key = secret.metadata.key();
+        if let Some(unknown) = self.keys.iter().find(|key| !secret.values.contains_key(*key)) {
+            let known: Vec<&str> = secret.values.keys().map(String::as_str).collect();
+            return Err(Refusal::not_found(format!("secret `{name}` has no key `{unknown}`"))
+                .because(format!("its keys are {}", known.join(", ")))
+                .into());
+        }
+        let wanted = |key: &&String| self.keys.is_empty() || self.keys.contains(*key);
+        for one in secret.values.keys().filter(wanted) {
+            if let Some(value) = store.secret_value(&key, one)? {
+                self.write(context, one, &value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Extract {
+    fn write(&self, context: &Context, key: &str, value: &SecretValue) -> anyhow::Result<()> {
+        if self.to.as_os_str() == "-" {
+            context.hint(&format!("# {key}"));
+            let end = if value.reveal().ends_with('\n') { "" } else { "\n" };
+            return context.print_value(&format!("{}{end}", value.reveal()));
+        }
+        if key.contains('/') || key.starts_with("..") {
+            let what = format!("key `{key}` cannot be the name of a file");
+            return Err(Refusal::invalid(what).next("--to=- prints it").into());
+        }
+        let path = self.to.join(key);
+        copies::place(&path, value.reveal().as_bytes(), self.confirm).map_err(|refusal| {
+            match refusal.exit {
+                Exit::Conflict => refusal.next("--confirm replaces it"),
+                _ => refusal,
+            }
+        })?;
+        context.print(&format!("{}\n", path.display()))
+    }
+}

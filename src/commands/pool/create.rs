@@ -1,0 +1,169 @@
+//! `pool create`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::edits::put;
+use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
+use crate::model::driver::FAKE;
+use crate::model::inventory::InventoryEntry;
+use crate::model::kinds::Kind;
+use crate::model::meta::{Key, LocalRef, Meta};
+use crate::model::object::{Object, Resource};
+use crate::model::platform::{NAMES, Platform};
+use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
+use crate::model::refusal::Refusal;
+use crate::model::state::Scope;
+use crate::model::time::Span;
+use crate::rules;
+use crate::store::Need;
+
+use crate::commands::misfits;
+use crate::commands::{Context, Verb, suggest};
+use crate::manifest;
+
+#[derive(Args)]
+pub struct Create {
+    name: String,
+    /// Simulated clusters: no platform, no image set, no credentials needed
+    #[arg(long)]
+    fake: bool,
+    /// How long a simulated installation takes
+    #[arg(long, requires = "fake", value_name = "DURATION")]
+    fake_install_duration: Option<Span>,
+    /// Unclaimed clusters to keep
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    size: u32,
+    /// How many of them run; the rest hibernate
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    running_count: u32,
+    /// Most clusters, claimed ones included
+    #[arg(long, allow_negative_numbers = true)]
+    max_size: Option<u32>,
+    /// Most clusters installing or deprovisioning at a time
+    #[arg(long, allow_negative_numbers = true)]
+    max_concurrent: Option<u32>,
+    /// Domain of the clusters
+    #[arg(long, required_unless_present = "fake")]
+    base_domain: Option<String>,
+    /// ClusterImageSet to install from
+    #[arg(long, required_unless_present = "fake", value_name = "IMAGESET")]
+    image_set: Option<String>,
+    /// openstack, vsphere, baremetal, none, ...
+    #[arg(long, default_value = "none", value_name = "PLATFORM")]
+    platform: String,
+    /// File whose content becomes the template of every install-config
+    #[arg(long, value_name = "FILE")]
+    install_config: Option<PathBuf>,
+    /// Customization of the inventory; once for each
+    #[arg(long = "customization", value_name = "CUSTOMIZATION")]
+    customizations: Vec<String>,
+}
+
+impl Verb for Create {
+    const NAME: &'static str = "create";
+    const ABOUT: &'static str = "Create a pool";
+    const EXAMPLE: &'static str = "poolctl pool create demo --fake --size 3 --running-count 1";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let key = context.key(Kind::ClusterPool, &self.name)?;
+        let pool = self.pool(&key)?;
+        rules::check(&Object::ClusterPool(Box::new(pool.clone())))?;
+        let template = self.template(&key)?;
+        let image_set = pool.spec.image_set_ref.name.clone();
+        let needs = [
+            Need { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
+            Need { kind: Kind::Secret, key: Key::new(&*key.namespace, template_name(&self.name)) },
+        ];
+        let store = context.open()?;
+        let edit = |state: &mut crate::model::state::State, tick: &crate::model::tick::Tick| {
+            if state.pools.find(&key).is_some() {
+                return Err(Refusal::conflict(format!("there is a pool `{}` already", key.name))
+                    .next(format!("poolctl pool scale {} --size {}", key.name, self.size)));
+            }
+            let mut parts = Vec::new();
+            if self.fake && state.image_sets.find(&needs[0].key).is_none() {
+                parts.push(fake_image_set(&image_set).into_object());
+            }
+            parts.extend(template.map(Resource::into_object));
+            parts.push(Object::ClusterPool(Box::new(pool)));
+            for part in parts {
+                put(state, part, true, tick)?;
+            }
+            Ok(())
+        };
+        let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
+        context.changed(Kind::ClusterPool, &key.name, "created")?;
+        misfits::warn(context, &passed.state, &[(Kind::ClusterPool, key.clone())]);
+        Ok(context.finish(&passed)?)
+    }
+}
+
+fn template_name(pool: &str) -> String {
+    format!("{pool}-install-config")
+}
+
+/// A release that only the simulation installs.
+fn fake_image_set(name: &str) -> ClusterImageSet {
+    let metadata = Meta { name: name.into(), ..Meta::default() };
+    let spec = ImageSetSpec { release_image: "example.com/simulated:1".into() };
+    ClusterImageSet { metadata, spec, status: None }
+}
+
+impl Create {
+    fn pool(&self, key: &Key) -> Result<ClusterPool, Refusal> {
+        let Some(platform) = Platform::named(&self.platform) else {
+            let refusal = Refusal::usage(format!("there is no platform `{}`", self.platform));
+            let hint = suggest(&self.platform, NAMES);
+            return Err(refusal
+                .because(hint.unwrap_or_else(|| format!("platforms are {}", NAMES.join(", ")))));
+        };
+        let mut annotations = BTreeMap::new();
+        if self.fake {
+            annotations.insert(FAKE.to_owned(), "true".to_owned());
+        }
+        if let Some(duration) = self.fake_install_duration {
+            annotations.insert("poolctl.dev/fake-install-duration".into(), duration.to_string());
+        }
+        let entry = |name: &String| InventoryEntry { kind: String::new(), name: name.clone() };
+        let inventory: Vec<InventoryEntry> = self.customizations.iter().map(entry).collect();
+        let metadata =
+            Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+        let template = self.install_config.as_ref().map(|_| LocalRef::to(template_name(&key.name)));
+        let spec = PoolSpec {
+            annotations,
+            base_domain: self.base_domain.clone().unwrap_or_else(|| "example.com".into()),
+            image_set_ref: LocalRef::to(
+                self.image_set.clone().unwrap_or_else(|| "simulated".into()),
+            ),
+            install_config_secret_template_ref: template,
+            inventory: (!inventory.is_empty()).then_some(inventory),
+            max_concurrent: self.max_concurrent,
+            max_size: self.max_size,
+            platform,
+            running_count: self.running_count,
+            size: self.size,
+            ..PoolSpec::default()
+        };
+        Ok(ClusterPool { metadata, spec, status: PoolStatus::default() })
+    }
+
+    fn template(&self, key: &Key) -> Result<Option<Secret>, Refusal> {
+        let Some(path) = &self.install_config else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| manifest::io(&path.display().to_string(), &error))?;
+        crate::yaml::value(&text)
+            .map_err(|wrong| Refusal::invalid(format!("{}: {wrong}", path.display())))?;
+        let metadata = Meta {
+            name: template_name(&key.name),
+            namespace: key.namespace.clone(),
+            ..Meta::default()
+        };
+        let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(text))]);
+        Ok(Some(Secret { metadata, string_data: Some(data), ..Secret::default() }))
+    }
+}

@@ -1,0 +1,38 @@
+//! `scale`: kubectl's spelling of `pool scale`.
+
+use clap::Args;
+
+use crate::model::kinds::Kind;
+use crate::model::refusal::Refusal;
+
+use crate::commands::{Context, Verb, pool, target};
+
+#[derive(Args)]
+pub struct Scale {
+    /// pool, or pool/NAME
+    #[arg(value_name = "KIND/NAME")]
+    kind: String,
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// The new size
+    #[arg(long, allow_negative_numbers = true)]
+    replicas: u32,
+}
+
+impl Verb for Scale {
+    const NAME: &'static str = "scale";
+    const ABOUT: &'static str = "Set the size of a pool";
+    const EXAMPLE: &'static str = "poolctl scale pool lab --replicas=3";
+
+    fn run(self, context: &Context) -> anyhow::Result<()> {
+        let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
+        if kind != Kind::ClusterPool {
+            return Err(Refusal::usage(format!(
+                "a {} has no size; only pools can be scaled",
+                kind.word()
+            ))
+            .into());
+        }
+        pool::scale(context, &name, Some(self.replicas), None)
+    }
+}
