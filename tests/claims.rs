@@ -87,7 +87,10 @@ fn what_counts_as_broken() {
 }
 
 /// A pool's state with claim k, after `edit` and one settled plan.
-fn settled(line: &str, edit: impl FnOnce(&mut State, usize)) -> (State, Tick) {
+fn settled(
+    line: &str,
+    edit: impl FnOnce(&mut State, poolctl::model::state::ClaimId),
+) -> (State, Tick) {
     let (mut found, names) = state(line, true);
     let tick = noon();
     let claim = found.claims.find(&Key::new(NAMESPACE, "k")).unwrap();
@@ -109,7 +112,7 @@ fn cluster<'a>(state: &'a State, name: &str) -> &'a Cluster {
 fn half_written_pairs_are_completed_or_taken_apart() {
     // C-01: the claim names a cluster that nobody has.
     let names = |name: &'static str| {
-        move |state: &mut State, at: usize| {
+        move |state: &mut State, at: poolctl::model::state::ClaimId| {
             state.claims.update(at, |claim| claim.cluster = Some(name.into()));
         }
     };
@@ -135,7 +138,7 @@ fn half_written_pairs_are_completed_or_taken_apart() {
 #[test]
 fn a_claim_that_goes_takes_its_cluster_and_waits_for_it() {
     let delete = |name: Option<&'static str>| {
-        move |state: &mut State, at: usize| {
+        move |state: &mut State, at: poolctl::model::state::ClaimId| {
             state.claims.update(at, |claim| {
                 claim.deleting = Some(noon().now);
                 claim.cluster = name.map(str::to_owned);

@@ -14,7 +14,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
+use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::render::patch::Rules;
 use crate::render::{manifests, redact};
@@ -212,7 +212,7 @@ impl Verb for Reset {
 
 /// In every pool that lists it. A lease of a cluster that is there stays.
 fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
-    let listing: Vec<usize> = state
+    let listing: Vec<PoolId> = state
         .pools
         .iter()
         .filter(|(_, pool)| pool.metadata.namespace == key.namespace)

@@ -14,7 +14,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
+use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
 use crate::reconcile::{Door, Passed};
 use crate::store::{Filter, Need, Store};
@@ -208,7 +208,7 @@ pub fn delete(
     said(context, objects, found, done)
 }
 
-fn agents_of(state: &State, infra_env: &Key) -> Vec<usize> {
+fn agents_of(state: &State, infra_env: &Key) -> Vec<AgentId> {
     let its = |one: &Agent| one.infra_env().as_ref() == Some(infra_env);
     state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }

@@ -8,7 +8,7 @@ use crate::model::ip_pool::{IpPool, IpPoolStatus, Network};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
+use crate::model::state::{IpLeaseId, State};
 use crate::model::tick::Tick;
 use crate::rules;
 
@@ -84,7 +84,7 @@ impl Edited for Metal3DataTemplate {
 }
 
 /// An address goes with its claim, and the claim when nobody else holds it.
-fn release(state: &mut State, lease_id: usize, tick: &Tick) -> bool {
+fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
     state.ip_leases.update(lease_id, |lease| {
         lease.deleting.get_or_insert(tick.now);
     })

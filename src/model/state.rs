@@ -20,7 +20,7 @@ use super::job::Job;
 use super::kinds::{Kind, every_kind};
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
-use super::table::{Change, Owner, Row, Table};
+use super::table::{Change, Id, Owner, Row, Table};
 use super::time::Time;
 use super::wire::Wire;
 
@@ -79,7 +79,7 @@ macro_rules! declare_state {
             pub rested: Option<Time>,
             /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its
             /// end.
-            pub begun: HashMap<usize, u32>,
+            pub begun: HashMap<PoolId, u32>,
             /// Names in DNS given in this pass, and to whom.
             named: HashMap<(String, String), String>,
             acting: Owner,
@@ -223,6 +223,17 @@ pub trait Kept: Resource {
 
 every_kind!(declare_state);
 
+pub type PoolId = Id<super::pool::ClusterPool>;
+pub type ClusterId = Id<Cluster>;
+pub type ClaimId = Id<Claim>;
+pub type CustomizationId = Id<Customization>;
+pub type HostId = Id<BareMetalHost>;
+pub type InfraEnvId = Id<super::infra_env::InfraEnv>;
+pub type AgentId = Id<super::agent::Agent>;
+pub type IpPoolId = Id<super::ip_pool::IpPool>;
+pub type IpLeaseId = Id<IpLease>;
+pub type JobId = Id<Job>;
+
 /// An object that is not what it was.
 #[derive(Debug)]
 pub struct ChangedObject {
@@ -277,11 +288,11 @@ impl Template {
     }
 }
 
-/// What belongs to a pool, as places in the tables, in order of insertion.
+/// What belongs to a pool, in order of insertion.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    pub clusters: Vec<usize>,
-    pub claims: Vec<usize>,
+    pub clusters: Vec<ClusterId>,
+    pub claims: Vec<ClaimId>,
 }
 
 impl State {
@@ -300,7 +311,7 @@ impl State {
         self.join(pool.as_deref(), at);
     }
 
-    pub fn insert_cluster(&mut self, cluster: Cluster) -> usize {
+    pub fn insert_cluster(&mut self, cluster: Cluster) -> ClusterId {
         let dns = (cluster.cluster_name.clone(), cluster.base_domain.clone());
         self.named.insert(dns, cluster.name.clone());
         let pool = cluster.pool.clone();
@@ -309,7 +320,7 @@ impl State {
         at
     }
 
-    fn join(&mut self, pool: Option<&Key>, at: usize) {
+    fn join(&mut self, pool: Option<&Key>, at: ClusterId) {
         if let Some(pool) = pool {
             self.members.entry(pool.clone()).or_default().clusters.push(at);
         }
@@ -321,7 +332,7 @@ impl State {
         self.members.entry(pool).or_default().claims.push(at);
     }
 
-    pub fn insert_claim(&mut self, claim: Claim) -> usize {
+    pub fn insert_claim(&mut self, claim: Claim) -> ClaimId {
         let pool = claim.pool_key();
         let at = self.claims.insert(claim);
         self.members.entry(pool).or_default().claims.push(at);
@@ -329,7 +340,7 @@ impl State {
     }
 
     /// A claim that waits may be sent to another pool.
-    pub fn move_claim(&mut self, at: usize, pool: &str) {
+    pub fn move_claim(&mut self, at: ClaimId, pool: &str) {
         let Some(old) = self.claims.get(at).map(Claim::pool_key) else {
             return;
         };
@@ -339,7 +350,7 @@ impl State {
         self.members.entry(new).or_default().claims.push(at);
     }
 
-    pub fn cluster(&self, name: &str) -> Option<usize> {
+    pub fn cluster(&self, name: &str) -> Option<ClusterId> {
         self.clusters.find(&Key::new("", name))
     }
 
@@ -384,13 +395,13 @@ impl State {
     }
 
     /// The hosts that a cluster uses, as places.
-    pub fn hosts_of(&self, cluster: &str) -> Vec<usize> {
-        let uses = |(_, host): &(usize, &BareMetalHost)| host.cluster() == Some(cluster);
+    pub fn hosts_of(&self, cluster: &str) -> Vec<HostId> {
+        let uses = |(_, host): &(HostId, &BareMetalHost)| host.cluster() == Some(cluster);
         self.hosts.iter().filter(uses).map(|(at, _)| at).collect()
     }
 
     /// The live job on a cluster, or on a host by its namespace and name.
-    pub fn live_job(&self, cluster: &str) -> Option<(usize, &Job)> {
+    pub fn live_job(&self, cluster: &str) -> Option<(JobId, &Job)> {
         let at = self.jobs.find(&Key::new("", cluster))?;
         Some((at, self.jobs.get(at).filter(|job| job.ended.is_none())?))
     }

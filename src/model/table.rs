@@ -1,6 +1,10 @@
 //! Rows that remember what they were: the difference is read off at the end.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::rc::Rc;
 
 use super::meta::Key;
@@ -10,14 +14,68 @@ pub trait Row: Clone + PartialEq {
     fn key(&self) -> Key;
 }
 
+/// Where a row stands in its table, for as long as that is loaded. The type keeps the places of one
+/// table from being taken for those of another.
+pub struct Id<T> {
+    index: usize,
+    table: PhantomData<fn() -> T>,
+}
+
+impl<T> Id<T> {
+    fn new(index: usize) -> Self {
+        Self { index, table: PhantomData }
+    }
+}
+
+// Derived, these would ask the same of the rows.
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.index.cmp(&other.index)
+    }
+}
+
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.index.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "row {}", self.index)
+    }
+}
+
 /// The pool on whose behalf a row changes; none for what a command edits itself.
 pub type Owner = Option<Rc<Key>>;
 
 #[derive(Debug)]
 pub struct Table<T> {
     rows: Vec<Option<T>>,
-    index: HashMap<Key, usize>,
-    before: BTreeMap<usize, (Option<T>, Owner)>,
+    index: HashMap<Key, Id<T>>,
+    before: BTreeMap<Id<T>, (Option<T>, Owner)>,
     owner: Owner,
     changes: usize,
 }
@@ -46,15 +104,16 @@ impl<T> Default for Table<T> {
 
 impl<T: Row> Table<T> {
     /// Takes a row as the store has it: no change.
-    pub fn load(&mut self, row: T) -> usize {
-        self.index.insert(row.key(), self.rows.len());
+    pub fn load(&mut self, row: T) -> Id<T> {
+        let id = Id::new(self.rows.len());
+        self.index.insert(row.key(), id);
         self.rows.push(Some(row));
-        self.rows.len() - 1
+        id
     }
 
     /// Puts a body or another lazily loaded part into a row: no change.
-    pub fn fill(&mut self, at: usize, put: impl FnOnce(&mut T)) {
-        if let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) {
+    pub fn fill(&mut self, id: Id<T>, put: impl FnOnce(&mut T)) {
+        if let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) {
             put(row);
         }
     }
@@ -64,7 +123,7 @@ impl<T: Row> Table<T> {
         self.rows.len()
     }
 
-    pub fn find(&self, key: &Key) -> Option<usize> {
+    pub fn find(&self, key: &Key) -> Option<Id<T>> {
         self.index.get(key).copied()
     }
 
@@ -77,12 +136,18 @@ impl<T: Row> Table<T> {
         self.get(self.find(key)?)
     }
 
-    pub fn get(&self, at: usize) -> Option<&T> {
-        self.rows.get(at)?.as_ref()
+    pub fn get(&self, id: Id<T>) -> Option<&T> {
+        self.rows.get(id.index)?.as_ref()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        self.rows.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?)))
+    pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+        self.iter_from(0)
+    }
+
+    /// Rows from a place on, as `places` counted them.
+    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (Id<T>, &T)> {
+        let rows = self.rows.iter().enumerate().skip(first);
+        rows.filter_map(|(index, row)| Some((Id::new(index), row.as_ref()?)))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = &T> {
@@ -98,50 +163,50 @@ impl<T: Row> Table<T> {
         self.changes
     }
 
-    pub fn insert(&mut self, row: T) -> usize {
-        let at = self.load(row);
-        self.before.insert(at, (None, self.owner.clone()));
+    pub fn insert(&mut self, row: T) -> Id<T> {
+        let id = self.load(row);
+        self.before.insert(id, (None, self.owner.clone()));
         self.changes += 1;
-        at
+        id
     }
 
     /// Edits a row. The key must stay. Says whether anything changed.
-    pub fn update(&mut self, at: usize, edit: impl FnOnce(&mut T)) -> bool {
-        let Some(row) = self.rows.get_mut(at).and_then(Option::as_mut) else {
+    pub fn update(&mut self, id: Id<T>, edit: impl FnOnce(&mut T)) -> bool {
+        let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) else {
             return false;
         };
         let old = row.clone();
         edit(row);
         let changed = *row != old;
         if changed {
-            self.remember(at, Some(old));
+            self.remember(id, Some(old));
         }
         changed
     }
 
-    pub fn remove(&mut self, at: usize) {
-        let Some(old) = self.rows.get_mut(at).and_then(Option::take) else {
+    pub fn remove(&mut self, id: Id<T>) {
+        let Some(old) = self.rows.get_mut(id.index).and_then(Option::take) else {
             return;
         };
         self.index.remove(&old.key());
-        self.remember(at, Some(old));
+        self.remember(id, Some(old));
     }
 
-    fn remember(&mut self, at: usize, old: Option<T>) {
+    fn remember(&mut self, id: Id<T>, old: Option<T>) {
         let owner = self.owner.clone();
-        let entry = self.before.entry(at).or_insert((old, None));
+        let entry = self.before.entry(id).or_insert((old, None));
         entry.1 = owner;
         self.changes += 1;
     }
 
     /// Whether a row of this key was there and is not any more.
     pub fn was_removed(&self, key: &Key) -> bool {
-        let gone = |at: &usize, old: &T| self.rows[*at].is_none() && old.key() == *key;
+        let gone = |id: &Id<T>, old: &T| self.get(*id).is_none() && old.key() == *key;
         self.find(key).is_none()
             && self
                 .before
                 .iter()
-                .any(|(at, (old, _))| old.as_ref().is_some_and(|old| gone(at, old)))
+                .any(|(id, (old, _))| old.as_ref().is_some_and(|old| gone(id, old)))
     }
 
     pub fn is_unchanged(&self) -> bool {
@@ -149,8 +214,8 @@ impl<T: Row> Table<T> {
     }
 
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
-        self.before.iter().filter_map(|(at, (before, owner))| {
-            let (before, after) = (before.as_ref(), self.rows[*at].as_ref());
+        self.before.iter().filter_map(|(id, (before, owner))| {
+            let (before, after) = (before.as_ref(), self.get(*id));
             (before != after).then_some(Change { owner, before, after })
         })
     }

@@ -6,7 +6,7 @@ use crate::model::event::Event;
 use crate::model::ip_pool::{IpPool, PAUSES};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::state::{AddressBook, State};
+use crate::model::state::{AddressBook, IpLeaseId, IpPoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -16,8 +16,8 @@ use super::desk::Desk;
 pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
     go(state);
     state.rested = None;
-    let pools: Vec<usize> = state.ip_pools.iter().map(|(at, _)| at).collect();
-    let mut waiting: Vec<(Time, String, usize)> = state
+    let pools: Vec<IpPoolId> = state.ip_pools.iter().map(|(at, _)| at).collect();
+    let mut waiting: Vec<(Time, String, IpLeaseId)> = state
         .ip_leases
         .iter()
         .filter(|(_, one)| one.address.is_none() && one.deleting.is_none())
@@ -55,7 +55,7 @@ pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
 
 /// A claim that was let go by everybody, and whose pool is not paused.
 fn go(state: &mut State) {
-    let gone: Vec<usize> = state
+    let gone: Vec<IpLeaseId> = state
         .ip_leases
         .iter()
         .filter(|(_, one)| {
@@ -76,7 +76,7 @@ pub fn pauses(state: &State, pool: &IpPool) -> bool {
     pool.is_paused() || cluster.is_some_and(|cluster| cluster.paused)
 }
 
-fn give(state: &mut State, at: usize, pool: &IpPool, address: Addr, tick: &Tick) {
+fn give(state: &mut State, at: IpLeaseId, pool: &IpPool, address: Addr, tick: &Tick) {
     let network = pool.network_of(pool.entry_of(address));
     let Some(waited) = state.ip_leases.get(at) else { return };
     let leased = (waited.created != tick.now).then_some(tick.now);
@@ -91,7 +91,7 @@ fn give(state: &mut State, at: usize, pool: &IpPool, address: Addr, tick: &Tick)
     }
 }
 
-fn refuse(state: &mut State, at: usize, why: String, tick: &Tick) {
+fn refuse(state: &mut State, at: IpLeaseId, why: String, tick: &Tick) {
     let Some(one) = state.ip_leases.get(at).filter(|one| one.error != why) else { return };
     let key = one.key();
     state.ip_leases.update(at, |one| one.error.clone_from(&why));

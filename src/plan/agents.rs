@@ -34,7 +34,7 @@ use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::OwnerReference;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
 use super::{AGENT, PASS};
@@ -47,11 +47,11 @@ const LONGEST: usize = 2040;
 /// Every host as it is now; then what is wished for; then how it is after that.
 pub fn advance(state: &mut State, tick: &Tick) {
     machines::infra_envs(state, tick);
-    let all: Vec<usize> = state.agents.iter().map(|(at, _)| at).collect();
+    let all: Vec<AgentId> = state.agents.iter().map(|(at, _)| at).collect();
     for at in &all {
         machines::recognize(state, *at, tick);
     }
-    let same = |state: &State, at: usize| {
+    let same = |state: &State, at: AgentId| {
         state.agents.get(at).map(|one| one.status.duplicate_of.clone()).unwrap_or_default()
     };
     let before: Vec<String> = all.iter().map(|at| same(state, *at)).collect();
@@ -70,7 +70,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
 }
 
 /// Moves a host to a state, or says something else about the one that it is in.
-fn enter(state: &mut State, at: usize, next: HostState, info: &str, tick: &Tick) {
+fn enter(state: &mut State, at: AgentId, next: HostState, info: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let before = agent.state();
     let mut info = info.to_owned();
@@ -103,14 +103,14 @@ fn enter(state: &mut State, at: usize, next: HostState, info: &str, tick: &Tick)
 }
 
 /// Writes down what happened to a host, for those who look at its environment and its cluster.
-fn note(state: &mut State, at: usize, reason: &str, warning: bool, message: String, tick: &Tick) {
+fn note(state: &mut State, at: AgentId, reason: &str, warning: bool, message: String, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let event = about(agent, reason, warning, message, PASS, tick);
     state.event(event);
 }
 
 /// Says that a host is another Agent's machine, or is not any more.
-fn tell_duplicate(state: &mut State, at: usize, before: &str, tick: &Tick) {
+fn tell_duplicate(state: &mut State, at: AgentId, before: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let (name, other) = (agent.hostname(), agent.status.duplicate_of.as_str());
     let (reason, text) = match other {

@@ -4,7 +4,7 @@ use crate::model::claim::Pending;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::sort_pool;
@@ -18,8 +18,8 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
     let sorted = sort_pool(state, found, tick.now);
     let at = state.pools.find(pool);
     // Nothing is done to a paused cluster: whoever had it would wait for what it lacks.
-    let is_paused = |at: &usize| state.clusters.get(*at).is_some_and(|cluster| cluster.paused);
-    let ready: Vec<usize> = sorted.ready.into_iter().filter(|at| !is_paused(at)).collect();
+    let is_paused = |at: &ClusterId| state.clusters.get(*at).is_some_and(|cluster| cluster.paused);
+    let ready: Vec<ClusterId> = sorted.ready.into_iter().filter(|at| !is_paused(at)).collect();
     for (claim, cluster) in sorted.waiting.into_iter().zip(ready) {
         let found = state.claims.get(claim).map(|claim| (claim.name.clone(), claim.created));
         let Some((name, created)) = found else {

@@ -6,7 +6,7 @@ use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::inventory::EntryStatus;
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::time::Time;
 
 use super::version::pool_version;
@@ -14,26 +14,26 @@ use super::version::pool_version;
 /// Places in the table of clusters.
 #[derive(Debug, Default)]
 pub struct Buckets {
-    pub deleting: Vec<usize>,
+    pub deleting: Vec<ClusterId>,
     /// To be removed by the pool: released, evicted, or their customization left the inventory.
-    pub marked: Vec<usize>,
-    pub claimed: Vec<usize>,
+    pub marked: Vec<ClusterId>,
+    pub claimed: Vec<ClusterId>,
     /// Newest first.
-    pub installing: Vec<usize>,
+    pub installing: Vec<ClusterId>,
     /// Oldest first, as are the following.
-    pub standby: Vec<usize>,
-    pub ready: Vec<usize>,
-    pub broken: Vec<usize>,
+    pub standby: Vec<ClusterId>,
+    pub ready: Vec<ClusterId>,
+    pub broken: Vec<ClusterId>,
     /// Unclaimed ones without a version.
-    pub unknown: Vec<usize>,
+    pub unknown: Vec<ClusterId>,
     /// Unclaimed ones of another version of the pool or of their customization, or whose
     /// customization left the inventory.
-    pub mismatched: Vec<usize>,
+    pub mismatched: Vec<ClusterId>,
     /// Never claimed and deprovisioning.
     pub unclaimed_deleting: usize,
     pub total: usize,
     /// Claims that wait, first come first.
-    pub waiting: Vec<usize>,
+    pub waiting: Vec<ClaimId>,
 }
 
 impl Buckets {
@@ -46,7 +46,7 @@ impl Buckets {
         self.installing.len() + self.standby.len() + self.ready.len()
     }
 
-    pub fn stale(&self) -> impl Iterator<Item = usize> {
+    pub fn stale(&self) -> impl Iterator<Item = ClusterId> {
         self.unknown.iter().chain(&self.mismatched).copied()
     }
 }
@@ -76,9 +76,9 @@ pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
             }
         }
     }
-    let waits = |at: &usize| state.claims.get(*at).is_some_and(Claim::waits);
+    let waits = |at: &ClaimId| state.claims.get(*at).is_some_and(Claim::waits);
     sorted.waiting = members.claims.into_iter().filter(waits).collect();
-    let age = |at: &usize| state.clusters.get(*at).map(|cluster| cluster.created);
+    let age = |at: &ClusterId| state.clusters.get(*at).map(|cluster| cluster.created);
     // Members come in order of insertion, and the sorts are stable: that breaks ties.
     for oldest_first in [
         &mut sorted.standby,
@@ -99,7 +99,7 @@ fn put(
     sorted: &mut Buckets,
     pool: &ClusterPool,
     cluster: &Cluster,
-    at: usize,
+    at: ClusterId,
     removed: bool,
     now: Time,
 ) {
@@ -175,7 +175,7 @@ pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
 /// that wait.
 pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {
     let members = state.members(&pool.key());
-    let waits = |claim: &usize| state.claims.get(*claim).is_some_and(Claim::waits);
+    let waits = |claim: &ClaimId| state.claims.get(*claim).is_some_and(Claim::waits);
     let claims_wait = members.claims.iter().any(waits);
     let clusters = members.clusters.into_iter().filter_map(|at| state.clusters.get(at));
     let instants = clusters.flat_map(|cluster| {

@@ -4,7 +4,7 @@
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
 use crate::model::job::{Job, Verb};
-use crate::model::state::State;
+use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
 
 use super::{CLUSTER, clusters_hosts, say};
@@ -20,7 +20,7 @@ pub struct JobPlan {
 }
 
 /// Starts a job that makes, destroys, starts or stops a cluster, or asks how it does.
-pub fn start_job(state: &mut State, cluster_id: usize, verb: Verb, tick: &Tick) {
+pub fn start_job(state: &mut State, cluster_id: ClusterId, verb: Verb, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let plan = plan_job(state, cluster, verb);
     start_planned_job(state, cluster_id, plan, tick);
@@ -51,7 +51,7 @@ fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
 }
 
 /// Starts a job of which everything is known.
-pub fn start_planned_job(state: &mut State, cluster_id: usize, plan: JobPlan, tick: &Tick) {
+pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan, tick: &Tick) {
     state.clusters.update(cluster_id, |cluster| cluster.ordinal += 1);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let JobPlan { verb, attempt, hosts, driver } = plan;

@@ -14,7 +14,7 @@ use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{Books, State, Template};
+use crate::model::state::{AgentId, Books, CustomizationId, PoolId, State, Template};
 use crate::model::tick::Tick;
 use crate::render::install_config::Rendered;
 use crate::render::redact;
@@ -49,11 +49,11 @@ struct Parts {
     rendered: Rendered,
     leases: Vec<IpLease>,
     /// Places of its Agents.
-    hosts: Vec<usize>,
+    hosts: Vec<AgentId>,
 }
 
 /// Makes up to `number` clusters and says how many it made.
-pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn Books) -> usize {
+pub fn add(state: &mut State, at: PoolId, number: usize, tick: &Tick, names: &dyn Books) -> usize {
     let Some(pool) = state.pools.get(at) else {
         return 0;
     };
@@ -91,7 +91,7 @@ pub fn add(state: &mut State, at: usize, number: usize, tick: &Tick, names: &dyn
     made
 }
 
-fn write_back(state: &mut State, at: usize, batch: Batch<'_>) {
+fn write_back(state: &mut State, at: PoolId, batch: Batch<'_>) {
     let ordinal = batch.pool.status.ordinal;
     let news = |pool: &ClusterPool| {
         let mut verdicts = batch.unusable.iter();
@@ -147,7 +147,7 @@ fn hosted(
 ) -> Option<Parts> {
     let found = agents::pick::hosts(state, &batch.pool, &rendered.document, tick);
     let hosts = found.map_err(|why| batch.short = Some(Shortage::new(HOSTS, why))).ok()?;
-    let called = |at: &usize| Some(state.agents.get(*at)?.metadata.name.clone());
+    let called = |at: &AgentId| Some(state.agents.get(*at)?.metadata.name.clone());
     let names: Vec<String> = hosts.iter().filter_map(called).collect();
     let all = vips::for_hosts(state, &batch.pool, (name, &names), &mut leases, batch.names, tick);
     all.map_err(|why| batch.short = Some(Shortage::new(ADDRESSES, why))).ok()?;
@@ -155,7 +155,12 @@ fn hosted(
 }
 
 /// Makes a cluster with a customization, or notes why it cannot be used.
-fn with_customization(state: &mut State, batch: &mut Batch<'_>, at: usize, tick: &Tick) -> bool {
+fn with_customization(
+    state: &mut State,
+    batch: &mut Batch<'_>,
+    at: CustomizationId,
+    tick: &Tick,
+) -> bool {
     let Some(one) = state.customizations.get(at).filter(|one| one.holder.is_none()) else {
         return false;
     };
@@ -203,7 +208,7 @@ fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String
     Some(format!("The name is taken: {name}.{domain} is cluster {by}"))
 }
 
-fn note_broken(state: &mut State, at: usize, message: &str, tick: &Tick) {
+fn note_broken(state: &mut State, at: CustomizationId, message: &str, tick: &Tick) {
     let new = Condition::new(APPLY_SUCCEEDED, "False", BROKEN_BY_SYNTAX, message);
     let Some(one) = state.customizations.get(at) else {
         return;
@@ -235,7 +240,7 @@ fn insert(
     state: &mut State,
     batch: &mut Batch<'_>,
     name: &str,
-    customization: Option<usize>,
+    customization: Option<CustomizationId>,
     Parts { rendered, leases, hosts }: Parts,
     tick: &Tick,
 ) {

@@ -5,12 +5,12 @@ use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
 use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization, Holder};
 use crate::model::meta::{Key, LocalRef};
-use crate::model::state::State;
+use crate::model::state::{CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::{CUSTOMIZATION, inventory, warn};
 
-pub fn sync(state: &mut State, at: usize, tick: &Tick) {
+pub fn sync(state: &mut State, at: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
@@ -43,7 +43,7 @@ fn held_by(state: &State, pool: &Key) -> Vec<String> {
 
 /// A cluster that names a customization has its lease, unless another cluster has it. Returns
 /// the customizations that were taken.
-pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Vec<usize> {
+pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Vec<CustomizationId> {
     let mut taken = Vec::new();
     for at in state.members(pool).clusters {
         let Some(cluster) = state.clusters.get(at) else {
@@ -71,13 +71,13 @@ pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Ve
 
 /// A lease of this pool whose cluster is gone is free again. All clusters of the pool are in
 /// scope, so one that is not in the state does not exist.
-fn release_what_no_cluster_has(state: &mut State, at: usize) {
+fn release_what_no_cluster_has(state: &mut State, at: PoolId) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
     let key = pool.key();
     let listed = pool.spec.inventory.iter().flatten();
-    let orphaned: Vec<usize> = listed
+    let orphaned: Vec<CustomizationId> = listed
         .filter_map(|entry| state.customizations.find(&Key::new(&*key.namespace, &*entry.name)))
         .filter(|at| {
             let holder = state.customizations.get(*at).and_then(|one| one.holder.as_ref());
@@ -93,7 +93,7 @@ fn release_what_no_cluster_has(state: &mut State, at: usize) {
 }
 
 /// The customization's own status: who has it, and how its last use went.
-pub fn write_status(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
+pub fn write_status(state: &mut State, at: CustomizationId, pool: &Key, tick: &Tick) {
     let Some(one) = state.customizations.get(at) else {
         return;
     };

@@ -3,7 +3,7 @@
 use crate::model::claim::Claim;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{ClaimId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
@@ -20,7 +20,7 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
 }
 
 /// Tells the owner once that the end is near; a claim that was extended is told again.
-fn foretell(state: &mut State, at: usize, pool: &Key, tick: &Tick) {
+fn foretell(state: &mut State, at: ClaimId, pool: &Key, tick: &Tick) {
     let Some(claim) = state.claims.get(at) else {
         return;
     };

@@ -9,7 +9,7 @@ use crate::model::host::{
 };
 use crate::model::job::{CANCELLED, HostReport, Job, Outcome, Verb};
 use crate::model::meta::{Key, Meta};
-use crate::model::state::State;
+use crate::model::state::{HostId, JobId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -22,7 +22,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
     let gone = |job: &Job| {
         job.ended.is_none() && job.host().is_some_and(|key| state.hosts.was_removed(&key))
     };
-    let orphaned: Vec<usize> =
+    let orphaned: Vec<JobId> =
         state.jobs.iter().filter(|(_, job)| gone(job)).map(|(at, _)| at).collect();
     for at in orphaned {
         state.jobs.update(at, |job| {
@@ -30,7 +30,7 @@ pub fn advance(state: &mut State, tick: &Tick) {
         });
     }
     let (mut busy, probes) = (state.busy_hosts(), probes::of(state));
-    let all: Vec<usize> = state.hosts.iter().map(|(at, _)| at).collect();
+    let all: Vec<HostId> = state.hosts.iter().map(|(at, _)| at).collect();
     for at in all {
         show(state, at, tick);
         wiping::look(state, at, tick);
@@ -147,7 +147,7 @@ fn missing(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)>
     Some((ErrorReason::CredentialsUnusable, format!("secret {name} has no {missing}")))
 }
 
-fn start(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
+fn start(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let (key, name) = (host.key(), host.key().to_string());
     let driver = match verb {
@@ -245,7 +245,7 @@ pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &
     }
 }
 
-fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
+fn done(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let again = condition::find(&host.status.conditions, INSPECTED).is_some();
@@ -289,7 +289,7 @@ fn done(state: &mut State, at: usize, verb: Verb, tick: &Tick) {
     say(state, tick, reason, (HOST, key), text.into());
 }
 
-fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) {
+fn failed(state: &mut State, at: HostId, verb: Verb, message: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let (kind, reason) = match verb {
@@ -319,7 +319,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, message: &str, tick: &Tick) 
 }
 
 /// What is known of its power: on, off, or nothing.
-fn power(state: &mut State, at: usize, on: Option<bool>, why: &str, tick: &Tick) {
+fn power(state: &mut State, at: HostId, on: Option<bool>, why: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let (key, before) = (host.key(), host.power());
     let (status, reason) = match on {
@@ -347,7 +347,7 @@ fn power(state: &mut State, at: usize, on: Option<bool>, why: &str, tick: &Tick)
 }
 
 /// metal3's words for where it is.
-fn show(state: &mut State, at: usize, tick: &Tick) {
+fn show(state: &mut State, at: HostId, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let (lacks, status) = (missing(state, host), &host.status);
     let wanted = host.spec.image.as_ref().filter(|image| image.is_live());

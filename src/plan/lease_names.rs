@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use crate::model::address::Addr;
 use crate::model::ip_pool::IpPool;
-use crate::model::state::{AddressBook, State};
+use crate::model::state::{AddressBook, IpLeaseId, State};
 use crate::model::table::Owner;
 
 /// `10.0.0.1` and `10:0:0:1::` would be called alike, and so would addresses of pools whose
 /// prefixes meet.
 pub fn tell_apart(state: &mut State, book: &dyn AddressBook) {
-    let mut alike: Vec<(usize, String, Owner)> = Vec::new();
+    let mut alike: Vec<(IpLeaseId, String, Owner)> = Vec::new();
     for pool in state.ip_pools.rows() {
         let pools = meeting(state, pool);
         if pools.is_empty() {

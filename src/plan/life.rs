@@ -6,7 +6,7 @@ use crate::model::condition::Shortage;
 use crate::model::customization::Holder;
 use crate::model::driver::Driver;
 use crate::model::job::{CANCELLED, Job, Verb};
-use crate::model::state::State;
+use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
@@ -27,7 +27,7 @@ const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.
 pub const WORRYING: u32 = 3;
 
-pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -81,7 +81,7 @@ pub fn waits_until(cluster: &Cluster) -> Option<Time> {
 }
 
 /// On hold; what it lacks is said all the same, and its time to get that does not begin.
-fn held(state: &mut State, at: usize) {
+fn held(state: &mut State, at: ClusterId) {
     let Some(cluster) = state.clusters.get(at) else { return };
     let open = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
     if !open || !cluster.takes_hosts() || state.live_job(&cluster.name).is_some() {
@@ -95,7 +95,7 @@ fn held(state: &mut State, at: usize) {
     });
 }
 
-fn install(state: &mut State, at: usize, tick: &Tick) {
+fn install(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -153,7 +153,7 @@ fn install(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// What its hosts lack: to be good and many enough, and then addresses.
-fn lacks(state: &mut State, at: usize, tick: &Tick) -> Option<Shortage> {
+fn lacks(state: &mut State, at: ClusterId, tick: &Tick) -> Option<Shortage> {
     let cluster = state.clusters.get(at)?.clone();
     let lacks = agents::lacks(state, &cluster);
     if lacks.is_some() {
@@ -161,7 +161,7 @@ fn lacks(state: &mut State, at: usize, tick: &Tick) -> Option<Shortage> {
     }
     let hosts = agents::clusters::hosts_of(state, &cluster);
     let waiting = agents::joining::without_addresses(state, &cluster, &hosts, tick);
-    let name = |at: &usize| state.agents.get(*at).map(|one| one.hostname().to_owned());
+    let name = |at: &AgentId| state.agents.get(*at).map(|one| one.hostname().to_owned());
     let names: Vec<String> = waiting.iter().filter_map(name).collect();
     let text = format!("No address yet for {}", names.join(", "));
     (!names.is_empty()).then(|| Shortage::new(INSUFFICIENT_AGENTS, text))
@@ -183,7 +183,7 @@ fn crowded(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// No more attempts: the cluster is broken, and its customization has one attempt less.
-pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
+pub fn give_up(state: &mut State, at: ClusterId, tick: &Tick) {
     let tried = state.clusters.get(at).map_or(0, |one| one.restarts);
     let text = format!("Install attempts limit reached after {tried} failed installations");
     let entry =
@@ -205,7 +205,7 @@ pub fn give_up(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// A cluster is tried no more.
-fn stop(state: &mut State, at: usize, text: String, tick: &Tick) {
+fn stop(state: &mut State, at: ClusterId, text: String, tick: &Tick) {
     state.clusters.update(at, |cluster| {
         cluster.stopped = true;
         cluster.failed_at.get_or_insert(tick.now);
@@ -219,7 +219,7 @@ fn stop(state: &mut State, at: usize, text: String, tick: &Tick) {
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
-fn end(state: &mut State, at: usize, tick: &Tick) {
+fn end(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -244,7 +244,7 @@ fn end(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// Destroys what was made; an attempt that failed is followed by another, later and later.
-fn undo(state: &mut State, at: usize, tick: &Tick) {
+fn undo(state: &mut State, at: ClusterId, tick: &Tick) {
     let next = state.clusters.get(at).and_then(undo_at);
     let busy = state.clusters.get(at).is_some_and(|one| {
         one.driver == Driver::Agent
@@ -261,7 +261,7 @@ pub fn undo_at(cluster: &Cluster) -> Option<Time> {
 }
 
 /// The object goes, and with it its lease.
-pub fn remove(state: &mut State, at: usize, tick: &Tick, destroyed: bool) {
+pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };

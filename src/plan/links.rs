@@ -5,7 +5,7 @@ use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
-use crate::model::state::State;
+use crate::model::state::{ClaimId, State};
 use crate::model::tick::Tick;
 
 use super::{CLAIM, CLUSTER, say, warn};
@@ -51,7 +51,7 @@ pub fn mend(state: &mut State, pool: &Key, tick: &Tick) {
 }
 
 /// A claim that is being deleted marks its cluster, and goes when the cluster is gone.
-fn release(state: &mut State, at: usize, tick: &Tick) {
+fn release(state: &mut State, at: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(at) else {
         return;
     };
@@ -81,7 +81,7 @@ fn release(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// A claim names a cluster that does not name it back.
-fn check(state: &mut State, at: usize, tick: &Tick) {
+fn check(state: &mut State, at: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(at) else {
         return;
     };

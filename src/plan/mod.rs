@@ -55,7 +55,7 @@ use crate::model::event::Event;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::power::SETTLE;
-use crate::model::state::{Books, State};
+use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -82,7 +82,7 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), N
 pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
     // How hosts are now: what is begun below is begun on them.
     agents::advance(state, tick);
-    let pools: Vec<usize> = state.pools.iter().map(|(at, _)| at).collect();
+    let pools: Vec<PoolId> = state.pools.iter().map(|(at, _)| at).collect();
     for at in pools {
         let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else {
             continue;
@@ -115,7 +115,7 @@ fn acts(pool: &ClusterPool) -> bool {
 }
 
 /// What a pool does of its own accord.
-fn choose(state: &mut State, at: usize, key: &Key, tick: &Tick, names: &dyn Books) {
+fn choose(state: &mut State, at: PoolId, key: &Key, tick: &Tick, names: &dyn Books) {
     // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
     // it is never deleted as stale in the pass that hands it over.
     assign::claims(state, key, tick);
@@ -125,7 +125,7 @@ fn choose(state: &mut State, at: usize, key: &Key, tick: &Tick, names: &dyn Book
 
 /// Clusters that were applied by hand, and claims whose pool is not there.
 fn without_pool(state: &mut State, tick: &Tick) {
-    let loose: Vec<usize> =
+    let loose: Vec<ClusterId> =
         state.clusters.iter().filter(|(_, one)| one.pool.is_none()).map(|(at, _)| at).collect();
     for at in loose {
         life::advance(state, at, tick);

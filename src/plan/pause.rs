@@ -4,7 +4,7 @@
 
 use crate::model::backoff::Backoff;
 use crate::model::pool::{ClusterPool, InstallPause};
-use crate::model::state::State;
+use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
@@ -16,7 +16,7 @@ const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: 
 const GIVEN_UP_IN_A_ROW: u32 = 2;
 
 /// Before anything of the pool is decided: a pause that is over, or whose pool was changed since.
-pub fn look(state: &mut State, pool_id: usize, tick: &Tick) {
+pub fn look(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let Some(pause) = &pool.status.install_pause else { return };
     if pause.generation != pool.metadata.generation {
@@ -38,7 +38,7 @@ pub fn is_on(pool: &ClusterPool) -> bool {
 
 /// An installation failed before anything existed. Those that were begun with it and fail, too, are
 /// of the same wave.
-pub fn begin(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
+pub fn begin(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id).filter(|pool| !is_on(pool)) else { return };
     let (key, generation) = (pool.key(), pool.metadata.generation);
     let before = pool.status.install_pause.as_ref();
@@ -58,7 +58,7 @@ pub fn begin(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
 
 /// A cluster was given up, and another is made in its place. One alone may have been bad luck; where
 /// an inventory counts the attempts of its entries, they come to an end by themselves.
-pub fn given_up(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
+pub fn given_up(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick) {
     state.pools.update(pool_id, |pool| pool.status.given_up_in_a_row += 1);
     let Some(pool) = state.pools.get(pool_id) else { return };
     let in_a_row = pool.status.given_up_in_a_row;
@@ -68,7 +68,7 @@ pub fn given_up(state: &mut State, pool_id: usize, cause: &str, tick: &Tick) {
 }
 
 /// An installation succeeded.
-pub fn succeeded(state: &mut State, pool_id: usize, tick: &Tick) {
+pub fn succeeded(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let (key, was_paused) = (pool.key(), pool.status.install_pause.is_some());
     end(state, pool_id);
@@ -79,7 +79,7 @@ pub fn succeeded(state: &mut State, pool_id: usize, tick: &Tick) {
 }
 
 /// What failed before does not count any more.
-pub fn end(state: &mut State, pool_id: usize) {
+pub fn end(state: &mut State, pool_id: PoolId) {
     state.pools.update(pool_id, |pool| {
         pool.status.install_pause = None;
         pool.status.given_up_in_a_row = 0;

@@ -6,7 +6,7 @@ use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::job::{Health, Verb};
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{ClaimId, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
@@ -21,7 +21,7 @@ const OUTAGE: i64 = 3;
 /// How long after a cluster was asked how it does it is asked again.
 const ASK: Span = Span::seconds(5);
 
-pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
+pub fn choose(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id) else {
         return;
     };
@@ -37,7 +37,7 @@ pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
     let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
     let running = pool.running_count().saturating_add(sorted.waiting.len());
     let claims_wait = !sorted.waiting.is_empty();
-    let mut clusters: Vec<usize> =
+    let mut clusters: Vec<ClusterId> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
     clusters.sort_by_key(|at| {
         let cluster = state.clusters.get(*at);
@@ -63,18 +63,18 @@ pub fn choose(state: &mut State, pool_id: usize, tick: &Tick) {
 
 /// A standby that takes too long to wake takes no place from those that may serve the claims that
 /// wait: the next ones are woken, too.
-fn pass_over_slow(state: &mut State, pool_id: usize, tick: &Tick) {
+fn pass_over_slow(state: &mut State, pool_id: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id).filter(|_| !tick.jumped) else { return };
     let members = state.members(&pool.key());
-    let waits = |claim: &usize| state.claims.get(*claim).is_some_and(Claim::waits);
+    let waits = |claim: &ClaimId| state.claims.get(*claim).is_some_and(Claim::waits);
     if !members.claims.iter().any(waits) {
         return;
     }
-    let is_slow = |cluster: &usize| {
+    let is_slow = |cluster: &ClusterId| {
         let cluster = state.clusters.get(*cluster);
         cluster.and_then(|one| passed_over_at(pool, one)).is_some_and(|next| tick.now >= next)
     };
-    let slow: Vec<usize> = members.clusters.into_iter().filter(is_slow).collect();
+    let slow: Vec<ClusterId> = members.clusters.into_iter().filter(is_slow).collect();
     let after = pool.wake_next_after();
     for cluster_id in slow {
         state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
@@ -114,7 +114,7 @@ fn is_driven(state: &State, cluster: &Cluster) -> bool {
 }
 
 /// What an installed cluster needs: to be started, stopped, or left alone.
-pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -193,7 +193,7 @@ pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
 }
 
 /// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
-pub fn observe(state: &mut State, at: usize, health: &Health, tick: &Tick) {
+pub fn observe(state: &mut State, at: ClusterId, health: &Health, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at).filter(|cluster| cluster.power.waits()) else {
         return;
     };
@@ -217,7 +217,13 @@ pub fn observe(state: &mut State, at: usize, health: &Health, tick: &Tick) {
 }
 
 /// A cluster's power changes; what is worth telling is told.
-pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<String>, tick: &Tick) {
+pub fn set_power(
+    state: &mut State,
+    at: ClusterId,
+    power: Power,
+    message: Option<String>,
+    tick: &Tick,
+) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -261,7 +267,7 @@ pub fn set_power(state: &mut State, at: usize, power: Power, message: Option<Str
 }
 
 /// How long a cluster took to wake tells how long the next one of its pool may take.
-fn note_waking(state: &mut State, cluster: usize, tick: &Tick) {
+fn note_waking(state: &mut State, cluster: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster) else { return };
     let pool = cluster.pool.as_ref().and_then(|key| state.pools.find(key));
     let Some((pool, since)) = pool.zip(cluster.awake_since.filter(|_| !tick.jumped)) else {

@@ -9,7 +9,7 @@ use crate::model::job::{
     FAILED, Failure, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
 };
 use crate::model::meta::{LocalRef, Meta};
-use crate::model::state::State;
+use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -93,7 +93,7 @@ pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     state.act_for(None);
 }
 
-fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick) {
+fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &Tick) {
     let Some(key) = state.clusters.get(at).map(Cluster::key) else {
         return;
     };
@@ -170,7 +170,7 @@ fn apply(state: &mut State, at: usize, verb: Verb, outcome: Outcome, tick: &Tick
 }
 
 /// What an installation left is cleaned up; what cannot go better at once counts as a failure.
-fn interrupted(state: &mut State, at: usize, later: Option<String>, tick: &Tick) {
+fn interrupted(state: &mut State, at: ClusterId, later: Option<String>, tick: &Tick) {
     state.clusters.update(at, |one| {
         one.interrupted = true;
         if later.is_some() {
@@ -180,11 +180,17 @@ fn interrupted(state: &mut State, at: usize, later: Option<String>, tick: &Tick)
 }
 
 /// The pool of a cluster.
-fn pool_of(state: &State, cluster: usize) -> Option<usize> {
+fn pool_of(state: &State, cluster: ClusterId) -> Option<PoolId> {
     state.pools.find(state.clusters.get(cluster)?.pool.as_deref()?)
 }
 
-fn failed(state: &mut State, at: usize, verb: Verb, (message, how): (&str, Failure), tick: &Tick) {
+fn failed(
+    state: &mut State,
+    at: ClusterId,
+    verb: Verb,
+    (message, how): (&str, Failure),
+    tick: &Tick,
+) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -225,7 +231,7 @@ fn failed(state: &mut State, at: usize, verb: Verb, (message, how): (&str, Failu
 }
 
 /// Secrets of a cluster that an installation makes; those that are there already become like it.
-fn keep(state: &mut State, at: usize, made: &Installation, now: Time) {
+fn keep(state: &mut State, at: ClusterId, made: &Installation, now: Time) {
     let Some(cluster) = state.clusters.get(at) else {
         return;
     };
@@ -265,7 +271,7 @@ fn keep(state: &mut State, at: usize, made: &Installation, now: Time) {
     }
 }
 
-fn installed(state: &mut State, at: usize, made: &Installation, now: Time) {
+fn installed(state: &mut State, at: ClusterId, made: &Installation, now: Time) {
     keep(state, at, made, now);
     let Some(cluster) = state.clusters.get(at) else {
         return;

@@ -3,7 +3,7 @@
 
 use crate::model::pool::{ClusterPool, ScheduleStatus};
 use crate::model::schedule::{SCHEDULE, Schedule};
-use crate::model::state::State;
+use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -20,7 +20,7 @@ pub fn due(pool: &ClusterPool) -> Option<Time> {
     Some(of(pool).filter(|_| acts(pool))?.next(last)?.0)
 }
 
-pub fn act(state: &mut State, at: usize, tick: &Tick) {
+pub fn act(state: &mut State, at: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };

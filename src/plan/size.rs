@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::pool::{ClusterPool, REFRESH};
-use crate::model::state::{Books, State};
+use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
@@ -18,7 +18,7 @@ pub const STALE: &str = "ClusterStale";
 const DELETING: &str = "ClusterDeleting";
 const TOO_MANY: (&str, &str) = (DELETING, "more than the pool's size");
 
-pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
+pub fn choose(state: &mut State, at: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
@@ -47,13 +47,14 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
     }
     // Adding nothing falls through: broken clusters may hold what the new ones wait for.
     if !sorted.broken.is_empty() {
-        let broken: Vec<usize> = sorted.broken.iter().copied().take(budget).collect();
+        let broken: Vec<ClusterId> = sorted.broken.iter().copied().take(budget).collect();
         learn_from_broken(state, at, &broken);
         return delete(state, &broken, tick, (BROKEN, "broken"));
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
-        let excess: Vec<usize> = order.copied().take((unclaimed - wanted).min(budget)).collect();
+        let excess: Vec<ClusterId> =
+            order.copied().take((unclaimed - wanted).min(budget)).collect();
         return delete(state, &excess, tick, TOO_MANY);
     }
     refresh(state, at, &sorted, budget, tick);
@@ -61,10 +62,10 @@ pub fn choose(state: &mut State, at: usize, tick: &Tick, names: &dyn Books) {
 
 /// Where clusters may take as long to wake as they usually do, those that took longer count, too:
 /// otherwise a pool of slow ones would be destroyed and made anew for ever.
-fn learn_from_broken(state: &mut State, pool_id: usize, broken: &[usize]) {
+fn learn_from_broken(state: &mut State, pool_id: PoolId, broken: &[ClusterId]) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let limit = pool.usual_resume_timeout();
-    let is_slow = |id: &&usize| state.clusters.get(**id).is_some_and(|one| !one.stopped);
+    let is_slow = |id: &&ClusterId| state.clusters.get(**id).is_some_and(|one| !one.stopped);
     let slow = broken.iter().filter(is_slow).count();
     if pool.resume_timeout().is_some() || slow == 0 {
         return;
@@ -77,10 +78,10 @@ fn learn_from_broken(state: &mut State, pool_id: usize, broken: &[usize]) {
 /// Marked clusters that go now, and what may be started besides within maxConcurrent. Hive does
 /// not count marked clusters that are still installing; here they leave no room for others, but
 /// may be destroyed in their own place.
-fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<usize>, usize) {
+fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<ClusterId>, usize) {
     let busy = sorted.installing.len() + sorted.deleting.len();
     let limit = pool.max_concurrent().unwrap_or(usize::MAX);
-    let installs = |at: &usize| in_flight(state, *at);
+    let installs = |at: &ClusterId| in_flight(state, *at);
     let mut budget = limit.saturating_sub(busy);
     let mut room = budget.saturating_sub(sorted.marked.iter().filter(|at| installs(at)).count());
     let mut going = Vec::new();
@@ -95,7 +96,7 @@ fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<usize>, u
 }
 
 /// Whether a cluster is being installed, not waiting for its next attempt.
-fn in_flight(state: &State, at: usize) -> bool {
+fn in_flight(state: &State, at: ClusterId) -> bool {
     state.clusters.get(at).is_some_and(|cluster| match cluster.phase() {
         Phase::Installing => true,
         Phase::Retrying => state.live_job(&cluster.name).is_some(),
@@ -106,9 +107,9 @@ fn in_flight(state: &State, at: usize) -> bool {
 /// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on
 /// them, so some can be deleted without more being in flight. Otherwise a pool whose
 /// installations all fail could never shrink.
-fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize> {
-    let idle = |at: &&usize| !in_flight(state, **at);
-    let failing: Vec<usize> = sorted.installing.iter().filter(idle).copied().collect();
+fn let_go(state: &State, at: PoolId, sorted: &Buckets, most: usize) -> Vec<ClusterId> {
+    let idle = |at: &&ClusterId| !in_flight(state, **at);
+    let failing: Vec<ClusterId> = sorted.installing.iter().filter(idle).copied().collect();
     let marked = sorted.marked.iter().filter(|at| in_flight(state, **at)).count();
     let busy = sorted.installing.len() - failing.len() + sorted.deleting.len() + marked;
     let limit = state.pools.get(at).and_then(ClusterPool::max_concurrent);
@@ -118,7 +119,7 @@ fn let_go(state: &State, at: usize, sorted: &Buckets, most: usize) -> Vec<usize>
 
 /// Replaces stale clusters: one at a time, oldest first, in steady state; `fast` within
 /// maxConcurrent; `none` not at all.
-fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: &Tick) {
+fn refresh(state: &mut State, at: PoolId, sorted: &Buckets, budget: usize, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
@@ -126,15 +127,15 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     if pool.max_size().is_some_and(|most| sorted.total > most) {
         return;
     }
-    let going: HashSet<usize> = sorted.marked.iter().copied().collect();
-    let old: Vec<usize> = sorted.stale().filter(|at| !going.contains(at)).collect();
+    let going: HashSet<ClusterId> = sorted.marked.iter().copied().collect();
+    let old: Vec<ClusterId> = sorted.stale().filter(|at| !going.contains(at)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
     // Nothing would be made in their place.
     if old.is_empty() || policy == "none" || pause::is_on(pool) {
         return;
     }
     if policy == "fast" {
-        let some: Vec<usize> = old.into_iter().take(budget).collect();
+        let some: Vec<ClusterId> = old.into_iter().take(budget).collect();
         return replace(state, at, &some, tick);
     }
     let steady = sorted.installing.is_empty()
@@ -146,7 +147,7 @@ fn refresh(state: &mut State, at: usize, sorted: &Buckets, budget: usize, tick: 
     }
 }
 
-fn replace(state: &mut State, at: usize, old: &[usize], tick: &Tick) {
+fn replace(state: &mut State, at: PoolId, old: &[ClusterId], tick: &Tick) {
     let number = u32::try_from(old.len()).unwrap_or(u32::MAX);
     state.pools.update(at, |pool| pool.status.history.stale_deleted += number);
     delete(state, old, tick, (STALE, "of an older version of its pool or customization"));
@@ -166,12 +167,12 @@ fn reachable(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
 fn own(state: &State, sorted: &Buckets) -> usize {
     let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready].into_iter().flatten();
     let holds =
-        |at: &&usize| state.clusters.get(**at).is_some_and(|one| one.customization.is_some());
+        |at: &&ClusterId| state.clusters.get(**at).is_some_and(|one| one.customization.is_some());
     unclaimed.filter(holds).count()
 }
 
 /// `why`: the reason of the event, and the words.
-fn delete(state: &mut State, clusters: &[usize], tick: &Tick, (reason, why): (&str, &str)) {
+fn delete(state: &mut State, clusters: &[ClusterId], tick: &Tick, (reason, why): (&str, &str)) {
     for at in clusters {
         let Some(key) = state.clusters.get(*at).map(Cluster::key) else {
             continue;
@@ -183,7 +184,7 @@ fn delete(state: &mut State, clusters: &[usize], tick: &Tick, (reason, why): (&s
 
 /// A pool that is being deleted: unclaimed clusters go, claimed ones stay, and the pool itself is
 /// held until none is left.
-fn wind_down(state: &mut State, at: usize, sorted: &Buckets, tick: &Tick) {
+fn wind_down(state: &mut State, at: PoolId, sorted: &Buckets, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };

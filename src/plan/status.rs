@@ -3,7 +3,7 @@
 use crate::model::cluster::Cluster;
 use crate::model::condition::{self, Condition, Shortage};
 use crate::model::pool::{ClusterPool, PoolStatus};
-use crate::model::state::State;
+use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
@@ -23,7 +23,7 @@ const CONDITIONS: [&str; 5] = [
     "DeletionPossible",
 ];
 
-pub fn write(state: &mut State, at: usize, tick: &Tick) {
+pub fn write(state: &mut State, at: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
         return;
     };
@@ -162,7 +162,7 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
     Condition::new("DeletionPossible", "False", "ClusterDeploymentsPendingCleanup", message)
 }
 
-fn names(state: &State, clusters: impl Iterator<Item = usize>) -> String {
+fn names(state: &State, clusters: impl Iterator<Item = ClusterId>) -> String {
     let mut names: Vec<&str> =
         clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
     names.sort_unstable();

@@ -8,7 +8,7 @@ use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER, owner_reference
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{AddressBook, State};
+use crate::model::state::{AddressBook, IpLeaseId, State};
 use crate::model::tick::Tick;
 
 use super::addresses;
@@ -190,6 +190,6 @@ pub fn release_of(state: &mut State, namespace: &str, cluster: &str) {
     }
 }
 
-fn those(state: &State, its: impl Fn(&IpLease) -> bool) -> Vec<usize> {
+fn those(state: &State, its: impl Fn(&IpLease) -> bool) -> Vec<IpLeaseId> {
     state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }

@@ -9,7 +9,7 @@ use crate::model::customization::Customization;
 use crate::model::ip_lease::{VIPS, owner_reference};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::state::State;
+use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
 use super::{CUSTOMIZATION, claim_of_host, customizations, links, warn};
@@ -63,7 +63,7 @@ fn name_agents_of_leases(state: &mut State) {
 
 /// A reservation whose cluster is not there, or does not use it, is none.
 fn drop_reservations(state: &mut State, tick: &Tick) {
-    let wrong: Vec<(usize, String)> = state
+    let wrong: Vec<(CustomizationId, String)> = state
         .customizations
         .iter()
         .filter_map(|(at, one)| Some((at, unfounded(state, one)?)))
@@ -78,7 +78,7 @@ fn drop_reservations(state: &mut State, tick: &Tick) {
 }
 
 /// Ends a lease, whoever has it; a customization that is being deleted goes.
-pub fn free(state: &mut State, at: usize, tick: &Tick) {
+pub fn free(state: &mut State, at: CustomizationId, tick: &Tick) {
     let goes = |one: &Customization| {
         one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty()
     };

@@ -5,7 +5,7 @@ use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
 use crate::model::meta::Key;
-use crate::model::state::State;
+use crate::model::state::{HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
@@ -16,7 +16,7 @@ const LONGEST: usize = 300;
 const FAILED: &str = "wipe failed: ";
 
 /// A host comes back, with what its cluster has left on its disks.
-pub fn due(state: &mut State, at: usize, environment: Option<&Key>, tick: &Tick) {
+pub fn due(state: &mut State, at: HostId, environment: Option<&Key>, tick: &Tick) {
     let environment = environment.and_then(|key| state.infra_envs.by_key(key));
     let Some(host) = state.hosts.get(at) else { return };
     let driver = wiper(host, environment).map(str::to_owned);
@@ -25,7 +25,7 @@ pub fn due(state: &mut State, at: usize, environment: Option<&Key>, tick: &Tick)
 }
 
 /// What cannot be wiped any more, or is not to be, does not wait for it.
-pub fn look(state: &mut State, at: usize, tick: &Tick) {
+pub fn look(state: &mut State, at: HostId, tick: &Tick) {
     let Some(host) = state.hosts.get(at).filter(|one| one.is_to_be_wiped()) else { return };
     if state.live_job(&host.key().to_string()).is_some() {
         return;
@@ -52,7 +52,7 @@ pub fn done(host: &mut BareMetalHost, now: Time) {
 }
 
 /// Nobody gets it until somebody lets it go.
-pub fn failed(state: &mut State, at: usize, why: &str, tick: &Tick) {
+pub fn failed(state: &mut State, at: HostId, why: &str, tick: &Tick) {
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let plain = |one: char| if one.is_control() { ' ' } else { one };

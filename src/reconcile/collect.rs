@@ -7,7 +7,7 @@ use crate::model::cluster::LEFT_BY_INSTALLATION;
 use crate::model::job::{Health, Job, Outcome, Report};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
+use crate::model::state::{JobId, State};
 use crate::model::tick::Tick;
 use crate::plan;
 
@@ -17,7 +17,7 @@ impl Door<'_> {
     pub(super) fn collect(&self, state: &mut State, tick: &Tick) -> Result<Vec<Report>, Refusal> {
         let mut reports = Vec::new();
         let live = state.jobs.iter().filter(|(_, job)| job.ended.is_none());
-        let jobs: Vec<(usize, Job)> = live.map(|(at, job)| (at, job.clone())).collect();
+        let jobs: Vec<(JobId, Job)> = live.map(|(at, job)| (at, job.clone())).collect();
         for (at, job) in jobs {
             if !job.begun && self.with_work(state, &job, drivers::is_begun)? == Some(true) {
                 state.jobs.update(at, |job| job.begun = true);

@@ -142,12 +142,8 @@ pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut looked_at = 0;
     loop {
         let known = (state.agents.places(), state.clusters.places());
-        let agents: Vec<Agent> = state
-            .agents
-            .iter()
-            .filter(|(at, _)| *at >= looked_at)
-            .map(|(_, one)| one.clone())
-            .collect();
+        let agents: Vec<Agent> =
+            state.agents.iter_from(looked_at).map(|(_, agent)| agent.clone()).collect();
         looked_at = known.0;
         if !state.whole {
             for one in &agents {

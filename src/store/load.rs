@@ -166,10 +166,10 @@ pub fn customizations(
     namespace: Option<&str>,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let known = state.customizations.places();
-    for one in documents::all::<Customization>(conn, namespace)? {
-        if !state.customizations.knows(&one.key()) {
-            state.customizations.load(one);
+    let mut loaded = HashSet::new();
+    for customization in documents::all::<Customization>(conn, namespace)? {
+        if !state.customizations.knows(&customization.key()) {
+            loaded.insert(state.customizations.load(customization));
         }
     }
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
@@ -184,8 +184,8 @@ pub fn customizations(
         let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
         let holder = read_holder(row)?;
         // A holder that an edit has changed stays as the edit has it: it is loaded already.
-        if let Some(at) = state.customizations.find(&key).filter(|at| *at >= known) {
-            state.customizations.fill(at, |one| one.holder = Some(holder));
+        if let Some(id) = state.customizations.find(&key).filter(|id| loaded.contains(id)) {
+            state.customizations.fill(id, |customization| customization.holder = Some(holder));
         }
     }
     Ok(())

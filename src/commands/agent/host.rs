@@ -19,7 +19,7 @@ use crate::model::event::Event;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
+use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::agents;
@@ -110,7 +110,7 @@ impl Verb for Report {
 pub fn reported(
     store: &Store,
     state: &mut State,
-    at: usize,
+    at: AgentId,
     said: report::Report,
     tick: &Tick,
 ) -> Result<(), Refusal> {
@@ -169,7 +169,7 @@ pub fn record<T>(
     context: &Context,
     store: &Store,
     key: &Key,
-    how: impl FnOnce(&mut State, usize, &Tick) -> Result<T, Refusal>,
+    how: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let door = Door { store, world: &context.world, pass: false };
     let needs = [Need { kind: Kind::Agent, key: key.clone() }];
@@ -206,7 +206,7 @@ pub fn registered(
         store.load_host(state, infra_env, &id)?;
         store.load_references(&scope, state)?;
         let known = store.agent_of(infra_env, &id)?.and_then(|key| state.agents.find(&key));
-        let found = |at: &usize| state.agents.get(*at).is_some_and(|one| one.status.found);
+        let found = |at: &AgentId| state.agents.get(*at).is_some_and(|one| one.status.found);
         let (found, known) = (known.filter(found), known.filter(|at| !found(at)));
         if let Some(at) = found {
             // Whoever says that it is a host that we have found is looked at by itself.
@@ -280,7 +280,7 @@ fn add(
     infra_env: &Key,
     (id, unapproved): (&str, usize),
     tick: &Tick,
-) -> Result<usize, Refusal> {
+) -> Result<AgentId, Refusal> {
     let missing = || Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env.name));
     let environment = state.infra_envs.by_key(infra_env).ok_or_else(missing)?;
     let agent = agents::new(state, environment, id, unapproved);

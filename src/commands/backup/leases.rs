@@ -16,7 +16,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Scope, State};
+use crate::model::state::{AgentId, HostId, Scope, State};
 use crate::store::{Filter, Store};
 
 /// All that a state leases, and to whom.
@@ -234,7 +234,7 @@ fn is_leased(agent: &Agent) -> bool {
 }
 
 /// The host of the same name, else the one that is the same machine.
-pub fn find_host(state: &State, host: &BareMetalHost) -> Option<usize> {
+pub fn find_host(state: &State, host: &BareMetalHost) -> Option<HostId> {
     let same_name = state.hosts.find(&host.key());
     same_name.or_else(|| {
         let mut hosts = state.hosts.iter();
@@ -251,7 +251,7 @@ fn is_same_machine(one: &BareMetalHost, other: &BareMetalHost) -> bool {
 }
 
 /// The Agent of the same name, and all others that are the same machine.
-pub fn find_agents(state: &State, agent: &Agent) -> Vec<usize> {
+pub fn find_agents(state: &State, agent: &Agent) -> Vec<AgentId> {
     let identities: Vec<String> = agent.identities().collect();
     let mut places = Vec::new();
     for (at, known) in state.agents.iter() {

@@ -6,7 +6,7 @@ use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::plan::clusters_hosts::cluster_that_may_run;
 use crate::rules;
@@ -38,7 +38,7 @@ fn waits(why: impl Into<String>) -> Blocked {
 }
 
 /// Makes it so, or says why not.
-pub fn follow(state: &mut State, at: usize, tick: &Tick) {
+pub fn follow(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     if agent.metadata.deletion_timestamp.is_some() {
         return remove_deleted_agent(state, at, tick);
@@ -172,7 +172,7 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
 }
 
 /// A host that was picked has the cluster from now on.
-pub fn give(state: &mut State, at: usize, cluster: &Key, tick: &Tick) {
+pub fn give(state: &mut State, at: AgentId, cluster: &Key, tick: &Tick) {
     state.agents.update(at, |one| {
         one.spec.cluster_deployment_name = Some(ClusterReference::to(cluster));
     });
@@ -180,7 +180,7 @@ pub fn give(state: &mut State, at: usize, cluster: &Key, tick: &Tick) {
     drop(bind(state, at, cluster, tick));
 }
 
-fn bind(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
+fn bind(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
     if let Some(why) = blocked(state, agent, wanted) {
         return Err(why);
@@ -230,7 +230,7 @@ pub fn why_not(agent: &Agent) -> String {
     }
 }
 
-fn unbind(state: &mut State, at: usize, tick: &Tick) -> Result<(), Blocked> {
+fn unbind(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
     if let Some(why) = unbind_refusal(state, agent) {
         return Err(wrong(why));
@@ -240,7 +240,7 @@ fn unbind(state: &mut State, at: usize, tick: &Tick) -> Result<(), Blocked> {
 }
 
 /// Out of one cluster, and then into another; whoever would not be taken there stays.
-fn follow_to(state: &mut State, at: usize, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
+fn follow_to(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
     if let Some(why) = unbind_refusal(state, agent) {
         return Err(wrong(why));

@@ -3,7 +3,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::job::Job;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
 use super::enter;
@@ -18,7 +18,7 @@ pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
         one.bound_to().is_some_and(|key| key.name == job.object)
             && one.status.progress.current_stage.is_empty()
     };
-    let all: Vec<(usize, HostState, bool)> = state
+    let all: Vec<(AgentId, HostState, bool)> = state
         .agents
         .iter()
         .filter(|(_, one)| its(one))

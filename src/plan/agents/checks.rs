@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, Role, Validation};
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::rules::validations::{Around, GATES_UNBOUND, holds_up, is_met, validate};
@@ -28,7 +28,7 @@ const TRUNCATION: [&str; 2] =
 const INPUT: [&str; 1] = ["machine-cidr-defined"];
 
 /// Checks a host as it is now; changes between good and bad are events.
-pub fn check_agent(state: &mut State, agent_id: usize, tick: &Tick) {
+pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let results = run_checks(state, agent_id, agent, tick.now);
     // What is installed is looked at no more.
@@ -64,7 +64,7 @@ pub fn check_agent(state: &mut State, agent_id: usize, tick: &Tick) {
 
 fn run_checks(
     state: &State,
-    agent_id: usize,
+    agent_id: AgentId,
     agent: &Agent,
     now: Time,
 ) -> BTreeMap<String, Vec<Validation>> {

@@ -12,7 +12,7 @@ use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::render::install_config;
 use crate::rules::validations::ignored;
@@ -141,14 +141,14 @@ pub fn plain(architecture: &str) -> String {
 }
 
 /// The hosts of a cluster, as places.
-pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<usize> {
+pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<AgentId> {
     let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
     state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }
 
 /// Which role each host has in a cluster that is not installed yet.
 pub fn roles(state: &mut State, tick: &Tick) {
-    let open: Vec<(Vec<usize>, Needs)> = state
+    let open: Vec<(Vec<AgentId>, Needs)> = state
         .clusters
         .rows()
         .map(|one| (hosts_of(state, one), one))

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::agent::{Agent, HostState};
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
 /// Of several Agents that are one machine, one counts: that which is bound, else one that somebody
 /// has approved and that is heard of, else the last that registered.
 pub fn find(state: &mut State, tick: &Tick) {
-    let mut same: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut same: HashMap<String, Vec<AgentId>> = HashMap::new();
     for (at, one) in state.agents.iter() {
         for word in one.identities() {
             let all = same.entry(word).or_default();
@@ -18,9 +18,9 @@ pub fn find(state: &mut State, tick: &Tick) {
             }
         }
     }
-    let mut of: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut of: BTreeMap<AgentId, AgentId> = BTreeMap::new();
     for all in same.values().filter(|all| all.len() > 1) {
-        let rank = |at: &usize| {
+        let rank = |at: &AgentId| {
             let one = state.agents.get(*at);
             // A retired one goes on in a cluster that is left running.
             let retired = one.is_some_and(|one| one.state() == HostState::DisabledUnbound);
@@ -38,7 +38,7 @@ pub fn find(state: &mut State, tick: &Tick) {
             }
         }
     }
-    let all: Vec<usize> = state.agents.iter().map(|(at, _)| at).collect();
+    let all: Vec<AgentId> = state.agents.iter().map(|(at, _)| at).collect();
     for at in all {
         let other = of.get(&at).and_then(|first| state.agents.get(*first)).map(Agent::key);
         let own = state.agents.get(at).map(Agent::key);

@@ -11,7 +11,7 @@ use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
@@ -37,21 +37,22 @@ fn joins(one: &Agent) -> bool {
 }
 
 /// The hosts of a cluster that a job works on, as places.
-fn joining(state: &State, cluster: &Cluster) -> Vec<usize> {
-    let joins = |at: &usize| state.agents.get(*at).is_some_and(joins);
+fn joining(state: &State, cluster: &Cluster) -> Vec<AgentId> {
+    let joins = |at: &AgentId| state.agents.get(*at).is_some_and(joins);
     hosts_of(state, cluster).into_iter().filter(joins).collect()
 }
 
 /// Hosts that are ready join their cluster together; those that failed one by one, later and later.
-pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else { return };
     let live =
         state.live_job(&cluster.name).map(|(_, job)| job.verb == Verb::AddNodes && job.begun);
-    let waits = |at: &usize| state.agents.get(*at).map(Agent::state) == Some(HostState::Installing);
+    let waits =
+        |at: &AgentId| state.agents.get(*at).map(Agent::state) == Some(HostState::Installing);
     let hosts = joining(state, cluster);
     match live {
         Some(true) => {
-            let first: Vec<usize> = hosts.into_iter().filter(waits).collect();
+            let first: Vec<AgentId> = hosts.into_iter().filter(waits).collect();
             for host in first {
                 let info = "Installation is in progress";
                 enter(state, host, HostState::InstallingInProgress, info, tick);
@@ -68,7 +69,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
     }
 }
 
-fn begin(state: &mut State, at: usize, tick: &Tick) {
+fn begin(state: &mut State, at: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)) else { return };
     let mut hosts = ready(state, cluster, tick);
     if hosts.is_empty() {
@@ -106,7 +107,7 @@ fn takes(cluster: &Cluster) -> bool {
 }
 
 /// All that are ready; if there are none, the first of those that are tried again.
-fn ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<usize> {
+fn ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<AgentId> {
     let synced = |one: &Agent| {
         one.condition(conditions::SPEC_SYNCED).is_none_or(|found| found.status != "False")
     };
@@ -146,9 +147,9 @@ pub fn due(state: &State) -> Option<Time> {
 pub fn without_addresses(
     state: &mut State,
     cluster: &Cluster,
-    hosts: &[usize],
+    hosts: &[AgentId],
     tick: &Tick,
-) -> Vec<usize> {
+) -> Vec<AgentId> {
     let Some(key) = cluster.pool.as_deref().filter(|_| !hosts.is_empty()) else {
         return Vec::new();
     };
@@ -204,7 +205,7 @@ fn lease_or_adopt(
 
 /// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
 /// does that itself.
-fn controllers(state: &State, cluster: &Cluster, hosts: &[usize]) -> Vec<String> {
+fn controllers(state: &State, cluster: &Cluster, hosts: &[AgentId]) -> Vec<String> {
     if join_driver(cluster) != Driver::Agent {
         return Vec::new();
     }
@@ -236,7 +237,7 @@ fn join_driver(cluster: &Cluster) -> Driver {
 }
 
 /// The job is over, and so it is for its hosts.
-pub fn over(state: &mut State, at: usize, outcome: &Outcome, tick: &Tick) {
+pub fn over(state: &mut State, at: ClusterId, outcome: &Outcome, tick: &Tick) {
     let Some(cluster) = state.clusters.get(at) else { return };
     let hosts = joining(state, cluster);
     let (message, hopeless, begun) = match outcome {
@@ -271,7 +272,7 @@ pub fn over(state: &mut State, at: usize, outcome: &Outcome, tick: &Tick) {
     empty(state, &unheard);
 }
 
-fn controllers_at(state: &State, at: usize, hosts: &[usize]) -> Vec<String> {
+fn controllers_at(state: &State, at: ClusterId, hosts: &[AgentId]) -> Vec<String> {
     let cluster = state.clusters.get(at);
     cluster.map(|cluster| controllers(state, cluster, hosts)).unwrap_or_default()
 }
@@ -305,7 +306,7 @@ fn empty(state: &mut State, machines: &[String]) {
 }
 
 /// The place of a host, by its namespace and name.
-fn at_of(state: &State, machine: &str) -> Option<usize> {
+fn at_of(state: &State, machine: &str) -> Option<HostId> {
     let (namespace, name) = machine.split_once('/')?;
     state.hosts.find(&Key::new(namespace, name))
 }

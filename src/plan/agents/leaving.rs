@@ -7,7 +7,7 @@ use crate::model::agent::{
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
-use crate::model::state::State;
+use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
 use crate::plan::vips;
 
@@ -36,7 +36,7 @@ pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
 }
 
 /// Takes a host out of its cluster and sends it on its way back.
-pub fn leave_cluster(state: &mut State, agent_id: usize, tick: &Tick) {
+pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id).cloned() else { return };
     let Some(cluster) = agent.bound_to() else { return };
     let name = agent.hostname().to_owned();
@@ -70,7 +70,7 @@ pub fn leave_cluster(state: &mut State, agent_id: usize, tick: &Tick) {
 
 /// Frees the hosts of a cluster that goes. Those of an `InfraEnv` of that cluster are deleted with
 /// it, and those of a cluster that is left running retire.
-pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Tick) {
+pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id).cloned() else { return };
     for agent_id in hosts_of(state, &cluster) {
         let Some(agent) = state.agents.get(agent_id).cloned() else { continue };
@@ -90,7 +90,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Ti
         }
     }
     // Hosts that are wanted there and not bound yet have nowhere to go any more.
-    let wanted_ids: Vec<usize> = state
+    let wanted_ids: Vec<AgentId> = state
         .agents
         .iter()
         .filter(|(_, agent)| agent.wanted().is_some_and(|key| key.name == cluster.name))
@@ -103,7 +103,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: usize, tick: &Ti
 
 /// Removes a host whose deletion was asked for: not while it is installed, nor while another
 /// program holds it.
-pub fn remove_deleted_agent(state: &mut State, agent_id: usize, tick: &Tick) {
+pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {
         return;

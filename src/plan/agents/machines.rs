@@ -11,7 +11,7 @@ use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
 use crate::model::kinds::Kind;
-use crate::model::state::State;
+use crate::model::state::{AgentId, InfraEnvId, State};
 use crate::model::tick::Tick;
 
 use super::super::{say, warn};
@@ -29,7 +29,7 @@ const NO_DISK: &str = "/dev/not-found-by-hints";
 
 /// What is said of each environment.
 pub fn infra_envs(state: &mut State, tick: &Tick) {
-    let all: Vec<usize> = state.infra_envs.iter().map(|(at, _)| at).collect();
+    let all: Vec<InfraEnvId> = state.infra_envs.iter().map(|(at, _)| at).collect();
     for at in all {
         let Some(one) = state.infra_envs.get(at) else { continue };
         let (key, new) = (one.key(), one.status.agent_label_selector.is_empty());
@@ -79,7 +79,7 @@ fn image(state: &State, one: &InfraEnv) -> Option<Condition> {
 }
 
 /// Looks at what is known of a host beside its state.
-pub fn recognize(state: &mut State, at: usize, tick: &Tick) {
+pub fn recognize(state: &mut State, at: AgentId, tick: &Tick) {
     take_hardware(state, at);
     link(state, at);
     let Some(agent) = state.agents.get(at) else { return };
@@ -139,7 +139,7 @@ fn use_it(state: &mut State, host: &BareMetalHost, agent: &Agent) {
 }
 
 /// A host is the machine whose controller is known by its address, if that takes part.
-fn link(state: &mut State, at: usize) {
+fn link(state: &mut State, at: AgentId) {
     let Some(agent) = state.agents.get(at) else { return };
     if let Some(key) = agent.bmh() {
         if state.hosts.by_key(&key).is_some() {
@@ -224,7 +224,7 @@ fn refer(state: &mut State, host: &BareMetalHost, environment: Option<&InfraEnv>
 }
 
 /// What the controller of a host that was found says is in it.
-fn take_hardware(state: &mut State, at: usize) {
+fn take_hardware(state: &mut State, at: AgentId) {
     let Some(agent) = state.agents.get(at).filter(|one| one.status.found) else { return };
     let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) else { return };
     let seen = host.status.last_updated.filter(|_| host.status.error_count == 0);

@@ -8,7 +8,7 @@ use crate::model::host::CLUSTER_REFERENCE;
 use crate::model::infra_env::LabelSelector;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::rules::validations::{Around, holds_up, ignored, lacks, validate};
 
@@ -23,7 +23,7 @@ pub fn hosts(
     pool: &ClusterPool,
     base: &Value,
     tick: &Tick,
-) -> Result<Vec<usize>, String> {
+) -> Result<Vec<AgentId>, String> {
     let Some(platform) = &pool.spec.platform.agent_bare_metal else { return Ok(Vec::new()) };
     let selector = platform.agent_selector.clone().unwrap_or_default();
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
@@ -40,7 +40,7 @@ pub fn hosts(
         listed.partition(|(_, one)| not_free(state, one).is_none());
     // Those that can be one thing only come first.
     left.sort_by_cached_key(|(_, one)| (one.spec.role == Role::AutoAssign, roles::rank(one)));
-    let mut picked: Vec<(usize, &Agent)> = Vec::new();
+    let mut picked: Vec<(AgentId, &Agent)> = Vec::new();
     for (role, many, word) in [(Role::Master, masters, "master"), (Role::Worker, workers, "worker")]
     {
         let many = usize::try_from(many).unwrap_or(usize::MAX);
@@ -152,7 +152,7 @@ impl Desk<'_> {
 }
 
 /// Binds what was picked, with the cluster that it was picked for.
-pub fn take(state: &mut State, hosts: &[usize], cluster: &Key, tick: &Tick) {
+pub fn take(state: &mut State, hosts: &[AgentId], cluster: &Key, tick: &Tick) {
     for at in hosts {
         binding::give(state, *at, cluster, tick);
     }

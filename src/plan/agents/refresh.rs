@@ -5,7 +5,7 @@ use crate::model::agent::inventory::{Eligibility, Inventory};
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_unprobed;
 use crate::model::driver::Driver;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::clusters_hosts::{cluster_that_may_run, may_have_nodes_left};
@@ -23,7 +23,7 @@ const MEDIA: &str = "Unable to read from the discovery media. It was likely disc
 const COMES_BACK: Span = Span::minutes(10);
 
 /// What time, silence and its cluster make of a host.
-pub fn advance(state: &mut State, at: usize, tick: &Tick) {
+pub fn advance(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
     cleaned(state, at);
@@ -41,7 +41,7 @@ pub fn advance(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// What is left of a host in the cluster that it left is nobody's any more once that is gone.
-fn cleaned(state: &mut State, at: usize) {
+fn cleaned(state: &mut State, at: AgentId) {
     let Some(agent) = state.agents.get(at) else { return };
     let Some(info) = &agent.status.deprovision_info else { return };
     let skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
@@ -65,7 +65,7 @@ fn cleaned(state: &mut State, at: usize) {
 }
 
 /// One that does not register again for its cluster is not taken.
-fn binding(state: &mut State, at: usize, tick: &Tick) {
+fn binding(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     if !agent.is_late(COMES_BACK, tick) {
         return;
@@ -100,7 +100,7 @@ fn is_gone(state: &State, agent: &Agent, tick: &Tick) -> bool {
     host.is_none_or(|host| host.status.error_count > 0)
 }
 
-fn unbound(state: &mut State, at: usize, tick: &Tick) {
+fn unbound(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
     if let Some(info) = lost(state, agent, tick) {
@@ -134,7 +134,7 @@ fn unbound(state: &mut State, at: usize, tick: &Tick) {
     enter(state, at, next, &info, tick);
 }
 
-fn bound(state: &mut State, at: usize, tick: &Tick) {
+fn bound(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let Some(key) = agent.bound_to() else { return };
     let Some(cluster) = clusters::at(state, &key) else {
@@ -206,7 +206,7 @@ fn is_another_try(state: &State, agent: &Agent, cluster: &str) -> bool {
 }
 
 /// Bound, and its cluster not installed on it yet.
-fn checked(state: &mut State, at: usize, tick: &Tick) {
+fn checked(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     if let Some(info) = lost(state, agent, tick) {
         return enter(state, at, HostState::Disconnected, info, tick);
@@ -236,7 +236,7 @@ fn checked(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// What is said of a host, once everything is settled.
-pub fn judge(state: &mut State, at: usize, tick: &Tick) {
+pub fn judge(state: &mut State, at: AgentId, tick: &Tick) {
     check_agent(state, at, tick);
     let Some(agent) = state.agents.get(at) else { return };
     let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));

@@ -8,7 +8,7 @@ use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, O
 use crate::model::cluster::Cluster;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
 use super::clusters::{ONLY_OPEN_CLUSTERS, Stage, stage};
@@ -22,7 +22,7 @@ const AFTER: u64 = 60;
 const AFTER_LONGER: u64 = 120;
 
 /// A host says that it was booted. Where it is then, or why that is not taken.
-pub fn register(state: &mut State, at: usize, tick: &Tick) -> Result<(), String> {
+pub fn register(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), String> {
     let Some(agent) = state.agents.get(at).cloned() else { return Ok(()) };
     let (next, info) = after_boot(&agent)?;
     state.agents.update(at, |one| {
@@ -181,7 +181,7 @@ fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
 }
 
 /// Takes what a host found in itself.
-pub fn report(state: &mut State, at: usize, report: Report, tick: &Tick) -> Result<(), String> {
+pub fn report(state: &mut State, at: AgentId, report: Report, tick: &Tick) -> Result<(), String> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
     let now = agent.state();
     let takes = now.is_free() || now.is_checked() || now == HostState::InstallingInProgress;

@@ -7,7 +7,7 @@ use crate::model::host::wipe::WIPE;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::job::Verb;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::clusters_hosts::cluster_that_may_run;
@@ -21,7 +21,7 @@ const REBOOTING: &str = "Host is rebooting into the discovery image";
 const RECLAIMED: Span = Span::minutes(60);
 
 /// On its way back: at once, when it registers again, or when it is booted.
-pub fn back(state: &mut State, at: usize, agent: &Agent, used: bool, tick: &Tick) {
+pub fn back(state: &mut State, at: AgentId, agent: &Agent, used: bool, tick: &Tick) {
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
     let image = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).map(url_of);
     let image = image.filter(|url| !url.is_empty() && !agent.status.found);
@@ -123,7 +123,7 @@ pub fn by_hand(state: &State, agent: &Agent, since: &str) -> String {
 }
 
 /// Its controller brings it back; whoever has not registered again in time is somebody's to boot.
-pub fn reclaim(state: &mut State, at: usize, tick: &Tick) {
+pub fn reclaim(state: &mut State, at: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let now = agent.state();
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
@@ -161,7 +161,7 @@ fn is_booted(state: &State, host: &BareMetalHost) -> bool {
 }
 
 /// It waits for somebody to boot it; after an hour that is said again.
-pub fn pending(state: &mut State, at: usize, tick: &Tick) {
+pub fn pending(state: &mut State, at: AgentId, tick: &Tick) {
     if tick.jumped {
         return;
     }
@@ -181,14 +181,14 @@ pub fn pending(state: &mut State, at: usize, tick: &Tick) {
 }
 
 /// Somebody has to boot it.
-pub fn lost(state: &mut State, at: usize, since: &str, tick: &Tick) {
+pub fn lost(state: &mut State, at: AgentId, since: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let info = by_hand(state, agent, since);
     enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
 }
 
 /// Its cluster is left running: nobody gets the host before somebody says that it has had its day.
-pub fn retire(state: &mut State, at: usize, cluster: &str, tick: &Tick) {
+pub fn retire(state: &mut State, at: AgentId, cluster: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let text = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
     let info = format!(

@@ -1,7 +1,7 @@
 //! How far the installation of a host is, as it says itself, and when that takes too long.
 
 use crate::model::agent::HostState;
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
@@ -41,7 +41,7 @@ fn limit(reached: &str, sno: bool) -> Span {
 }
 
 /// A host says where it is.
-pub fn said(state: &mut State, at: usize, reached: &str, tick: &Tick) {
+pub fn said(state: &mut State, at: AgentId, reached: &str, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let news = agent.status.progress.current_stage != reached;
     let text = format!("Host {}: reached installation stage {reached}", agent.hostname());
@@ -62,7 +62,7 @@ pub fn said(state: &mut State, at: usize, reached: &str, tick: &Tick) {
 
 /// Says once of a stage that it takes too long. Whoever does not come up from its disk is somebody's
 /// to boot; for the others their cluster's installation has a limit of its own.
-pub fn late(state: &mut State, at: usize, sno: bool, tick: &Tick) {
+pub fn late(state: &mut State, at: AgentId, sno: bool, tick: &Tick) {
     let Some(agent) = state.agents.get(at) else { return };
     let (progress, name) = (&agent.status.progress, agent.hostname());
     let reached = progress.current_stage.clone();

@@ -12,7 +12,7 @@ use crate::model::hash::sha256;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::State;
+use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::plan::agents;
 use crate::rules;
@@ -39,7 +39,7 @@ pub fn hash(secret: &str) -> String {
 pub fn admit(
     state: &State,
     infra_env: &Key,
-    known: Option<usize>,
+    known: Option<AgentId>,
     proof: &Proof,
     tick: &Tick,
 ) -> Result<(), Refusal> {
