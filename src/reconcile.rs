@@ -17,13 +17,12 @@ use crate::model::event::Event;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
-use crate::store::{Filter, Lock, Mark, Need, Refused, Store};
+use crate::store::{Lock, Mark, Need, Refused, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
@@ -95,25 +94,22 @@ impl Door<'_> {
 
     /// Pools beyond the scope that list a customization which has another holder now.
     fn sharing(&self, state: &State) -> Result<Vec<Key>, Refusal> {
-        let holder = |one: Option<&Customization>| one.and_then(|one| one.holder.clone());
-        let moved = state.customizations.difference();
-        let moved = moved.filter(|one| holder(one.before) != holder(one.after));
+        let holder = |customization: Option<&Customization>| customization?.holder.clone();
+        let changes = state.customizations.difference();
+        let changes = changes.filter(|change| holder(change.before) != holder(change.after));
         let moved: HashSet<Key> =
-            moved.filter_map(|one| Some(one.after.or(one.before)?.key())).collect();
+            changes.filter_map(|change| Some(change.after.or(change.before)?.key())).collect();
         if moved.is_empty() || !self.pass {
             return Ok(Vec::new());
         }
-        let all = self.store.objects(Kind::ClusterPool, &Filter::default())?;
-        let lists = |pool: &ClusterPool| {
-            let listed = pool.spec.inventory.iter().flatten();
-            let mut keys = listed.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
+        let mut pools = self.store.all::<ClusterPool>()?;
+        pools.retain(|pool| {
+            let entries = pool.spec.inventory.iter().flatten();
+            let mut keys = entries.map(|entry| Key::new(&*pool.metadata.namespace, &*entry.name));
             keys.any(|key| moved.contains(&key))
-        };
-        let others = all.into_iter().filter_map(|one| match one {
-            Object::ClusterPool(pool) if lists(&pool) => Some(pool.key()),
-            _ => None,
         });
-        Ok(others.filter(|key| state.pools.find(key).is_none()).collect())
+        let keys = pools.iter().map(ClusterPool::key);
+        Ok(keys.filter(|key| state.pools.find(key).is_none()).collect())
     }
 
     /// Under the write lock, in one transaction; afterwards jobs are begun.

@@ -7,14 +7,12 @@ use std::rc::Rc;
 use crate::drivers::place::{self, Place, Standing};
 use crate::drivers::{process, supervise};
 use crate::model::cluster::Cluster;
-use crate::model::documents::SettingsSpec;
+use crate::model::documents::{Settings, SettingsSpec};
 use crate::model::job::{FAILED, Job, Verb};
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
-use crate::store::{Filter, copies, job_folders};
+use crate::store::{copies, job_folders};
 
 use super::Door;
 
@@ -223,11 +221,8 @@ impl Door<'_> {
     }
 
     pub fn settings(&self) -> Result<SettingsSpec, Refusal> {
-        let found = self.store.objects(Kind::Settings, &Filter::default())?.into_iter().next();
-        Ok(match found {
-            Some(Object::Settings(one)) => one.spec,
-            _ => SettingsSpec::default(),
-        })
+        let settings = self.store.one::<Settings>(&Key::new("", "default"))?;
+        Ok(settings.map(|settings| settings.spec).unwrap_or_default())
     }
 
     fn begin(&self, job: &Job, settings: &SettingsSpec) -> Result<(), Refusal> {

@@ -8,20 +8,18 @@ use serde_json::Value;
 use crate::drivers::programs;
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
-use crate::model::customization::ManifestPatch;
+use crate::model::customization::{Customization, ManifestPatch};
 use crate::model::deployment::ClusterDeployment;
-use crate::model::documents::{SecretValue, SettingsSpec};
+use crate::model::documents::{ClusterImageSet, Secret, SecretValue, SettingsSpec};
 use crate::model::driver::{DRIVER, Driver, EXEC, POWER};
-use crate::model::host::wipe::Wipe;
 use crate::model::host::{BOOT, BareMetalHost, BootMode, CIPHER, PIN, REBOOT};
+use crate::model::infra_env::InfraEnv;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{Job, Verb};
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
-use crate::model::object::Object;
 use crate::model::order::{Machine, Order};
-use crate::model::pool::STRICT_PATCHES;
+use crate::model::pool::{ClusterPool, STRICT_PATCHES};
 use crate::model::refusal::{Exit, Refusal};
 use crate::plan;
 use crate::rules;
@@ -79,49 +77,36 @@ impl Door<'_> {
     /// The name of the driver that wipes the host of a job, if it is there for that.
     fn wiper(&self, job: &Job) -> Result<Option<String>, Refusal> {
         let host = job.host().filter(|_| job.verb == Verb::Wipe);
-        let Some(Key { namespace, name }) = host else { return Ok(None) };
-        let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
-        let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
-        let wipe = match found {
-            Some(Object::BareMetalHost(host)) => host.status.wipe.unwrap_or_default(),
-            _ => Wipe::default(),
-        };
+        let Some(key) = host else { return Ok(None) };
+        let host = self.store.one::<BareMetalHost>(&key)?;
+        let wipe = host.and_then(|host| host.status.wipe).unwrap_or_default();
         Ok(Some(wipe.driver.strip_prefix(EXEC).unwrap_or_default().to_owned()))
     }
 
     /// A host as its controller is told of it, and what opens that.
-    fn machine(&self, host: &str) -> Result<(Machine, Inputs), Refusal> {
-        let gone = || Refusal::not_found(format!("host `{host}` is gone"));
-        let (namespace, name) = host.split_once('/').ok_or_else(gone)?;
-        let filter = Filter {
-            namespace: Some(namespace.to_owned()),
-            name: Some(name.to_owned()),
-            whole: true,
-        };
-        let found = self.store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
+    fn machine(&self, name: &str) -> Result<(Machine, Inputs), Refusal> {
+        let gone = || Refusal::not_found(format!("host `{name}` is gone"));
+        let (namespace, host) = name.split_once('/').ok_or_else(gone)?;
+        let key = Key::new(namespace, host);
         // Its job begins all the same, and fails by itself with what it lacks.
-        let lacking = || (Machine { host: host.to_owned(), ..Machine::default() }, Inputs::new());
-        let Some(Object::BareMetalHost(found)) = found else { return Ok(lacking()) };
-        let Some(bmc) = &found.spec.bmc else { return Ok(lacking()) };
-        let secret = Key::new(namespace, &*bmc.credentials_name);
+        let lacking = || (Machine { host: name.to_owned(), ..Machine::default() }, Inputs::new());
+        let Some(host) = self.store.one::<BareMetalHost>(&key)? else { return Ok(lacking()) };
+        let Some(bmc) = &host.spec.bmc else { return Ok(lacking()) };
+        let secret_key = Key::new(&*key.namespace, &*bmc.credentials_name);
         let mut inputs = Inputs::new();
-        for key in CREDENTIALS {
-            let value = self.store.secret_value(&secret, key)?;
-            inputs.extend(value.map(|value| (key.to_owned(), value)));
+        for credential in CREDENTIALS {
+            let value = self.store.secret_value(&secret_key, credential)?;
+            inputs.extend(value.map(|value| (credential.to_owned(), value)));
         }
-        let filter = Filter { name: Some(secret.name), ..filter };
-        let version = self.store.objects(Kind::Secret, &filter)?.into_iter().next();
-        let version = version.as_ref().and_then(Object::meta).map(plan::version);
-        let machine = machine_of(&found, host);
-        Ok((Machine { credentials: version.unwrap_or_default(), ..machine }, inputs))
+        let secret = self.store.one::<Secret>(&secret_key)?;
+        let version = secret.map(|secret| plan::version(&secret.metadata)).unwrap_or_default();
+        Ok((Machine { credentials: version, ..machine_of(&host, name) }, inputs))
     }
 
     fn of_cluster(&self, job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
         let filter = Filter { namespace: None, name: Some(job.object.clone()), whole: true };
-        let found = self.store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
-        let Some(Object::ClusterDeployment(cluster)) = found else {
-            return Err(Refusal::not_found("the cluster is gone"));
-        };
+        let cluster = self.store.list::<Cluster>(&filter)?.into_iter().next();
+        let cluster = cluster.ok_or_else(|| Refusal::not_found("the cluster is gone"))?;
         let wire = cluster.to_wire();
         let annotations = wire.metadata.annotations.clone();
         let deadline = plan::deadline(job, &annotations).since(job.started);
@@ -174,17 +159,17 @@ impl Door<'_> {
     /// The hosts of a cluster, as openshift-install takes them.
     fn agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
         let (nodes, configs) = self.nodes(cluster, |_| true)?;
-        let all = self.store.objects(Kind::InfraEnv, &Filter::default())?;
-        let keys: HashSet<Key> = nodes.iter().filter_map(|(one, _)| one.infra_env()).collect();
-        let its = all.into_iter().filter_map(|one| match one {
-            Object::InfraEnv(one) if keys.contains(&one.key()) => Some(one.spec),
-            _ => None,
-        });
-        let ntp: BTreeSet<String> =
-            its.flat_map(|one| [one.additional_ntp_sources, one.ntp_sources].concat()).collect();
-        let ntp: Vec<String> = ntp.into_iter().collect();
+        let keys: HashSet<Key> = nodes.iter().filter_map(|(agent, _)| agent.infra_env()).collect();
+        let mut infra_envs = self.store.all::<InfraEnv>()?;
+        infra_envs.retain(|infra_env| keys.contains(&infra_env.key()));
+        let ntp_sources: BTreeSet<String> = infra_envs
+            .into_iter()
+            .flat_map(|InfraEnv { spec, .. }| [spec.additional_ntp_sources, spec.ntp_sources])
+            .flatten()
+            .collect();
+        let ntp_sources: Vec<String> = ntp_sources.into_iter().collect();
         let name = &cluster.cluster_name;
-        let document = plan::agents::document(name, &nodes, &configs, &ntp);
+        let document = plan::agents::document(name, &nodes, &configs, &ntp_sources);
         written(&document.map_err(Refusal::conflict)?)
     }
 
@@ -200,17 +185,14 @@ impl Door<'_> {
 
     /// Hosts of a cluster with what was leased for them, and the networks that there are.
     fn nodes(&self, cluster: &Cluster, which: impl Fn(&Agent) -> bool) -> Result<Nodes, Refusal> {
-        let all = self.store.objects(Kind::Agent, &Filter { whole: true, ..Filter::default() })?;
-        let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
-        let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
+        let mut agents = self.store.all::<Agent>()?;
+        agents.retain(|agent| agent.bound_to().is_some_and(|key| key.name == cluster.name));
         let mut nodes = Vec::new();
-        for agent in all.into_iter().filter_map(agent).filter(|one| its(one) && which(one)) {
+        for agent in agents.into_iter().filter(which) {
             let leases = self.leases_of(cluster, &agent)?;
             nodes.push((agent, leases));
         }
-        let all = self.store.objects(Kind::NMStateConfig, &Filter::default())?;
-        let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
-        Ok((nodes, all.into_iter().filter_map(config).collect()))
+        Ok((nodes, self.store.all::<NMStateConfig>()?))
     }
 
     /// The addresses that were leased for a host with its cluster.
@@ -222,38 +204,29 @@ impl Door<'_> {
     }
 
     fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
-        let image_set = wire.spec.provisioning.as_ref().and_then(|one| one.image_set_ref.clone());
-        let name = image_set.map(|one| one.name);
-        let filter = Filter { namespace: None, name, whole: true };
-        let found = self.store.objects(Kind::ClusterImageSet, &filter)?.into_iter().next();
-        Ok(match found {
-            Some(Object::ClusterImageSet(one)) if filter.name.is_some() => one.spec.release_image,
-            _ => String::new(),
-        })
+        let provisioning = wire.spec.provisioning.as_ref();
+        let reference = provisioning.and_then(|provisioning| provisioning.image_set_ref.as_ref());
+        let Some(reference) = reference else { return Ok(String::new()) };
+        let image_set = self.store.one::<ClusterImageSet>(&Key::new("", &*reference.name))?;
+        Ok(image_set.map(|image_set| image_set.spec.release_image).unwrap_or_default())
     }
 
     fn manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
         let own = cluster.pool.as_ref().zip(cluster.customization.as_deref());
         let own = own.map(|(pool, name)| Key::new(&*pool.namespace, name));
-        let mut all = Vec::new();
+        let mut patches = Vec::new();
         for key in cluster.required().into_iter().chain(own) {
-            let filter =
-                Filter { namespace: Some(key.namespace), name: Some(key.name), whole: true };
-            let found = self.store.objects(Kind::Customization, &filter)?.into_iter().next();
-            if let Some(Object::Customization(one)) = found {
-                all.extend(one.spec.installer_manifest_patches);
+            if let Some(customization) = self.store.one::<Customization>(&key)? {
+                patches.extend(customization.spec.installer_manifest_patches);
             }
         }
-        Ok(all)
+        Ok(patches)
     }
 
     fn is_strict(&self, pool: Option<&Key>) -> Result<bool, Refusal> {
-        let Some(Key { namespace, name }) = pool.cloned() else { return Ok(false) };
-        let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
-        let found = self.store.objects(Kind::ClusterPool, &filter)?.into_iter().next();
-        Ok(
-            matches!(found, Some(Object::ClusterPool(pool)) if pool.metadata.annotated(STRICT_PATCHES)),
-        )
+        let Some(key) = pool else { return Ok(false) };
+        let pool = self.store.one::<ClusterPool>(key)?;
+        Ok(pool.is_some_and(|pool| pool.metadata.annotated(STRICT_PATCHES)))
     }
 
     /// Secrets as files: what the cluster has copies of, and what was kept of it.
