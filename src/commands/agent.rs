@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use clap::Args;
 
 use crate::model::agent::{Agent, ClusterReference, HostState};
+use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -21,7 +22,7 @@ use crate::plan::agents;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 use crate::rules::access::Deed;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Need, Store};
 
 use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
 use crate::commands::agent::set::{RoleWord, role_of};
@@ -53,7 +54,7 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::ClusterDeployment(cluster) = self.named(context, &store)? else {
+        let Object::ClusterDeployment(cluster) = self.find_cluster(context, &store)? else {
             return Ok(());
         };
         let wanted = cluster.key();
@@ -108,24 +109,23 @@ impl Verb for Bind {
 
 impl Bind {
     /// The cluster; of the namespace of the command, if it does not say which.
-    fn named(&self, context: &Context, store: &Store) -> Result<Object, Refusal> {
+    fn find_cluster(&self, context: &Context, store: &Store) -> Result<Object, Refusal> {
         let kind = Kind::ClusterDeployment;
         let name = target::bare(kind, &self.cluster);
         let Some((namespace, name)) = name.split_once('/') else {
-            let found = context.find(store, kind, &name);
-            return found.map_err(|why| self.not_there(store, why));
+            let cluster = context.find(store, kind, &name);
+            return cluster.map_err(|refusal| self.not_there(store, refusal));
         };
         let usage = |refusal: Refusal| Refusal { exit: Exit::Usage, ..refusal };
         rules::name_of(Kind::Namespace, namespace).map_err(usage)?;
         rules::name_of(kind, name).map_err(usage)?;
-        let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
-        let found = store.objects(kind, &Filter { namespace, name, whole: true })?;
-        let found = found.into_iter().next().ok_or_else(|| {
+        let cluster = store.one::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
             let what = format!("there is no cluster `{}`", self.cluster);
             self.not_there(store, Refusal::not_found(what).next("poolctl get cluster -A"))
         })?;
-        context.permit(store, Deed::See, &found)?;
-        Ok(found)
+        let cluster = Object::ClusterDeployment(Box::new(cluster));
+        context.permit(store, Deed::See, &cluster)?;
+        Ok(cluster)
     }
 
     /// assisted-service's words; ours say why.

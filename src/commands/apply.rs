@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::edits::{Verdict, put};
+use crate::model::agent::Agent;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::store::{Filter, Store};
+use crate::store::Store;
 
 use crate::commands::agent::ask_to_leave;
 use crate::commands::misfits;
@@ -85,18 +86,14 @@ impl Verb for Apply {
 /// A host that is a node does not leave its cluster by the way; one that is applied without a
 /// cluster stays where it is.
 fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
-    let Object::Agent(new) = object else { return Ok(()) };
-    let Some(wanted) = new.wanted() else { return Ok(()) };
-    let Key { namespace, name } = new.key();
-    let filter = Filter { namespace: Some(namespace), name: Some(name), whole: true };
-    for known in store.objects(Kind::Agent, &filter)? {
-        if let Object::Agent(agent) = known
-            && agent.wanted().as_ref() != Some(&wanted)
-        {
-            ask_to_leave(context, &agent, Some(&wanted), "poolctl apply -f FILE")?;
+    let Object::Agent(applied) = object else { return Ok(()) };
+    let Some(wanted) = applied.wanted() else { return Ok(()) };
+    match store.one::<Agent>(&applied.key())? {
+        Some(agent) if agent.wanted().as_ref() != Some(&wanted) => {
+            ask_to_leave(context, &agent, Some(&wanted), "poolctl apply -f FILE")
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Settings choose what runs: they are applied alone, not carried along by a folder.

@@ -148,13 +148,12 @@ fn agent_lost(one: &Agent) -> Option<String> {
 /// The hosts that an `InfraEnv` takes along are asked for one by one; one that is installed now is
 /// refused anyway.
 fn ask_for_agents(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
-    let Object::InfraEnv(one) = object else { return Ok(()) };
-    let key = one.key();
+    let Object::InfraEnv(infra_env) = object else { return Ok(()) };
+    let key = infra_env.key();
     let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };
-    for object in store.objects(Kind::Agent, &filter)? {
-        let Object::Agent(agent) = object else { continue };
-        let its = agent.infra_env().as_ref() == Some(&key) && !agent.state().is_installing();
-        let Some(loss) = agent_lost(&agent).filter(|_| its) else { continue };
+    for agent in store.list::<Agent>(&filter)? {
+        let goes = agent.infra_env().as_ref() == Some(&key) && !agent.state().is_installing();
+        let Some(loss) = agent_lost(&agent).filter(|_| goes) else { continue };
         let command = format!("poolctl delete infraenv {} --force", key.name);
         context.confirm(&format!("agent `{}` {loss}", agent.metadata.name), &command)?;
     }

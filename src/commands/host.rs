@@ -52,20 +52,24 @@ pub struct Which {
 
 impl Which {
     pub fn hosts(&self, context: &Context, store: &Store) -> Result<Vec<BareMetalHost>, Refusal> {
-        let mut found = Vec::new();
-        if self.names.is_empty() {
-            let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
-            found = store.objects(Kind::BareMetalHost, &filter)?;
-            found.retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
+        let mut hosts = if self.names.is_empty() {
+            let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
+            store.list::<BareMetalHost>(&filter)?
+        } else {
+            Vec::new()
+        };
+        if let Some(selector) = &self.selector {
+            hosts.retain(|host| selector.matches(&host.metadata.labels));
         }
         for name in &self.names {
-            found.push(context.find(store, Kind::BareMetalHost, name)?);
+            if let Object::BareMetalHost(host) = context.find(store, Kind::BareMetalHost, name)? {
+                hosts.push(*host);
+            }
         }
-        if found.is_empty() {
+        if hosts.is_empty() {
             context.hint("no hosts");
         }
-        let host = |one| if let Object::BareMetalHost(host) = one { Some(*host) } else { None };
-        Ok(found.into_iter().filter_map(host).collect())
+        Ok(hosts)
     }
 }
 
@@ -157,6 +161,11 @@ impl Verb for Power {
 }
 
 impl Power {
+    /// Whether it was only asked for its power, and has answered.
+    fn is_told(&self, host: &BareMetalHost) -> bool {
+        self.to == To::Status && host.power().is_some()
+    }
+
     /// Waits until every host is as it is to be, or has failed, and says which it is.
     fn say(&self, context: &Context, store: &Store, keys: &[Key]) -> anyhow::Result<()> {
         let door = context.door(store);
@@ -164,9 +173,8 @@ impl Power {
         let waiting = Waiting { context, door: &door, pool: None, limit };
         let ended = if door.pass {
             waiting.until(|_| {
-                let hosts = found(store, keys)?;
-                let told = |one: &&BareMetalHost| self.to == To::Status && one.power().is_some();
-                let met = hosts.iter().filter(|one| settled(one) || told(one));
+                let hosts = read_hosts(store, keys)?;
+                let met = hosts.iter().filter(|host| settled(host) || self.is_told(host));
                 let (done, all) = (met.count(), hosts.len());
                 if done == all {
                     return Ok(Look::Met(()));
@@ -177,15 +185,15 @@ impl Power {
             Ended::Met(())
         };
         let mut failed = 0;
-        for host in found(store, keys)? {
+        for host in read_hosts(store, keys)? {
             let (known, error) = (host.power(), &host.status.error_message);
             let text = match known.map(|on| if on { "on" } else { "off" }) {
                 Some(text) => text.to_owned(),
                 None if error.is_empty() => "unknown".into(),
                 None => format!("unknown: {error}"),
             };
-            let told = self.to == To::Status && known.is_some();
-            failed += usize::from(host.status.error_count > 0 || !(settled(&host) || told));
+            let is_met = settled(&host) || self.is_told(&host);
+            failed += usize::from(host.status.error_count > 0 || !is_met);
             context.changed(Kind::BareMetalHost, &host.metadata.name, &text)?;
         }
         match ended {
@@ -205,17 +213,10 @@ impl Power {
     }
 }
 
-fn found(store: &Store, keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
-    let mut all = Vec::new();
-    for key in keys {
-        let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
-        let filter = Filter { namespace, name, whole: true };
-        let one = store.objects(Kind::BareMetalHost, &filter)?.into_iter().next();
-        if let Some(Object::BareMetalHost(host)) = one {
-            all.push(*host);
-        }
-    }
-    Ok(all)
+/// Those of the hosts that are still there.
+fn read_hosts(store: &Store, keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
+    let hosts = keys.iter().map(|key| store.one::<BareMetalHost>(key));
+    hosts.filter_map(Result::transpose).collect()
 }
 
 /// As it is to be, or failed.

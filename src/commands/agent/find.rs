@@ -5,10 +5,9 @@ use serde_json::json;
 
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
-use crate::model::host::INSPECT;
+use crate::model::host::{BareMetalHost, INSPECT};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -46,18 +45,15 @@ impl Verb for Discover {
         let mut hosts = Vec::new();
         if self.all {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
-            let found = store.objects(Kind::BareMetalHost, &filter)?;
-            let all: Vec<Key> = found.iter().map(Object::key).collect();
-            let agents = host_hold::agents_of(&store, filter.namespace, &all)?;
+            let mut known_hosts = store.list::<BareMetalHost>(&filter)?;
+            let keys: Vec<Key> = known_hosts.iter().map(BareMetalHost::key).collect();
+            let agents = host_hold::agents_of(&store, filter.namespace, &keys)?;
             // What goes on in a cluster that is not ours any more is nobody's to take.
-            let is_kept = |one: &&Object| match one {
-                Object::BareMetalHost(host) => {
-                    let its = |one: &Agent| one.bmh() == Some(host.key());
-                    host.cluster().is_some() && !agents.iter().any(its)
-                }
-                _ => false,
-            };
-            hosts.extend(found.iter().filter(|one| !is_kept(one)).map(Object::key));
+            known_hosts.retain(|host| {
+                let is_host = |agent: &Agent| agent.bmh() == Some(host.key());
+                host.cluster().is_none() || agents.iter().any(is_host)
+            });
+            hosts.extend(known_hosts.iter().map(BareMetalHost::key));
         }
         for name in &self.names {
             hosts.push(context.find(&store, Kind::BareMetalHost, name)?.key());
@@ -166,22 +162,21 @@ impl Verb for Match {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let filter = Filter { namespace: context.namespaces()?, name: None, whole: true };
+        let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
         let (state, _) = context.door(&store).imagine(&Scope::Whole, &[])?;
-        let mut all = Vec::new();
-        for one in store.objects(Kind::Agent, &filter)? {
-            let Object::Agent(agent) = one else { continue };
+        let mut candidates = Vec::new();
+        for agent in store.list::<Agent>(&filter)? {
             let labels = &agent.metadata.labels;
             if self.selector.as_ref().is_none_or(|selector| selector.matches(labels)) {
                 let why = self.misfit(&state, &agent);
-                all.push(Seen { agent, picked: false, why });
+                candidates.push(Seen { agent, picked: false, why });
             }
         }
         let (mut fits, others): (Vec<Seen>, Vec<Seen>) =
-            all.into_iter().partition(|one| one.why.is_empty());
-        fits.sort_by_cached_key(|one| agents::roles::rank(&one.agent));
-        for one in fits.iter_mut().take(self.count.max(1)) {
-            one.picked = true;
+            candidates.into_iter().partition(|seen| seen.why.is_empty());
+        fits.sort_by_cached_key(|seen| agents::roles::rank(&seen.agent));
+        for seen in fits.iter_mut().take(self.count.max(1)) {
+            seen.picked = true;
         }
         let many = fits.len();
         if context.globals.output != Format::Name || many >= self.count {
@@ -199,7 +194,7 @@ impl Verb for Match {
 
 /// A host that was looked at.
 struct Seen {
-    agent: Box<Agent>,
+    agent: Agent,
     picked: bool,
     /// What is in the way; nothing: it fits.
     why: Vec<String>,

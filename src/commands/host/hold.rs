@@ -7,7 +7,6 @@ use crate::model::host::wipe::{NOBODY, WIPE};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Need, Store};
 
@@ -82,12 +81,9 @@ pub fn agents_of(
     namespace: Option<String>,
     hosts: &[Key],
 ) -> Result<Vec<Agent>, Refusal> {
-    let filter = Filter { namespace, name: None, whole: true };
-    let its = |one| match one {
-        Object::Agent(one) if one.bmh().is_some_and(|key| hosts.contains(&key)) => Some(*one),
-        _ => None,
-    };
-    Ok(store.objects(Kind::Agent, &filter)?.into_iter().filter_map(its).collect())
+    let mut agents = store.list::<Agent>(&Filter { namespace, ..Filter::default() })?;
+    agents.retain(|agent| agent.bmh().is_some_and(|key| hosts.contains(&key)));
+    Ok(agents)
 }
 
 /// What makes a host free that a cluster keeps which was left running, as it is to be typed.

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use crate::model::documents::SettingsSpec;
 use crate::model::infra_env::InfraEnv;
-use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::store::{Filter, Store};
+use crate::store::Store;
 
 use crate::commands::Context;
 use crate::manifest;
@@ -54,9 +53,8 @@ pub fn nobodys(store: &Store, settings: &SettingsSpec) -> Result<Vec<PathBuf>, R
     let Some(folder) = &settings.iso_directory else { return Ok(Vec::new()) };
     let jobs = store.live_jobs()?.into_iter().map(|job| job.id.to_string());
     let mut known: Vec<String> = jobs.collect();
-    for object in store.objects(Kind::InfraEnv, &Filter::default())? {
-        let Object::InfraEnv(one) = object else { continue };
-        known.extend(one.status.iso_download_url.split('/').map(str::to_owned));
+    for infra_env in store.all::<InfraEnv>()? {
+        known.extend(infra_env.status.iso_download_url.split('/').map(str::to_owned));
     }
     let mut found = Vec::new();
     let unreadable = |error: std::io::Error| manifest::io(&folder.display().to_string(), &error);

@@ -23,7 +23,7 @@ use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
 use crate::render::discovery::made_of;
-use crate::store::{Filter, Need, Store, copies};
+use crate::store::{Need, Store, copies};
 
 use crate::commands::infraenv::images;
 use crate::commands::infraenv::iso::make::Parts;
@@ -93,7 +93,7 @@ impl Verb for Iso {
             return Err(Refusal::conflict(what).into());
         }
         self.check_files(&out)?;
-        let configs = configs(&store)?;
+        let configs = store.all::<NMStateConfig>()?;
         let hash = made_of(&one, &configs);
         // Programs run in groups of their own: a signal does not end them with us.
         context.world.catch_signals();
@@ -262,13 +262,6 @@ fn text(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
-/// All NMStateConfigs there are; the `InfraEnv` selects.
-fn configs(store: &Store) -> Result<Vec<NMStateConfig>, Refusal> {
-    let all = store.objects(Kind::NMStateConfig, &Filter::default())?;
-    let config = |one| if let Object::NMStateConfig(one) = one { Some(*one) } else { None };
-    Ok(all.into_iter().filter_map(config).collect())
-}
-
 fn place_of(text: &str) -> Result<(String, u16), Refusal> {
     let wrong = || Refusal::usage(format!("--address `{text}` is not [USER@]HOST[:PORT]"));
     let (host, port) = match text.rsplit_once(':') {
@@ -295,7 +288,7 @@ fn scan(host: &str, port: u16) -> String {
 /// Whether an image was made of something else than there is now.
 pub fn is_stale(store: &Store, one: &InfraEnv) -> Result<bool, Refusal> {
     let hash = &one.status.image_hash;
-    Ok(!hash.is_empty() && *hash != made_of(one, &configs(store)?))
+    Ok(!hash.is_empty() && *hash != made_of(one, &store.all::<NMStateConfig>()?))
 }
 
 /// Says which images are older than what they would be made of now.
