@@ -6,6 +6,7 @@ use crate::model::documents::{RoleBinding, SettingsSpec};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 use crate::rules::access::{Deed, Person, shown_to_guests};
@@ -112,10 +113,10 @@ impl Context {
             }
             _ => return Err(what()),
         };
-        let claim = claim.map(|key| claimed(store, key)).transpose()?.flatten();
-        let bindings = Filter { namespace: Some(namespace), ..Filter::default() };
-        let bindings = store.list::<RoleBinding>(&bindings)?;
-        if guest.may(deed, claim.as_deref(), &bindings) { Ok(()) } else { Err(what()) }
+        let claim = claim.map(|key| store.whole::<Claim>(&key)).transpose()?.flatten();
+        let filter = Filter { namespace: Some(namespace), ..Filter::default() };
+        let bindings = store.list::<RoleBinding>(&filter)?;
+        if guest.may(deed, claim.as_ref(), &bindings) { Ok(()) } else { Err(what()) }
     }
 
     /// The same for a claim inside a transaction: another may have its name by now.
@@ -128,7 +129,12 @@ impl Context {
         }
     }
 
-    /// Of several objects those that a guest may see: all pools, as far as they are his concern.
+    /// A pool as whoever asks may see it: guests see all pools, but only what concerns them.
+    pub fn visible_pool(&self, pool: ClusterPool) -> ClusterPool {
+        if self.guest().is_some() { shown_to_guests(pool) } else { pool }
+    }
+
+    /// Of several objects those that a guest may see.
     pub fn visible(&self, store: &Store, found: Vec<Object>) -> Result<Vec<Object>, Refusal> {
         if self.guest().is_none() {
             return Ok(found);
@@ -136,7 +142,7 @@ impl Context {
         let mut seen = Vec::new();
         for object in found {
             if let Object::ClusterPool(pool) = object {
-                seen.push(Object::ClusterPool(Box::new(shown_to_guests(*pool))));
+                seen.push(Object::ClusterPool(Box::new(self.visible_pool(*pool))));
                 continue;
             }
             match self.permit(store, Deed::See, &object) {
@@ -156,11 +162,4 @@ impl Context {
             _ => Time::default(),
         }
     }
-}
-
-/// A claim with its body.
-fn claimed(store: &Store, key: Key) -> Result<Option<Box<Claim>>, Refusal> {
-    let filter = Filter { namespace: Some(key.namespace), name: Some(key.name), whole: true };
-    let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    Ok(found.and_then(|one| if let Object::ClusterClaim(claim) = one { Some(claim) } else { None }))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
-use crate::model::cluster::Phase;
+use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kinds::Kind;
@@ -36,16 +36,9 @@ impl Verb for Status {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let namespace = context.globals.namespace.clone();
-        let found = store.objects(
-            Kind::ClusterPool,
-            &Filter { namespace: namespace.clone(), ..Filter::default() },
-        )?;
-        let pools: Vec<ClusterPool> = context
-            .visible(&store, found)?
-            .into_iter()
-            .filter_map(|one| if let Object::ClusterPool(pool) = one { Some(*pool) } else { None })
-            .collect();
+        let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
+        let pools = store.list::<ClusterPool>(&filter)?.into_iter();
+        let pools: Vec<ClusterPool> = pools.map(|pool| context.visible_pool(pool)).collect();
         if context.globals.output.whole() {
             let documents = pools.iter().map(|pool| {
                 json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,
@@ -58,9 +51,9 @@ impl Verb for Status {
             )?);
         }
         if context.guest().is_some() {
-            return show_to_guest(context, &store, namespace, &pools);
+            return show_to_guest(context, &store, &filter, &pools);
         }
-        let agents = agents::all(&store, namespace.clone())?;
+        let agents = store.list::<Agent>(&filter)?;
         if pools.is_empty() && agents.is_empty() {
             context.hint("no pools; next: poolctl pool create demo --fake");
         }
@@ -71,8 +64,8 @@ impl Verb for Status {
                 let _ = writeln!(out, "  ! {}", clean(&problem));
             }
         }
-        let hosts = hosts(&store, namespace)?;
-        let bad = hosts.iter().filter_map(|one| trouble(context, one));
+        let hosts = store.list::<BareMetalHost>(&filter)?;
+        let bad = hosts.iter().filter_map(|host| trouble(context, host));
         let waiting = agents::waiting(context, &store, &agents)?;
         let all = orphaned(&store)?
             .into_iter()
@@ -97,11 +90,10 @@ impl Verb for Status {
 fn show_to_guest(
     context: &Context,
     store: &Store,
-    namespace: Option<String>,
+    filter: &Filter,
     pools: &[ClusterPool],
 ) -> anyhow::Result<()> {
-    let filter = Filter { namespace, ..Filter::default() };
-    let claims = context.visible(store, store.objects(Kind::ClusterClaim, &filter)?)?;
+    let claims = context.visible(store, store.objects(Kind::ClusterClaim, filter)?)?;
     let mut out = String::new();
     for pool in pools {
         let _ = writeln!(out, "{}", line(pool));
@@ -125,12 +117,6 @@ fn claim_line(claim: &Claim) -> String {
     format!("claim {}/{} {state}", claim.namespace, claim.name)
 }
 
-fn hosts(store: &Store, namespace: Option<String>) -> Result<Vec<BareMetalHost>, Refusal> {
-    let filter = Filter { namespace, ..Filter::default() };
-    let host = |one| if let Object::BareMetalHost(host) = one { Some(*host) } else { None };
-    Ok(store.objects(Kind::BareMetalHost, &filter)?.into_iter().filter_map(host).collect())
-}
-
 fn trouble(context: &Context, host: &BareMetalHost) -> Option<String> {
     let (name, why) = (&host.metadata.name, &host.status.error_message);
     if !why.is_empty() {
@@ -146,15 +132,14 @@ fn failing(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
     let lost = agents.iter().filter(|one| one.state().is_lost());
     let lost: HashSet<String> = lost.filter_map(|one| Some(one.bound_to()?.name)).collect();
     let mut found = Vec::new();
-    for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        let Object::ClusterDeployment(one) = object else { continue };
-        let (name, times) = (&one.name, one.restarts);
-        if times >= plan::WORRYING && one.phase() == Phase::Retrying {
+    for cluster in store.all::<Cluster>()? {
+        let (name, times) = (&cluster.name, cluster.restarts);
+        if times >= plan::WORRYING && cluster.phase() == Phase::Retrying {
             found.push(format!(
                 "cluster `{name}` failed to install {times} times: poolctl cluster logs {name}"
             ));
         }
-        if let Some(end) = plan::waits_until(&one).filter(|_| lost.contains(name)) {
+        if let Some(end) = plan::waits_until(&cluster).filter(|_| lost.contains(name)) {
             found.push(format!(
                 "cluster `{name}` waits until {end} for hosts that were lost: \
                  poolctl delete cluster {name}"

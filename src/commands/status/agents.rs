@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use crate::commands::Context;
 use crate::commands::infraenv::images;
 use crate::model::agent::{Agent, HostState};
-use crate::model::kinds::Kind;
+use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::store::{Filter, Store};
+use crate::store::Store;
 
 /// The most hosts that a line names.
 const NAMED: usize = 3;
@@ -34,12 +33,6 @@ enum Wait {
     Leave,
     /// For nothing: its machine is another Agent already.
     Same,
-}
-
-pub fn all(store: &Store, namespace: Option<String>) -> Result<Vec<Agent>, Refusal> {
-    let agent = |one| if let Object::Agent(one) = one { Some(*one) } else { None };
-    let filter = Filter { namespace, ..Filter::default() };
-    Ok(store.objects(Kind::Agent, &filter)?.into_iter().filter_map(agent).collect())
 }
 
 /// Those that wait for the same are one line.
@@ -124,10 +117,6 @@ fn named(names: &[&str]) -> String {
 
 /// Where the image of an InfraEnv is, if that is known.
 fn image_of(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
-    let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
-    let found = store.objects(Kind::InfraEnv, &Filter { namespace, name, whole: false })?;
-    Ok(found.into_iter().find_map(|one| match one {
-        Object::InfraEnv(one) => one.image().map(str::to_owned),
-        _ => None,
-    }))
+    let infra_env = store.one::<InfraEnv>(key)?;
+    Ok(infra_env.and_then(|infra_env| infra_env.image().map(str::to_owned)))
 }
