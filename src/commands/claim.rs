@@ -98,22 +98,18 @@ impl Verb for Claim {
 /// The pool with most ready clusters of those with these labels.
 fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<String, Refusal> {
     let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
-    let mut pools = Vec::new();
-    for one in store.objects(Kind::ClusterPool, &filter)? {
-        if let Object::ClusterPool(pool) = one
-            && pool.metadata.deletion_timestamp.is_none()
+    let mut pools = store.list::<ClusterPool>(&filter)?;
+    pools.retain(|pool| {
+        pool.metadata.deletion_timestamp.is_none()
             && !pool.metadata.annotated(PAUSED)
             && selector.matches(&pool.metadata.labels)
-        {
-            pools.push(pool);
-        }
-    }
-    let ready = |status: &crate::model::pool::PoolStatus| {
-        (status.ready, status.standby, std::cmp::Reverse(status.pending))
-    };
+    });
     // The first of equals.
-    let best = pools.iter().rev().max_by_key(|pool| ready(&pool.status));
-    best.map(|pool| pool.metadata.name.clone()).ok_or_else(|| {
+    let fullest = pools.into_iter().rev().max_by_key(|pool| {
+        let status = &pool.status;
+        (status.ready, status.standby, std::cmp::Reverse(status.pending))
+    });
+    fullest.map(|pool| pool.metadata.name).ok_or_else(|| {
         Refusal::not_found("no pool has these labels").next("poolctl get pool --show-labels")
     })
 }
@@ -126,11 +122,12 @@ pub struct Made {
 
 impl Made {
     /// The claim as it stands, if it is still there and not being released.
-    pub fn look(&self, store: &Store) -> Result<Option<Box<Facts>>, Refusal> {
-        let found = look(store, &self.key, true)?;
-        let mine =
-            |one: &Facts| one.body.as_ref().is_some_and(|body| body.metadata.uid == self.uid);
-        Ok(found.filter(|one| mine(one) && one.deleting.is_none()))
+    pub fn look(&self, store: &Store) -> Result<Option<Facts>, Refusal> {
+        let claim = store.whole::<Facts>(&self.key)?;
+        Ok(claim.filter(|claim| {
+            let body = claim.body.as_ref();
+            claim.deleting.is_none() && body.is_some_and(|body| body.metadata.uid == self.uid)
+        }))
     }
 }
 
@@ -211,14 +208,6 @@ fn make(
     Ok(Made { key, uid })
 }
 
-/// A claim as it stands, if it is still there.
-fn look(store: &Store, key: &Key, whole: bool) -> Result<Option<Box<Facts>>, Refusal> {
-    let filter =
-        Filter { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole };
-    let found = store.objects(Kind::ClusterClaim, &filter)?.into_iter().next();
-    Ok(if let Some(Object::ClusterClaim(claim)) = found { Some(claim) } else { None })
-}
-
 /// Waits until the claim's cluster runs; says how long that took.
 pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Result<Span, Refusal> {
     let key = &made.key;
@@ -255,8 +244,8 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
 pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Refusal> {
     match made.look(store)? {
         Some(claim) => {
-            delete::request(context, store, &[Object::ClusterClaim(claim)], delete::refused)
-                .map(drop)
+            let claim = Object::ClusterClaim(Box::new(claim));
+            delete::request(context, store, &[claim], delete::refused).map(drop)
         }
         None => Ok(()),
     }
@@ -270,12 +259,13 @@ pub fn place(store: &Store, now: Time, key: &Key) -> Result<output::Place, Refus
 
 /// Says what came of it: a cluster, or a place in the queue and why.
 fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
-    let whole = context.globals.output.whole();
-    let Some(claim) = look(store, key, whole)? else {
+    let is_whole = context.globals.output.whole();
+    let claim = if is_whole { store.whole::<Facts>(key)? } else { store.one::<Facts>(key)? };
+    let Some(claim) = claim else {
         return context.changed(Kind::ClusterClaim, &key.name, "created");
     };
-    if whole {
-        let document = Object::ClusterClaim(claim).to_wire();
+    if is_whole {
+        let document = Object::ClusterClaim(Box::new(claim)).to_wire();
         return context.print(&output::document_text(&context.globals.output, &document)?);
     }
     let at = context.in_namespace(&key.namespace);
@@ -304,14 +294,7 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         format!("waits in the queue of pool {} ({place})", claim.pool)
     };
     context.changed(Kind::ClusterClaim, &key.name, &what)?;
-    let filter = Filter {
-        namespace: Some(key.namespace.clone()),
-        name: Some(claim.pool.clone()),
-        whole: false,
-    };
-    if let Some(Object::ClusterPool(pool)) =
-        store.objects(Kind::ClusterPool, &filter)?.into_iter().next()
-    {
+    if let Some(pool) = store.one::<ClusterPool>(&claim.pool_key())? {
         explain_wait(context, key, &pool);
     }
     Ok(())

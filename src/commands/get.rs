@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{self, Format, View};
 use crate::store::{Filter, Store};
@@ -277,11 +278,7 @@ fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Resul
         view.fits = found.iter().filter_map(good).collect();
     }
     if kind == Kind::Customization {
-        for one in store.objects(Kind::ClusterPool, &Filter::default())? {
-            if let Object::ClusterPool(pool) = one {
-                view.pools.push(*pool);
-            }
-        }
+        view.pools = store.all::<ClusterPool>()?;
     }
     Ok(view)
 }

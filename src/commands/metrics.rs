@@ -7,13 +7,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::model::claim::Claim;
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, DELAYS, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::store::{Filter, Store, copies};
+use crate::store::{Store, copies};
 
 use crate::commands::{Context, Verb};
 
@@ -83,18 +81,8 @@ const GAUGES: [(&str, &str, Count); 11] = [
 ];
 
 fn text(store: &Store, now: Time) -> Result<String, Refusal> {
-    let mut pools = Vec::new();
-    for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::ClusterPool(pool) = object {
-            pools.push(*pool);
-        }
-    }
-    let mut claims = Vec::new();
-    for object in store.objects(Kind::ClusterClaim, &Filter::default())? {
-        if let Object::ClusterClaim(claim) = object {
-            claims.push(*claim);
-        }
-    }
+    let pools = store.all::<ClusterPool>()?;
+    let claims = store.all::<Claim>()?;
     let mut out = String::new();
     for (name, help, count) in GAUGES {
         head(&mut out, name, "gauge", help);

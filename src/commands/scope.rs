@@ -2,15 +2,15 @@
 
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
-use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
-use crate::store::{Filter, Need, Store};
+use crate::store::{Need, Store};
 
 /// The scope in which objects are edited: the pools that they are, belong to, or are named by.
 pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Result<Scope, Refusal> {
     let mut pools = Vec::new();
-    let mut all = None;
+    let mut known_pools = None;
     for (kind, key, pool) in objects {
         match kind {
             Kind::ClusterPool => pools.push(key.clone()),
@@ -30,12 +30,14 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
                 }
             }
             Kind::Secret | Kind::Customization | Kind::ClusterImageSet => {
-                let known = match all.take() {
+                // Read once, and only if it is needed.
+                let known = match known_pools.take() {
                     Some(known) => known,
-                    None => store.objects(Kind::ClusterPool, &Filter::default())?,
+                    None => store.all::<ClusterPool>()?,
                 };
-                pools.extend(known.iter().filter(|pool| names(pool, *kind, key)).map(Object::key));
-                all = Some(known);
+                let naming = known.iter().filter(|pool| names(pool, *kind, key));
+                pools.extend(naming.map(ClusterPool::key));
+                known_pools = Some(known);
             }
             _ => {}
         }
@@ -46,8 +48,7 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
 }
 
 /// Whether a pool refers to an object.
-fn names(pool: &Object, kind: Kind, key: &Key) -> bool {
-    let Object::ClusterPool(pool) = pool else { return false };
+fn names(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
     let (spec, name) = (&pool.spec, Some(key.name.as_str()));
     let of = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
     if kind == Kind::ClusterImageSet {

@@ -1,8 +1,6 @@
 //! Waiting: passes repeated until what a command waits for has come, with progress.
 
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
@@ -10,7 +8,7 @@ use crate::model::time::{Span, Time};
 use crate::output::Progress;
 use crate::plan;
 use crate::reconcile::Door;
-use crate::store::{Filter, Store, try_pass_lock};
+use crate::store::{Store, try_pass_lock};
 
 use crate::commands::Context;
 
@@ -143,16 +141,10 @@ impl Waiting<'_> {
 
 /// Clusters that are installed, those wanted, and how things stand in words; of a pool or all.
 pub fn counts(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), Refusal> {
-    let filter = pool.map_or_else(Filter::default, |key| Filter {
-        namespace: Some(key.namespace.clone()),
-        name: Some(key.name.clone()),
-        whole: false,
-    });
-    let found = store.objects(Kind::ClusterPool, &filter)?;
-    let pools: Vec<&ClusterPool> = found
-        .iter()
-        .filter_map(|one| if let Object::ClusterPool(pool) = one { Some(&**pool) } else { None })
-        .collect();
+    let pools: Vec<ClusterPool> = match pool {
+        Some(key) => store.one::<ClusterPool>(key)?.into_iter().collect(),
+        None => store.all::<ClusterPool>()?,
+    };
     let sum = |count: fn(&PoolStatus) -> u32| -> u64 {
         pools.iter().map(|pool| u64::from(count(&pool.status))).sum()
     };

@@ -14,7 +14,6 @@ use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, RESERVED};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{AgentId, HostId, Scope, State};
 use crate::store::{Filter, Store};
@@ -34,13 +33,8 @@ impl Leases {
         for pool in state.ip_pools.rows() {
             addresses.extend(store.leases_of(pool)?);
         }
-        let mut claims = HashMap::new();
-        let filter = Filter { whole: true, ..Filter::default() };
-        for object in store.objects(Kind::ClusterClaim, &filter)? {
-            if let Object::ClusterClaim(claim) = object {
-                claims.insert(claim.key(), *claim);
-            }
-        }
+        let claims = store.list::<Claim>(&Filter { whole: true, ..Filter::default() })?;
+        let claims = claims.into_iter().map(|claim| (claim.key(), claim)).collect();
         Ok(Self { state, claims, addresses })
     }
 

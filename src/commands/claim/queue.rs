@@ -5,52 +5,40 @@ use std::collections::HashMap;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::job::{Job, SUCCEEDED, Verb};
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::output::Place;
-use crate::store::{Filter, Store};
+use crate::store::Store;
 
 /// As much of a pool's history as tells how long things take.
 const RECENT: u32 = 20;
 
 /// Place of every waiting claim in the queue of its pool.
 pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
-    let all = store.objects(Kind::ClusterClaim, &Filter::default())?;
-    let claims = all.into_iter().filter_map(|one| match one {
-        Object::ClusterClaim(claim) if claim.waits() => Some(*claim),
-        _ => None,
-    });
-    let mut pools: HashMap<Key, Vec<Claim>> = HashMap::new();
-    for claim in claims {
-        pools.entry(claim.pool_key()).or_default().push(claim);
+    let mut queues: HashMap<Key, Vec<Claim>> = HashMap::new();
+    for claim in store.all::<Claim>()?.into_iter().filter(Claim::waits) {
+        queues.entry(claim.pool_key()).or_default().push(claim);
     }
     let mut places = HashMap::new();
-    if pools.is_empty() {
+    if queues.is_empty() {
         return Ok(places);
     }
     let live = store.live_jobs()?;
-    let clusters = store.objects(Kind::ClusterDeployment, &Filter::default())?;
-    let known = store.objects(Kind::ClusterPool, &Filter::default())?;
-    let known = known.into_iter().filter_map(|one| match one {
-        Object::ClusterPool(pool) => Some((pool.key(), *pool)),
-        _ => None,
+    let clusters = store.all::<Cluster>()?;
+    let mut giving_pools = store.all::<ClusterPool>()?;
+    giving_pools.retain(|pool| {
+        !pool.metadata.annotated(PAUSED) && pool.metadata.deletion_timestamp.is_none()
     });
-    let known: HashMap<Key, ClusterPool> = known.collect();
-    for (pool, mut waiting) in pools {
+    let giving_pools: HashMap<Key, ClusterPool> =
+        giving_pools.into_iter().map(|pool| (pool.key(), pool)).collect();
+    for (pool_key, mut waiting) in queues {
         waiting.sort_by_key(|claim| claim.created);
-        let gives = |one: &&ClusterPool| {
-            !one.metadata.annotated(PAUSED) && one.metadata.deletion_timestamp.is_none()
-        };
-        let mut jobs = store.last_jobs_of_pool(&pool, Verb::Provision, RECENT)?;
-        jobs.extend(store.last_jobs_of_pool(&pool, Verb::Start, RECENT)?);
-        let expected = known
-            .get(&pool)
-            .filter(gives)
-            .map(|pool| expected(pool, &clusters, (&jobs, &live), now));
+        let mut jobs = store.last_jobs_of_pool(&pool_key, Verb::Provision, RECENT)?;
+        jobs.extend(store.last_jobs_of_pool(&pool_key, Verb::Start, RECENT)?);
+        let pool = giving_pools.get(&pool_key);
+        let expected = pool.map(|pool| expected(pool, &clusters, (&jobs, &live), now));
         for (at, claim) in waiting.iter().enumerate() {
             let ready = expected.as_ref().and_then(|expected| expected.at(at));
             let wait = ready.map(|ready| ready.since(now));
@@ -89,7 +77,7 @@ impl Expected {
 
 fn expected(
     pool: &ClusterPool,
-    clusters: &[Object],
+    clusters: &[Cluster],
     (jobs, live): (&[Job], &[Job]),
     now: Time,
 ) -> Expected {
@@ -100,11 +88,8 @@ fn expected(
         median(done.filter_map(|job| Some(job.ended?.since(job.started))).collect())
     };
     let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
-    let mine = clusters.iter().filter_map(|one| match one {
-        Object::ClusterDeployment(one) if one.pool.as_deref() == Some(key) => Some(&**one),
-        _ => None,
-    });
-    let mine: Vec<&Cluster> = mine.collect();
+    let mine: Vec<&Cluster> =
+        clusters.iter().filter(|cluster| cluster.pool.as_deref() == Some(key)).collect();
     let live: HashMap<&str, Time> =
         live.iter().map(|job| (job.object.as_str(), job.started)).collect();
     let ready = |one: &Cluster| {

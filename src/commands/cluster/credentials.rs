@@ -131,15 +131,15 @@ pub fn cluster_of(
                     .next(format!("poolctl why claim/{name}"))
             })?;
             let filter = Filter { namespace: None, name: Some(cluster), whole: true };
-            let found = store.objects(Kind::ClusterDeployment, &filter)?.into_iter().next();
+            let cluster = store.list::<Cluster>(&filter)?.into_iter().next();
             let gone = || Refusal::not_found(format!("the cluster of claim `{name}` is gone"));
-            found.ok_or_else(gone)?
+            Object::ClusterDeployment(Box::new(cluster.ok_or_else(gone)?))
         }
         cluster => cluster,
     };
     context.permit(store, deed, &found)?;
     match found {
-        Object::ClusterDeployment(found) => Ok(*found),
+        Object::ClusterDeployment(cluster) => Ok(*cluster),
         other => Err(Refusal::not_found(format!("`{}` is no cluster", other.key().name))),
     }
 }

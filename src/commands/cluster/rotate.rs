@@ -93,14 +93,11 @@ fn source(pool: &ClusterPool) -> Result<Key, Refusal> {
 /// The pool's clusters that have credentials, and where each has its own.
 fn copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refusal> {
     let namespace = Some(pool.metadata.namespace.clone());
-    let all =
-        store.objects(Kind::ClusterDeployment, &Filter { namespace, name: None, whole: true })?;
-    let clusters = all.into_iter().filter_map(|one| match one {
-        Object::ClusterDeployment(one) if one.pool.as_deref() == Some(&pool.key()) => Some(*one),
-        _ => None,
-    });
-    let with_its = |one: Cluster| own(&one).map(|its| (one, its));
-    Ok(clusters.filter_map(with_its).collect())
+    let filter = Filter { namespace, name: None, whole: true };
+    let mut clusters = store.list::<Cluster>(&filter)?;
+    clusters.retain(|cluster| cluster.pool.as_deref() == Some(&pool.key()));
+    let with_copy = |cluster: Cluster| own(&cluster).map(|copy| (cluster, copy));
+    Ok(clusters.into_iter().filter_map(with_copy).collect())
 }
 
 /// Where a cluster has its credentials, if its platform has any.
@@ -115,18 +112,16 @@ pub fn states(
     clusters: &[Object],
 ) -> Result<HashMap<String, &'static str>, Refusal> {
     let mut sources = HashMap::new();
-    for one in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::ClusterPool(pool) = one {
-            sources.extend(source(&pool).ok().map(|from| (pool.key(), from)));
-        }
+    for pool in store.all::<ClusterPool>()? {
+        sources.extend(source(&pool).ok().map(|from| (pool.key(), from)));
     }
     let mut states = HashMap::new();
-    for one in clusters {
-        let Object::ClusterDeployment(one) = one else { continue };
-        let from = one.pool.as_deref().and_then(|pool| sources.get(pool));
-        if let Some((copy, from)) = own(one).zip(from) {
+    for object in clusters {
+        let Object::ClusterDeployment(cluster) = object else { continue };
+        let from = cluster.pool.as_deref().and_then(|pool| sources.get(pool));
+        if let Some((copy, from)) = own(cluster).zip(from) {
             let current = store.same_values(&copy, from)?;
-            states.insert(one.name.clone(), if current { "current" } else { "old" });
+            states.insert(cluster.name.clone(), if current { "current" } else { "old" });
         }
     }
     Ok(states)
