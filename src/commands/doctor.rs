@@ -2,13 +2,17 @@
 
 mod agents;
 
+use std::collections::HashSet;
+
 use clap::Args;
 use serde_json::json;
 
-use crate::model::claim::ClusterRunning;
+use crate::model::claim::{Claim, ClusterRunning};
+use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
-use crate::model::kinds::Kind;
-use crate::model::object::Object;
+use crate::model::host::BareMetalHost;
+use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -16,7 +20,7 @@ use crate::model::time::Span;
 use crate::output;
 use crate::plan;
 use crate::reconcile::Door;
-use crate::store::{Filter, Store};
+use crate::store::Store;
 
 use crate::commands::infraenv::images;
 use crate::commands::{Context, Quit, Verb};
@@ -115,28 +119,25 @@ fn mend(door: &Door<'_>) -> Result<(), Refusal> {
 /// Clusters that a claim has which is not there: nobody will release them. Claims whose cluster is
 /// not there: nobody will give them another.
 pub fn orphaned(store: &Store) -> Looked {
-    let claims = store.names(Kind::ClusterClaim)?;
-    let mut found = Vec::new();
-    for object in store.objects(Kind::ClusterClaim, &Filter::default())? {
-        if let Object::ClusterClaim(one) = object
-            && one.running == ClusterRunning::Deleted
-            && one.deleting.is_none()
-        {
-            let (name, namespace) = (&one.name, &one.namespace);
-            found.push(format!(
+    let claims = store.all::<Claim>()?;
+    let mut problems = Vec::new();
+    for claim in &claims {
+        if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
+            let (name, namespace) = (&claim.name, &claim.namespace);
+            problems.push(format!(
                 "the cluster of claim `{}` is gone: poolctl release {name} -n {namespace}",
-                one.key()
+                claim.key()
             ));
         }
     }
-    for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        let Object::ClusterDeployment(one) = object else { continue };
-        if let Some(claim) = one.claim_key().filter(|claim| !claims.contains(claim)) {
-            let name = &one.name;
-            found.push(format!("cluster `{name}` is held by claim `{claim}`, which is gone: poolctl delete cluster {name}"));
+    let keys: HashSet<Key> = claims.iter().map(Claim::key).collect();
+    for cluster in store.all::<Cluster>()? {
+        if let Some(claim) = cluster.claim_key().filter(|claim| !keys.contains(claim)) {
+            let name = &cluster.name;
+            problems.push(format!("cluster `{name}` is held by claim `{claim}`, which is gone: poolctl delete cluster {name}"));
         }
     }
-    Ok(found)
+    Ok(problems)
 }
 
 /// Folders of jobs that nobody knows.
@@ -190,31 +191,23 @@ fn links(door: &Door<'_>) -> Looked {
 
 /// Clusters and pools that nobody can do anything for.
 fn drivers(store: &Store) -> Looked {
-    let mut found = Vec::new();
-    let hosts = store.objects(Kind::BareMetalHost, &Filter::default())?;
-    let on_hosts = |name: &str| {
-        hosts
-            .iter()
-            .any(|one| matches!(one, Object::BareMetalHost(host) if host.cluster() == Some(name)))
-    };
-    for object in store.objects(Kind::ClusterDeployment, &Filter::default())? {
-        if let Object::ClusterDeployment(one) = object
-            && one.driver == Driver::Missing
-            && !on_hosts(&one.name)
-        {
-            found.push(format!("cluster `{}`: no driver of this build serves it", one.name));
+    let mut problems = Vec::new();
+    let hosts = store.all::<BareMetalHost>()?;
+    for cluster in store.all::<Cluster>()? {
+        let name = &*cluster.name;
+        let is_missing = cluster.driver == Driver::Missing;
+        if is_missing && !hosts.iter().any(|host| host.cluster() == Some(name)) {
+            problems.push(format!("cluster `{name}`: no driver of this build serves it"));
         }
     }
-    for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        if let Object::ClusterPool(one) = object
-            && one.driver() == Driver::Missing
-        {
-            let (name, platform) = (&one.metadata.name, one.spec.platform.name());
-            found
+    for pool in store.all::<ClusterPool>()? {
+        if pool.driver() == Driver::Missing {
+            let (name, platform) = (&pool.metadata.name, pool.spec.platform.name());
+            problems
                 .push(format!("pool `{name}`: no driver of this build serves platform {platform}"));
         }
     }
-    Ok(found)
+    Ok(problems)
 }
 
 /// Work that should have been done long ago.

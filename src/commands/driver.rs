@@ -12,14 +12,13 @@ use crate::drivers::programs;
 use crate::model::agent::INFRA_ENV;
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::{DRIVER, Driver, EXEC, POWER};
+use crate::model::host::BareMetalHost;
 use crate::model::host::wipe::{WIPE, wiper};
 use crate::model::infra_env::InfraEnv;
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output;
-use crate::store::{Filter, Store};
 
 use crate::commands::{Context, Quit, Verb};
 
@@ -66,48 +65,42 @@ struct Users {
 
 /// The drivers of all pools and hosts; those that power clusters or wipe hosts too.
 fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
-    let mut found: BTreeMap<String, Users> = BTreeMap::new();
+    let mut users: BTreeMap<String, Users> = BTreeMap::new();
     let store = match context.look() {
-        Err(refusal) if refusal.exit == Exit::NotFound => return Ok(found),
+        Err(refusal) if refusal.exit == Exit::NotFound => return Ok(users),
         store => store?,
     };
-    for object in store.objects(Kind::ClusterPool, &Filter::default())? {
-        let Object::ClusterPool(pool) = object else { continue };
+    for pool in store.all::<ClusterPool>()? {
         let annotations = &pool.spec.annotations;
         let driver = match pool.driver() {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
             other => other.name().to_owned(),
         };
-        let power = annotations.get(POWER).filter(|one| one.starts_with(EXEC));
+        let power = annotations.get(POWER).filter(|name| name.starts_with(EXEC));
         for name in power.cloned().into_iter().chain([driver]) {
-            found.entry(name).or_default().pools.push(pool.key().to_string());
+            users.entry(name).or_default().pools.push(pool.key().to_string());
         }
     }
-    let environments = infra_envs(&store)?;
-    for name in environments.values().filter_map(|one| one.metadata.annotation(WIPE)) {
+    let infra_envs = store.all::<InfraEnv>()?.into_iter();
+    let infra_envs: BTreeMap<Key, InfraEnv> =
+        infra_envs.map(|infra_env| (infra_env.key(), infra_env)).collect();
+    for name in infra_envs.values().filter_map(|infra_env| infra_env.metadata.annotation(WIPE)) {
         if name.starts_with(EXEC) {
-            found.entry(name.to_owned()).or_default();
+            users.entry(name.to_owned()).or_default();
         }
     }
-    for object in store.objects(Kind::BareMetalHost, &Filter::default())? {
-        let Object::BareMetalHost(host) = object else { continue };
+    for host in store.all::<BareMetalHost>()? {
         if let Some(address) = host.address() {
             let name = address.driver().name().to_owned();
-            found.entry(name).or_default().hosts.push(host.key().to_string());
+            users.entry(name).or_default().hosts.push(host.key().to_string());
         }
-        let its = host.metadata.labels.get(INFRA_ENV);
-        let its = its.map(|name| Key::new(&*host.metadata.namespace, &**name));
-        if let Some(name) = wiper(&host, its.and_then(|key| environments.get(&key))) {
-            found.entry(name.to_owned()).or_default().hosts.push(host.key().to_string());
+        let infra_env = host.metadata.labels.get(INFRA_ENV);
+        let infra_env = infra_env.map(|name| Key::new(&*host.metadata.namespace, &**name));
+        if let Some(name) = wiper(&host, infra_env.and_then(|key| infra_envs.get(&key))) {
+            users.entry(name.to_owned()).or_default().hosts.push(host.key().to_string());
         }
     }
-    Ok(found)
-}
-
-fn infra_envs(store: &Store) -> Result<BTreeMap<Key, InfraEnv>, Refusal> {
-    let all = store.objects(Kind::InfraEnv, &Filter::default())?.into_iter();
-    let one = |one| if let Object::InfraEnv(one) = one { Some((one.key(), *one)) } else { None };
-    Ok(all.filter_map(one).collect())
+    Ok(users)
 }
 
 #[derive(Args)]

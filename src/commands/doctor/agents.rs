@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use crate::commands::Context;
 use crate::commands::doctor::Looked;
 use crate::model::agent::{Agent, BMH};
-use crate::model::kinds::Kind;
+use crate::model::cluster::Cluster;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::state::{Scope, State};
 use crate::plan::agents::clusters;
 use crate::reconcile::Door;
@@ -83,21 +82,19 @@ fn twice(context: &Context, state: &State) -> Vec<String> {
 
 /// Clusters of which it is written down wrongly whether they are installed on hosts.
 fn misread(store: &Store) -> Looked {
-    let mut found = Vec::new();
-    let filter = Filter { whole: true, ..Filter::default() };
-    for object in store.objects(Kind::ClusterDeployment, &filter)? {
-        let Object::ClusterDeployment(mut one) = object else { continue };
-        let (Some(body), written) = (one.body.take(), one.by_agents) else { continue };
+    let mut problems = Vec::new();
+    for mut cluster in store.list::<Cluster>(&Filter { whole: true, ..Filter::default() })? {
+        let (Some(body), written) = (cluster.body.take(), cluster.by_agents) else { continue };
         let platform = body.spec.platform.name();
-        one.take_steering(&body.metadata, platform);
-        if one.by_agents != written {
-            let (name, at) = (&one.name, &one.namespace);
+        cluster.take_steering(&body.metadata, platform);
+        if cluster.by_agents != written {
+            let (name, at) = (&cluster.name, &cluster.namespace);
             let what = if written { "is" } else { "is not" };
-            found.push(format!(
+            problems.push(format!(
                 "cluster `{name}` {what} taken for one that is installed on hosts, against its \
                  platform {platform}: poolctl get cluster {name} -n {at} -o yaml | poolctl apply -f -"
             ));
         }
     }
-    Ok(found)
+    Ok(problems)
 }

@@ -11,7 +11,7 @@ use crate::model::customization::Customization;
 use crate::model::ip_lease::IpClaim;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
-use crate::model::pool::PAUSED;
+use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::time::Time;
@@ -149,8 +149,7 @@ impl Around<'_> {
         let filter =
             Filter { namespace: Some(one.metadata.namespace.clone()), ..Filter::default() };
         let mut said = Vec::new();
-        for object in self.store.objects(Kind::ClusterPool, &filter)? {
-            let Object::ClusterPool(pool) = object else { continue };
+        for pool in self.store.list::<ClusterPool>(&filter)? {
             if let Some(entry) = pool.status.inventory.get(name) {
                 let why = if entry.message.is_empty() {
                     String::new()

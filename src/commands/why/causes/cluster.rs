@@ -9,11 +9,9 @@ use crate::model::host::{BareMetalHost, DETACHED};
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::PAUSED;
 use crate::model::refusal::Refusal;
 use crate::plan;
-use crate::store::Filter;
 
 impl Around<'_> {
     pub fn cluster(&self, one: &Cluster) -> Result<Chain, Refusal> {
@@ -134,16 +132,11 @@ impl Around<'_> {
 
     /// The host of a cluster whose controller has failed in a job, and since then.
     fn failing_host(&self, cluster: &str, job: &Job) -> Result<Option<BareMetalHost>, Refusal> {
-        let hosts = self.store.objects(Kind::BareMetalHost, &Filter::default())?;
-        Ok(hosts.into_iter().find_map(|object| match object {
-            Object::BareMetalHost(host)
-                if host.cluster() == Some(cluster)
-                    && host.status.error_count > 0
-                    && job.hosts.contains(&host.key().to_string()) =>
-            {
-                Some(*host)
-            }
-            _ => None,
+        let hosts = self.store.all::<BareMetalHost>()?;
+        Ok(hosts.into_iter().find(|host| {
+            host.cluster() == Some(cluster)
+                && host.status.error_count > 0
+                && job.hosts.contains(&host.key().to_string())
         }))
     }
 
