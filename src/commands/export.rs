@@ -7,9 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::model::agent::Agent;
+use crate::model::documents::Secret;
+use crate::model::infra_env::InfraEnv;
 use crate::model::ip_pool::{IpPool, Tenant};
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
+use crate::model::meta::Key;
 use crate::model::object::{Object, wired};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
@@ -123,42 +127,39 @@ fn with_past(store: &Store, pool: &IpPool, wire: &mut Value) -> Result<(), Refus
 
 /// Whether an image admits hosts, or a host has a secret.
 fn admits(store: &Store) -> Result<bool, Refusal> {
-    let filter = Filter::default();
-    let all = store.objects(Kind::InfraEnv, &filter)?.into_iter();
-    let mut all = all.chain(store.objects(Kind::Agent, &filter)?);
-    Ok(all.any(|one| match one {
-        Object::InfraEnv(one) => !one.tokens.is_empty(),
-        Object::Agent(one) => one.secret.is_some(),
-        _ => false,
-    }))
+    let infra_envs = store.all::<InfraEnv>()?;
+    Ok(infra_envs.iter().any(|infra_env| !infra_env.tokens.is_empty())
+        || store.all::<Agent>()?.iter().any(|agent| agent.secret.is_some()))
 }
 
 /// What hosts prove themselves with goes along as it is kept: as hashes.
 fn with_tokens(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
-    let filter = Filter::default();
-    let all = store.objects(Kind::InfraEnv, &filter)?.into_iter();
-    let all: Vec<Object> = all.chain(store.objects(Kind::Agent, &filter)?).collect();
-    for item in items.iter_mut() {
-        let its = |one: &&Object| {
-            let (kind, key) = (one.kind().name(), one.key());
-            item["kind"] == kind
-                && item["metadata"]["name"] == key.name.as_str()
-                && item["metadata"]["namespace"] == key.namespace.as_str()
-        };
-        match all.iter().find(its) {
-            Some(Object::InfraEnv(one)) => item["status"]["tokens"] = json!(one.tokens),
-            Some(Object::Agent(one)) => item["status"]["secret_hash"] = json!(one.secret),
-            _ => {}
+    for infra_env in store.all::<InfraEnv>()? {
+        if let Some(item) = find_item(items, Kind::InfraEnv, &infra_env.key()) {
+            item["status"]["tokens"] = json!(infra_env.tokens);
+        }
+    }
+    for agent in store.all::<Agent>()? {
+        if let Some(item) = find_item(items, Kind::Agent, &agent.key()) {
+            item["status"]["secret_hash"] = json!(agent.secret);
         }
     }
     Ok(())
 }
 
+fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mut Value> {
+    items.iter_mut().find(|item| {
+        item["kind"] == kind.name()
+            && item["metadata"]["name"] == key.name.as_str()
+            && item["metadata"]["namespace"] == key.namespace.as_str()
+    })
+}
+
 fn with_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
     with_tokens(store, items)?;
-    let mut secrets = store.objects(Kind::Secret, &Filter::default())?.into_iter();
-    for item in items.iter_mut().filter(|item| item["kind"] == "Secret") {
-        let Some(Object::Secret(secret)) = secrets.next() else { continue };
+    // Both are in the order of the state.
+    let items = items.iter_mut().filter(|item| item["kind"] == "Secret");
+    for (item, secret) in items.zip(store.all::<Secret>()?) {
         let mut data = Map::new();
         for key in secret.values.keys() {
             if let Some(value) = store.secret_value(&secret.metadata.key(), key)? {

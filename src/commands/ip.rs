@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::edits;
 use crate::model::address::{Addr, Stretch};
-use crate::model::ip_pool::{EXCLUDE, RESERVED, Tenant};
+use crate::model::ip_pool::{EXCLUDE, IpPool, RESERVED, Tenant};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -195,8 +195,7 @@ fn kept(
 ) -> Result<Vec<(Key, Option<String>, String)>, Refusal> {
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
     let mut found = Vec::new();
-    for object in store.objects(Kind::IpPool, &filter)? {
-        let Object::IpPool(pool) = object else { continue };
+    for pool in store.list::<IpPool>(&filter)? {
         let key = pool.metadata.key();
         if tenants.iter().any(|one| one.until.is_none() && one.namespace == key.namespace) {
             continue;

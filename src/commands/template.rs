@@ -280,11 +280,9 @@ struct Numbered {
 /// claims.
 fn numbered(store: &Store, template: &Key) -> Result<Vec<Numbered>, Refusal> {
     let prefix = format!("{}-", template.name);
-    let namespace = Some(template.namespace.clone());
-    let filter = Filter { namespace, name: None, whole: true };
-    let mut found = Vec::new();
-    for object in store.objects(Kind::IpClaim, &filter)? {
-        let Object::IpClaim(claim) = object else { continue };
+    let filter = Filter { namespace: Some(template.namespace.clone()), ..Filter::default() };
+    let mut claims = Vec::new();
+    for claim in store.list::<IpClaim>(&filter)? {
         let rest = claim.metadata.name.strip_prefix(&prefix);
         let Some((number, pool)) = rest.and_then(|rest| rest.split_once('-')) else { continue };
         let Some(number) = number.parse::<u64>().ok().filter(|_| pool == claim.spec.pool.name)
@@ -292,9 +290,9 @@ fn numbered(store: &Store, template: &Key) -> Result<Vec<Numbered>, Refusal> {
             continue;
         };
         let host = host_of(&claim.metadata).map(str::to_owned);
-        found.push(Numbered { number, claim: claim.metadata.key(), host });
+        claims.push(Numbered { number, claim: claim.metadata.key(), host });
     }
-    Ok(found)
+    Ok(claims)
 }
 
 fn claim_of(key: &Key, pool: &str, host: &str) -> Object {
