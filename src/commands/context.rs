@@ -152,15 +152,14 @@ impl Context {
     pub fn there(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         let name = &target::bare(kind, name);
         let key = self.key(kind, name)?;
-        let namespace = Some(key.namespace).filter(|_| kind.namespaced());
-        let filter =
-            Filter { namespace: namespace.clone(), name: Some(name.to_owned()), whole: true };
-        let found = store.objects(kind, &filter)?.into_iter().next();
-        found.ok_or_else(|| {
+        let filter = Filter { whole: true, ..Filter::named(&key) };
+        let object = store.objects(kind, &filter)?.into_iter().next();
+        object.ok_or_else(|| {
             if kind != Kind::ClusterPool && self.guest().is_some() {
                 return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
             }
-            absent(store, kind, name, namespace.as_deref())
+            let namespace = kind.namespaced().then_some(key.namespace.as_str());
+            absent(store, kind, name, namespace)
         })
     }
 

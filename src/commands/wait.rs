@@ -196,7 +196,6 @@ impl Wait {
 
 /// The object if it is there.
 fn present(store: &Store, kind: Kind, key: &Key) -> Result<Option<Object>, Refusal> {
-    let namespace = Some(key.namespace.clone()).filter(|name| !name.is_empty());
-    let filter = Filter { namespace, name: Some(key.name.clone()), whole: true };
+    let filter = Filter { whole: true, ..Filter::named(key) };
     Ok(store.objects(kind, &filter)?.into_iter().next())
 }
