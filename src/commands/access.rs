@@ -3,8 +3,6 @@
 
 use crate::model::claim::Claim;
 use crate::model::documents::{RoleBinding, SettingsSpec};
-use crate::model::kinds::Kind;
-use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
