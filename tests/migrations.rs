@@ -12,8 +12,9 @@ use sha2::{Digest, Sha256};
 use crate::sandbox::{Sandbox, has, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
-const FIXTURES: [(u32, &str); 1] = [(1, DIGEST_OF_1)];
+const FIXTURES: [(u32, &str); 2] = [(1, DIGEST_OF_1), (2, DIGEST_OF_2)];
 const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
+const DIGEST_OF_2: &str = "83c311748ab19ed47c15af7fe492ec35efebef8acd2c601df551778bcbc6a189";
 /// When the fixtures were written.
 const THEN: &str = "2026-03-02T11:06:00Z";
 /// All that can be listed.
@@ -334,4 +335,35 @@ fn schemas_from_before_the_first_are_refused_by_name() {
     let fixture = fixture(1).display().to_string();
     sandbox.ok(&["restore", &fixture, "-y"]);
     assert!(sandbox.ok(&["get", "claim"]).contains("ci-1"));
+}
+
+#[test]
+fn the_database_knows_the_names_of_all_values_and_no_others() {
+    use poolctl::model::claim::{ClusterRunning, Pending};
+    use poolctl::model::driver::Driver;
+    use poolctl::model::job::Verb;
+    use poolctl::model::power::Power;
+    let sandbox = Sandbox::new();
+    sandbox.ready_pool("lab", 1);
+    sandbox.ok(&["claim", "lab", "ci", "-q"]);
+    let conn = Connection::open(sandbox.state()).unwrap();
+    let drivers: Vec<&str> = Driver::ALL.iter().map(|driver| driver.name()).collect();
+    let powers: Vec<&str> = Power::ALL.iter().map(|power| power.name()).collect();
+    let columns = [
+        ("cluster", "driver", drivers.clone()),
+        ("cluster", "power", powers.clone()),
+        ("cluster", "power_wanted", powers),
+        ("claim", "pending", Pending::ALL.iter().map(|pending| pending.name()).collect()),
+        ("claim", "running", ClusterRunning::ALL.iter().map(|running| running.name()).collect()),
+        ("job", "verb", Verb::ALL.iter().map(|verb| verb.name()).collect()),
+        ("job", "driver", drivers),
+    ];
+    for (table, column, names) in columns {
+        let sql = format!("UPDATE {table} SET {column} = ?1");
+        for name in names {
+            assert!(conn.execute(&sql, [name]).unwrap() > 0, "{table}.{column} {name}");
+        }
+        let refused = conn.execute(&sql, ["another"]).unwrap_err().to_string();
+        assert!(refused.contains("CHECK constraint failed"), "{refused}");
+    }
 }

@@ -87,7 +87,7 @@ fn health(word: &str) -> Option<Health> {
 }
 
 fn named(word: &str) -> Power {
-    Power::ALL.into_iter().find(|power| format!("{power:?}") == word).unwrap()
+    Power::named(word).unwrap()
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::condition::{self, Condition};
 use super::documents::Subject;
+use super::facts::{facts, named};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use super::wire::Wire;
@@ -56,70 +57,68 @@ pub struct ClaimStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Claim {
-    /// Order of insertion; 0 for a new one.
-    pub id: i64,
-    pub name: String,
-    pub namespace: String,
-    pub created: Time,
-    pub pool: String,
-    pub owner: String,
-    /// As asked for.
-    pub lifetime: Option<Span>,
-    /// As in force: asked for or the pool's default, at most the pool's maximum.
-    pub effective: Option<Span>,
-    /// Name of its cluster.
-    pub cluster: Option<String>,
-    pub pending: Pending,
-    /// When `pending` last changed; for a claimed cluster, when it was handed over.
-    pub pending_since: Option<Time>,
-    pub running: ClusterRunning,
-    pub running_since: Option<Time>,
-    /// Its owner was told that it ends soon.
-    pub warned: bool,
-    /// A foreign finalizer holds the object.
-    pub held: bool,
-    pub deleting: Option<Time>,
-    pub body: Option<Box<ClusterClaim>>,
+facts! {
+    /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Claim in "claim" {
+        /// Order of insertion; 0 for a new one.
+        pub id: i64,
+        pub name: String,
+        pub namespace: String,
+        pub created: Time,
+        pub pool: String,
+        pub owner: String,
+        /// As asked for.
+        pub lifetime: Option<Span>,
+        /// As in force: asked for or the pool's default, at most the pool's maximum.
+        pub effective: Option<Span>,
+        /// Name of its cluster.
+        pub cluster: Option<String>,
+        pub pending: Pending,
+        /// When `pending` last changed; for a claimed cluster, when it was handed over.
+        pub pending_since: Option<Time>,
+        pub running: ClusterRunning,
+        pub running_since: Option<Time>,
+        /// Its owner was told that it ends soon.
+        pub warned: bool,
+        /// A foreign finalizer holds the object.
+        pub held: bool,
+        pub deleting: Option<Time>,
+    }
+    beside {
+        pub body: Option<Box<ClusterClaim>>,
+    }
 }
 
-/// The condition Pending.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pending {
-    #[default]
-    Initialized,
-    NoClusters,
-    Assigned,
-    Claimed,
-    PoolMissing,
-    PoolDeleting,
-    PoolPaused,
+named! {
+    /// The condition Pending.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Pending {
+        #[default]
+        Initialized = "Initialized",
+        NoClusters = "NoClusters",
+        Assigned = "Assigned",
+        Claimed = "Claimed",
+        PoolMissing = "PoolMissing",
+        PoolDeleting = "PoolDeleting",
+        PoolPaused = "PoolPaused",
+    }
 }
 
-/// The condition ClusterRunning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClusterRunning {
-    #[default]
-    Initialized,
-    Running,
-    Resuming,
-    Deleting,
-    Deleted,
+named! {
+    /// The condition ClusterRunning.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ClusterRunning {
+        #[default]
+        Initialized = "Initialized",
+        Running = "Running",
+        Resuming = "Resuming",
+        Deleting = "Deleting",
+        Deleted = "Deleted",
+    }
 }
 
 impl Pending {
-    pub const ALL: [Self; 7] = [
-        Self::Initialized,
-        Self::NoClusters,
-        Self::Assigned,
-        Self::Claimed,
-        Self::PoolMissing,
-        Self::PoolDeleting,
-        Self::PoolPaused,
-    ];
-
     /// status, reason, message
     pub fn wire(self) -> [&'static str; 3] {
         match self {
@@ -147,9 +146,6 @@ impl Pending {
 }
 
 impl ClusterRunning {
-    pub const ALL: [Self; 5] =
-        [Self::Initialized, Self::Running, Self::Resuming, Self::Deleting, Self::Deleted];
-
     /// status, reason, message
     pub fn wire(self) -> [&'static str; 3] {
         match self {
@@ -230,12 +226,14 @@ impl Claim {
             effective: status.lifetime,
             warned: status.expires_soon,
             pending: Pending::ALL
-                .into_iter()
+                .iter()
+                .copied()
                 .find(|one| is(pending, one.wire()))
                 .unwrap_or_default(),
             pending_since: pending.and_then(|one| one.last_transition_time),
             running: ClusterRunning::ALL
-                .into_iter()
+                .iter()
+                .copied()
                 .find(|one| is(running, one.wire()))
                 .unwrap_or_default(),
             running_since: running.and_then(|one| one.last_transition_time),

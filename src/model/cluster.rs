@@ -9,6 +9,7 @@ use std::rc::Rc;
 use super::condition::{self, Condition, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
+use super::facts::facts;
 use super::ip_pool::CAPI_PAUSED;
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
@@ -37,84 +38,88 @@ const SHORTAGES_OF_HOSTS: [&str; 3] = [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNA
 /// Secrets that an installation leaves, after the cluster's name and a dash.
 pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
 
-/// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
-#[expect(clippy::struct_excessive_bools, reason = "one column each, independent of each other")]
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cluster {
-    /// Order of insertion; 0 for a new one.
-    pub id: i64,
-    pub name: String,
-    pub namespace: String,
-    pub created: Time,
-    /// In-process, or none that this build has.
-    pub driver: Driver,
-    pub pool: Option<Rc<Key>>,
-    /// Name of the claim, in the pool's namespace.
-    pub claim: Option<String>,
-    pub claimed_at: Option<Time>,
-    pub customization: Option<String>,
-    /// Version of the pool it was made from.
-    pub version: Option<Rc<str>>,
-    pub cluster_name: String,
-    pub base_domain: String,
-    pub power_wanted: Power,
-    pub power: Power,
-    /// Since when `power` is what it is.
-    pub power_since: Option<Time>,
-    /// Since when it does not hibernate.
-    pub awake_since: Option<Time>,
-    /// When another standby was woken for the claims that waited for this one; until it runs, it is
-    /// woken after the others.
-    pub passed_over: Option<Time>,
-    /// The machines that are waited for, or what failed.
-    pub power_message: Option<String>,
-    /// Its driver cannot stop it.
-    pub powerless: bool,
-    /// Its power is left alone.
-    pub power_paused: bool,
-    /// Nothing at all is done with it.
-    pub paused: bool,
-    /// One failed installation is enough.
-    pub once: bool,
-    /// The customization whose manifest patches it gets, in its pool's or its own namespace.
-    pub customization_ref: Option<String>,
-    /// Since when that is not there, or hosts are not.
-    pub unmet: Option<Time>,
-    /// What its hosts lack.
-    pub lacks: Option<Shortage>,
-    /// What its installer said last.
-    pub progress: Option<String>,
-    /// Clusters of its platform are made of hosts.
-    pub by_agents: bool,
-    /// When its health was asked for last.
-    pub asked_at: Option<Time>,
-    /// Attempts to destroy what was made that failed, and when the last did.
-    pub undo_failures: u32,
-    pub undo_failed_at: Option<Time>,
-    /// Hibernates after running this long, once somebody has it.
-    pub hibernate_after: Option<Span>,
-    /// When an installation first began: from then on there may be something to destroy.
-    pub started_at: Option<Time>,
-    pub installed_at: Option<Time>,
-    pub attempts_limit: Option<u32>,
-    /// Installations that failed.
-    pub restarts: u32,
-    pub failed_at: Option<Time>,
-    pub failure: Option<String>,
-    /// Jobs so far: makes their ids differ.
-    pub ordinal: u32,
-    /// Given up: ProvisionStopped.
-    pub stopped: bool,
-    /// An installation broke off: what it left is destroyed before the next begins.
-    pub interrupted: bool,
-    /// To be removed by its pool.
-    pub marked: bool,
-    pub protected: bool,
-    pub preserve: bool,
-    /// A foreign finalizer holds the object.
-    pub held: bool,
-    pub deleting: Option<Time>,
-    pub body: Option<Box<ClusterDeployment>>,
+facts! {
+    /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
+    #[expect(clippy::struct_excessive_bools, reason = "one column each, independent of each other")]
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Cluster in "cluster" {
+        /// Order of insertion; 0 for a new one.
+        pub id: i64,
+        pub name: String,
+        pub namespace: String,
+        pub created: Time,
+        /// In-process, or none that this build has.
+        pub driver: Driver,
+        pub pool: Option<Rc<Key>> as (pool_namespace, pool),
+        /// Name of the claim, in the pool's namespace.
+        pub claim: Option<String>,
+        pub claimed_at: Option<Time>,
+        pub customization: Option<String>,
+        /// Version of the pool it was made from.
+        pub version: Option<Rc<str>>,
+        pub cluster_name: String,
+        pub base_domain: String,
+        pub power_wanted: Power,
+        pub power: Power,
+        /// Since when `power` is what it is.
+        pub power_since: Option<Time>,
+        /// Since when it does not hibernate.
+        pub awake_since: Option<Time>,
+        /// When another standby was woken for the claims that waited for this one; until it runs, it is
+        /// woken after the others.
+        pub passed_over: Option<Time>,
+        /// The machines that are waited for, or what failed.
+        pub power_message: Option<String>,
+        /// Its driver cannot stop it.
+        pub powerless: bool,
+        /// Its power is left alone.
+        pub power_paused: bool,
+        /// Nothing at all is done with it.
+        pub paused: bool,
+        /// One failed installation is enough.
+        pub once: bool,
+        /// The customization whose manifest patches it gets, in its pool's or its own namespace.
+        pub customization_ref: Option<String>,
+        /// Since when that is not there, or hosts are not.
+        pub unmet: Option<Time>,
+        /// What its hosts lack.
+        pub lacks: Option<Shortage> as (lacks_reason, lacks_message),
+        /// What its installer said last.
+        pub progress: Option<String>,
+        /// Clusters of its platform are made of hosts.
+        pub by_agents: bool,
+        /// When its health was asked for last.
+        pub asked_at: Option<Time>,
+        /// Attempts to destroy what was made that failed, and when the last did.
+        pub undo_failures: u32,
+        pub undo_failed_at: Option<Time>,
+        /// Hibernates after running this long, once somebody has it.
+        pub hibernate_after: Option<Span>,
+        /// When an installation first began: from then on there may be something to destroy.
+        pub started_at: Option<Time>,
+        pub installed_at: Option<Time>,
+        pub attempts_limit: Option<u32>,
+        /// Installations that failed.
+        pub restarts: u32,
+        pub failed_at: Option<Time>,
+        pub failure: Option<String>,
+        /// Jobs so far: makes their ids differ.
+        pub ordinal: u32,
+        /// Given up: ProvisionStopped.
+        pub stopped: bool,
+        /// An installation broke off: what it left is destroyed before the next begins.
+        pub interrupted: bool,
+        /// To be removed by its pool.
+        pub marked: bool,
+        pub protected: bool,
+        pub preserve: bool,
+        /// A foreign finalizer holds the object.
+        pub held: bool,
+        pub deleting: Option<Time>,
+    }
+    beside {
+        pub body: Option<Box<ClusterDeployment>>,
+    }
 }
 
 /// Where a cluster is in its life.

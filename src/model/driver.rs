@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::named;
 use super::meta::is_true;
+use super::platform::{Hosts, traits_of};
 
 /// Who makes a cluster: `fake`, `openshift-install`, `agent` or `exec:NAME`.
 pub const DRIVER: &str = "poolctl.dev/driver";
@@ -20,25 +22,27 @@ pub const NO_POWER: &str = "no-power";
 pub const FAKE_HEALTHS: [&str; 8] =
     ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
 
-/// Who makes, stops and destroys the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "&'static str")]
-pub enum Driver {
-    /// No driver of this build serves the platform.
-    #[default]
-    Missing,
-    /// Simulated, in process.
-    Fake,
-    /// openshift-install.
-    Installer,
-    /// A program by the contract of drivers.
-    Exec,
-    /// ipmitool, on a host's management controller.
-    Ipmi,
-    /// Redfish, the same.
-    Redfish,
-    /// openshift-install agent, on hosts that are bound to the cluster.
-    Agent,
+named! {
+    /// Who makes, stops and destroys the cluster.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(try_from = "String", into = "&'static str")]
+    pub enum Driver {
+        /// No driver of this build serves the platform.
+        #[default]
+        Missing = "none",
+        /// Simulated, in process.
+        Fake = "fake",
+        /// openshift-install.
+        Installer = "openshift-install",
+        /// A program by the contract of drivers.
+        Exec = "exec",
+        /// ipmitool, on a host's management controller.
+        Ipmi = "ipmitool",
+        /// Redfish, the same.
+        Redfish = "redfish",
+        /// openshift-install agent, on hosts that are bound to the cluster.
+        Agent = "agent",
+    }
 }
 
 /// Whether a driver may be called so.
@@ -47,42 +51,12 @@ pub fn is_driver_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(letter)
 }
 
-/// Platforms that are installed by way of Agents.
-const BY_AGENTS: [&str; 3] = ["agentBareMetal", "baremetal", "none"];
-
 /// Whether clusters of a platform are made of hosts that are bound to them.
 pub fn is_by_agents(platform: &str) -> bool {
-    BY_AGENTS.contains(&platform)
+    traits_of(platform).is_some_and(|platform| platform.hosts == Hosts::Bound)
 }
 
 impl Driver {
-    pub const ALL: [Self; 7] = [
-        Self::Missing,
-        Self::Fake,
-        Self::Installer,
-        Self::Exec,
-        Self::Ipmi,
-        Self::Redfish,
-        Self::Agent,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Missing => "none",
-            Self::Fake => "fake",
-            Self::Installer => "openshift-install",
-            Self::Exec => "exec",
-            Self::Ipmi => "ipmitool",
-            Self::Redfish => "redfish",
-            Self::Agent => "agent",
-        }
-    }
-
-    /// The driver of a name, as `name` writes it.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|driver| driver.name() == name)
-    }
-
     /// As annotations say, else by the platform.
     pub fn of(annotations: &BTreeMap<String, String>, platform: &str) -> Self {
         if annotations.get(FAKE).is_some_and(|value| is_true(value)) {
@@ -145,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_driver_is_read_by_its_name_and_no_other_takes_the_place_of_an_unknown_one() {
-        for driver in Driver::ALL {
+        for driver in Driver::ALL.iter().copied() {
             let text = serde_json::to_string(&driver).unwrap();
             assert_eq!(text, format!("\"{}\"", driver.name()));
             assert_eq!(serde_json::from_str::<Driver>(&text).unwrap(), driver);

@@ -7,81 +7,68 @@ use serde::{Deserialize, Serialize};
 
 use super::documents::SecretValue;
 use super::driver::Driver;
+use super::facts::{facts, named};
 use super::hardware::Hardware;
 use super::host::ErrorReason;
 use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
-/// One job. Live until `ended`; at most one live job per object.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Job {
-    pub id: Uid,
-    pub verb: Verb,
-    /// The cluster it works on, or the host with its namespace: only that has a slash.
-    pub object: String,
-    /// All hosts it works on, with their namespaces.
-    pub hosts: Vec<String>,
-    pub pool: Option<Rc<Key>>,
-    pub driver: Driver,
-    /// 1 for the first try of this verb.
-    pub attempt: u32,
-    /// Which provision job of its pool this is, from 1; 0 for other verbs.
-    pub ordinal: u32,
-    pub started: Time,
-    pub ended: Option<Time>,
-    pub outcome: Option<String>,
-    /// What its driver said when it failed.
-    pub message: Option<String>,
-    /// A pass has seen somebody work on it: it is never begun again.
-    pub begun: bool,
+facts! {
+    /// One job. Live until `ended`; at most one live job per object.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Job in "job" {
+        pub id: Uid,
+        pub verb: Verb,
+        /// The cluster it works on, or the host with its namespace: only that has a slash.
+        pub object: String,
+        /// All hosts it works on, with their namespaces.
+        pub hosts: Vec<String>,
+        pub pool: Option<Rc<Key>> as (pool_namespace, pool),
+        pub driver: Driver,
+        /// 1 for the first try of this verb.
+        pub attempt: u32,
+        /// Which provision job of its pool this is, from 1; 0 for other verbs.
+        pub ordinal: u32,
+        pub started: Time,
+        pub ended: Option<Time>,
+        pub outcome: Option<String>,
+        /// What its driver said when it failed.
+        pub message: Option<String>,
+        /// A pass has seen somebody work on it: it is never begun again.
+        pub begun: bool,
+    }
+    beside {
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verb {
-    #[default]
-    Provision,
-    Deprovision,
-    Start,
-    Stop,
-    /// Looks how a cluster does that was told to start or stop.
-    Health,
-    /// Powers a machine off and on.
-    Cycle,
-    /// Asks a machine whether it is on.
-    State,
-    /// Attaches an image to a machine and boots it from there once.
-    Attach,
-    Eject,
-    /// Asks a machine what it is made of.
-    Inspect,
-    /// Hosts join a cluster that is installed.
-    AddNodes,
-    /// Empties the disks of a machine.
-    Wipe,
+named! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Verb {
+        #[default]
+        Provision = "provision",
+        Deprovision = "deprovision",
+        Start = "start",
+        Stop = "stop",
+        /// Looks how a cluster does that was told to start or stop.
+        Health = "health",
+        /// Powers a machine off and on.
+        Cycle = "cycle",
+        /// Asks a machine whether it is on.
+        State = "state",
+        /// Attaches an image to a machine and boots it from there once.
+        Attach = "attach",
+        Eject = "eject",
+        /// Asks a machine what it is made of.
+        Inspect = "inspect",
+        /// Hosts join a cluster that is installed.
+        AddNodes = "add-nodes",
+        /// Empties the disks of a machine.
+        Wipe = "wipe",
+    }
 }
 
 impl Verb {
-    pub const ALL: [Self; 12] = [
-        Self::Provision,
-        Self::Deprovision,
-        Self::Start,
-        Self::Stop,
-        Self::Health,
-        Self::Cycle,
-        Self::State,
-        Self::Attach,
-        Self::Eject,
-        Self::Inspect,
-        Self::AddNodes,
-        Self::Wipe,
-    ];
-
-    /// The verb of a name, as `name` writes it.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verb| verb.name() == name)
-    }
-
     /// Whether it only looks: such a job is in no other's way.
     pub fn is_question(self) -> bool {
         match self {
@@ -95,23 +82,6 @@ impl Verb {
             | Self::Eject
             | Self::AddNodes
             | Self::Wipe => false,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Provision => "provision",
-            Self::Deprovision => "deprovision",
-            Self::Start => "start",
-            Self::Stop => "stop",
-            Self::Health => "health",
-            Self::Cycle => "cycle",
-            Self::State => "state",
-            Self::Attach => "attach",
-            Self::Eject => "eject",
-            Self::Inspect => "inspect",
-            Self::AddNodes => "add-nodes",
-            Self::Wipe => "wipe",
         }
     }
 }

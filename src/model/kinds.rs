@@ -22,6 +22,7 @@ macro_rules! every_kind {
                     wire: "poolctl.dev/v1" "Settings",
                     words: ["settings", "setting"],
                     namespaced: false,
+                    names: Label,
                     plain: settings "settings",
                 }
                 Namespace($crate::model::documents::Namespace) {
@@ -29,6 +30,7 @@ macro_rules! every_kind {
                     wire: "v1" "Namespace",
                     words: ["namespace", "ns"],
                     namespaced: false,
+                    names: Label,
                     plain: namespaces "namespace",
                 }
                 RoleBinding($crate::model::documents::RoleBinding) {
@@ -36,6 +38,7 @@ macro_rules! every_kind {
                     wire: "rbac.authorization.k8s.io/v1" "RoleBinding",
                     words: ["rolebinding"],
                     namespaced: true,
+                    names: Dotted,
                     plain: role_bindings "role_binding",
                 }
                 ClusterImageSet($crate::model::documents::ClusterImageSet) {
@@ -43,6 +46,7 @@ macro_rules! every_kind {
                     wire: "hive.openshift.io/v1" "ClusterImageSet",
                     words: ["clusterimageset", "imageset", "imgset"],
                     namespaced: false,
+                    names: Dotted,
                     plain: image_sets "image_set",
                 }
                 Secret($crate::model::documents::Secret) {
@@ -50,6 +54,7 @@ macro_rules! every_kind {
                     wire: "v1" "Secret",
                     words: ["secret"],
                     namespaced: true,
+                    names: Dotted,
                     document: secrets "secret_object",
                 }
                 Customization($crate::model::customization::Customization) {
@@ -57,6 +62,7 @@ macro_rules! every_kind {
                     wire: "hive.openshift.io/v1" "ClusterDeploymentCustomization",
                     words: ["customization", "clusterdeploymentcustomization", "cdc"],
                     namespaced: true,
+                    names: Label,
                     document: customizations "customization",
                 }
                 DataTemplate($crate::model::data_template::Metal3DataTemplate) {
@@ -64,6 +70,7 @@ macro_rules! every_kind {
                     wire: "infrastructure.cluster.x-k8s.io/v1beta1" "Metal3DataTemplate",
                     words: ["datatemplate", "metal3datatemplate", "m3dt"],
                     namespaced: true,
+                    names: Dotted,
                     document: data_templates "data_template",
                 }
                 IpPool($crate::model::ip_pool::IpPool) {
@@ -71,6 +78,7 @@ macro_rules! every_kind {
                     wire: "ipam.metal3.io/v1alpha1" "IPPool",
                     words: ["ippool", "ipp"],
                     namespaced: true,
+                    names: Dotted,
                     document: ip_pools "ip_pool",
                 }
                 IpAddress($crate::model::ip_lease::IpAddress) {
@@ -78,6 +86,7 @@ macro_rules! every_kind {
                     wire: "ipam.metal3.io/v1alpha1" "IPAddress",
                     words: ["ipaddress", "ipa", "ipaddresse", "ip"],
                     namespaced: true,
+                    names: DottedWithCapitals,
                     view: ip_leases,
                 }
                 IpClaim($crate::model::ip_lease::IpClaim) {
@@ -85,6 +94,7 @@ macro_rules! every_kind {
                     wire: "ipam.metal3.io/v1alpha1" "IPClaim",
                     words: ["ipclaim", "ipc"],
                     namespaced: true,
+                    names: DottedWithCapitals,
                     view: ip_leases,
                 }
                 BareMetalHost($crate::model::host::BareMetalHost) {
@@ -92,6 +102,7 @@ macro_rules! every_kind {
                     wire: "metal3.io/v1alpha1" "BareMetalHost",
                     words: ["host", "baremetalhost", "bmh"],
                     namespaced: true,
+                    names: Label,
                     document: hosts "host",
                 }
                 NMStateConfig($crate::model::nmstate_config::NMStateConfig) {
@@ -99,6 +110,7 @@ macro_rules! every_kind {
                     wire: "agent-install.openshift.io/v1beta1" "NMStateConfig",
                     words: ["nmstateconfig", "nmstate"],
                     namespaced: true,
+                    names: Dotted,
                     document: nmstate_configs "nmstate_config",
                 }
                 InfraEnv($crate::model::infra_env::InfraEnv) {
@@ -106,6 +118,7 @@ macro_rules! every_kind {
                     wire: "agent-install.openshift.io/v1beta1" "InfraEnv",
                     words: ["infraenv", "ie"],
                     namespaced: true,
+                    names: Dotted,
                     document: infra_envs "infra_env",
                 }
                 Agent($crate::model::agent::Agent) {
@@ -113,6 +126,7 @@ macro_rules! every_kind {
                     wire: "agent-install.openshift.io/v1beta1" "Agent",
                     words: ["agent", "a"],
                     namespaced: true,
+                    names: Dotted,
                     document: agents "agent",
                 }
                 ClusterPool($crate::model::pool::ClusterPool) {
@@ -120,6 +134,7 @@ macro_rules! every_kind {
                     wire: "hive.openshift.io/v1" "ClusterPool",
                     words: ["clusterpool", "pool", "cp"],
                     namespaced: true,
+                    names: Label,
                     document: pools "pool",
                 }
                 ClusterDeployment($crate::model::cluster::Cluster) {
@@ -127,6 +142,7 @@ macro_rules! every_kind {
                     wire: "hive.openshift.io/v1" "ClusterDeployment",
                     words: ["cluster", "clusterdeployment", "cd"],
                     namespaced: true,
+                    names: Label,
                     facts: clusters,
                 }
                 ClusterClaim($crate::model::claim::Claim) {
@@ -134,6 +150,7 @@ macro_rules! every_kind {
                     wire: "hive.openshift.io/v1" "ClusterClaim",
                     words: ["claim", "clusterclaim", "cc"],
                     namespaced: true,
+                    names: Label,
                     facts: claims,
                 }
             }
@@ -164,6 +181,7 @@ macro_rules! declare_kinds {
             wire: $api_version:literal $name:literal,
             words: [$($word:literal),+],
             namespaced: $namespaced:literal,
+            names: $names:ident,
             $($kept:tt)*
         })* }
         records { $($Record:ident($Document:ty) {
@@ -185,6 +203,7 @@ macro_rules! declare_kinds {
                 name: $name,
                 words: &[$($word),+],
                 is_namespaced: $namespaced,
+                names: Names::$names,
             },)*
             $(Declaration {
                 kind: Kind::$Record,
@@ -193,6 +212,7 @@ macro_rules! declare_kinds {
                 name: $record_name,
                 words: &[$($record_word),+],
                 is_namespaced: $record_namespaced,
+                names: Names::Label,
             },)*
         ];
 
@@ -213,6 +233,18 @@ struct Declaration {
     /// What people may call it; the first one is what poolctl calls it.
     words: &'static [&'static str],
     is_namespaced: bool,
+    names: Names,
+}
+
+/// What names of objects may consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Lower-case letters, digits and dashes, at most 63: names of clusters and more follow from it.
+    Label,
+    /// Labels with dots between them, at most 253.
+    Dotted,
+    /// The same with capitals, as in published examples of claims of addresses.
+    DottedWithCapitals,
 }
 
 impl Kind {
@@ -241,6 +273,11 @@ impl Kind {
 
     pub fn namespaced(self) -> bool {
         self.declaration().is_namespaced
+    }
+
+    /// What names of its objects may consist of.
+    pub fn names(self) -> Names {
+        self.declaration().names
     }
 
     /// Whether poolctl alone writes it.

@@ -15,6 +15,7 @@ pub mod deployment;
 pub mod documents;
 pub mod driver;
 pub mod event;
+pub mod facts;
 pub mod hardware;
 pub mod hash;
 pub mod host;

@@ -8,44 +8,157 @@ use serde_json::{Map, Value};
 
 use super::meta::LocalRef;
 
-/// Exactly one is set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Platform {
-    /// Bare metal, installed by way of Agents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_bare_metal: Option<AgentBareMetal>,
-    /// Amazon Web Services.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aws: Option<Cloud>,
-    /// Microsoft Azure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub azure: Option<Cloud>,
-    /// Bare metal, installed from a provisioning host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub baremetal: Option<BareMetal>,
-    /// Google Cloud Platform.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gcp: Option<Cloud>,
-    /// IBM Cloud.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ibmcloud: Option<Cloud>,
-    /// Machines of any kind; the installation is platform-agnostic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub none: Option<NoPlatform>,
-    /// Nutanix, by way of Prism Central.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nutanix: Option<Nutanix>,
-    /// OpenStack.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub openstack: Option<OpenStack>,
-    /// An oVirt engine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ovirt: Option<Ovirt>,
-    /// VMware vSphere.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vsphere: Option<VSphere>,
+/// Declares the platforms: the field of each with its type, its name in manifests, whether its
+/// clusters are made of hosts that are bound to them or made by the installer, and whether they
+/// are given addresses for API and ingress.
+macro_rules! platforms {
+    ($(
+        $(#[$attribute:meta])*
+        $field:ident: $Type:ty = $name:literal { hosts: $hosts:ident, vips: $vips:ident },
+    )*) => {
+        /// Exactly one is set.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+        pub struct Platform {
+            $(
+                $(#[$attribute])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $field: Option<$Type>,
+            )*
+        }
+
+        /// What is known of each platform, in the order of their names.
+        pub const PLATFORMS: &[PlatformTraits] = &[$(PlatformTraits {
+            name: $name,
+            hosts: Hosts::$hosts,
+            vips: Vips::$vips,
+        }),*];
+
+        impl Platform {
+            /// The names of those that are set; one, when valid.
+            pub fn names(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(if self.$field.is_some() {
+                    names.push($name);
+                })*
+                names
+            }
+
+            fn credentials_ref(&self) -> Option<&LocalRef> {
+                let mut found = None;
+                $(found = found.or(self.$field.as_ref().and_then(Credentials::credentials));)*
+                found
+            }
+
+            fn credentials_refs_mut(&mut self) -> Vec<&mut LocalRef> {
+                let mut found = Vec::new();
+                $(found.extend(self.$field.as_mut().and_then(Credentials::credentials_mut));)*
+                found
+            }
+        }
+    };
 }
+
+platforms! {
+    /// Bare metal, installed by way of Agents.
+    agent_bare_metal: AgentBareMetal = "agentBareMetal" { hosts: Bound, vips: None },
+    /// Amazon Web Services.
+    aws: Cloud = "aws" { hosts: Made, vips: None },
+    /// Microsoft Azure.
+    azure: Cloud = "azure" { hosts: Made, vips: None },
+    /// Bare metal, installed from a provisioning host.
+    baremetal: BareMetal = "baremetal" { hosts: Bound, vips: Given },
+    /// Google Cloud Platform.
+    gcp: Cloud = "gcp" { hosts: Made, vips: None },
+    /// IBM Cloud.
+    ibmcloud: Cloud = "ibmcloud" { hosts: Made, vips: None },
+    /// Machines of any kind; the installation is platform-agnostic.
+    none: NoPlatform = "none" { hosts: Bound, vips: None },
+    /// Nutanix, by way of Prism Central.
+    nutanix: Nutanix = "nutanix" { hosts: Made, vips: Given },
+    /// OpenStack.
+    openstack: OpenStack = "openstack" { hosts: Made, vips: Given },
+    /// An oVirt engine.
+    ovirt: Ovirt = "ovirt" { hosts: Made, vips: Given },
+    /// VMware vSphere.
+    vsphere: VSphere = "vsphere" { hosts: Made, vips: Given },
+}
+
+/// What poolctl has to know of a platform beside its fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlatformTraits {
+    pub name: &'static str,
+    pub hosts: Hosts,
+    pub vips: Vips,
+}
+
+/// Where the hosts of a cluster come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    /// They are bound to it as Agents.
+    Bound,
+    /// Its installer makes them.
+    Made,
+}
+
+/// Where the addresses of a cluster's API and ingress come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vips {
+    /// They stand in its install-config.
+    Given,
+    /// The platform has load balancers, or there are none.
+    None,
+}
+
+/// The names of all platforms.
+pub fn platform_names() -> Vec<&'static str> {
+    PLATFORMS.iter().map(|platform| platform.name).collect()
+}
+
+/// What is known of the platform of a name.
+pub fn traits_of(name: &str) -> Option<&'static PlatformTraits> {
+    PLATFORMS.iter().find(|platform| platform.name == name)
+}
+
+/// The reference from a platform to the Secret with its credentials.
+trait Credentials {
+    fn credentials(&self) -> Option<&LocalRef>;
+    fn credentials_mut(&mut self) -> Option<&mut LocalRef>;
+}
+
+/// Says in which field of a platform that reference stands, if there is one.
+macro_rules! credentials_in {
+    ($Type:ty, $field:ident) => {
+        impl Credentials for $Type {
+            fn credentials(&self) -> Option<&LocalRef> {
+                self.$field.as_ref()
+            }
+
+            fn credentials_mut(&mut self) -> Option<&mut LocalRef> {
+                self.$field.as_mut()
+            }
+        }
+    };
+    ($Type:ty) => {
+        impl Credentials for $Type {
+            fn credentials(&self) -> Option<&LocalRef> {
+                None
+            }
+
+            fn credentials_mut(&mut self) -> Option<&mut LocalRef> {
+                None
+            }
+        }
+    };
+}
+credentials_in!(AgentBareMetal);
+credentials_in!(Cloud, credentials_secret_ref);
+credentials_in!(BareMetal, libvirt_ssh_private_key_secret_ref);
+credentials_in!(NoPlatform);
+credentials_in!(Nutanix, credentials_secret_ref);
+credentials_in!(OpenStack, credentials_secret_ref);
+credentials_in!(Ovirt, credentials_secret_ref);
+credentials_in!(VSphere, credentials_secret_ref);
 
 /// aws, azure, gcp and ibmcloud: the union of their fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -192,42 +305,10 @@ pub struct BareMetal {
 #[serde(deny_unknown_fields)]
 pub struct NoPlatform {}
 
-pub const NAMES: [&str; 11] = [
-    "agentBareMetal",
-    "aws",
-    "azure",
-    "baremetal",
-    "gcp",
-    "ibmcloud",
-    "none",
-    "nutanix",
-    "openstack",
-    "ovirt",
-    "vsphere",
-];
-
 impl Platform {
     /// An empty platform of that name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         serde_json::from_value(serde_json::json!({ name: {} })).ok()
-    }
-
-    /// The names of those that are set; one, when valid.
-    pub fn names(&self) -> Vec<&'static str> {
-        let set = [
-            self.agent_bare_metal.is_some(),
-            self.aws.is_some(),
-            self.azure.is_some(),
-            self.baremetal.is_some(),
-            self.gcp.is_some(),
-            self.ibmcloud.is_some(),
-            self.none.is_some(),
-            self.nutanix.is_some(),
-            self.openstack.is_some(),
-            self.ovirt.is_some(),
-            self.vsphere.is_some(),
-        ];
-        NAMES.into_iter().zip(set).filter_map(|(name, set)| set.then_some(name)).collect()
     }
 
     pub fn name(&self) -> &'static str {
@@ -236,18 +317,8 @@ impl Platform {
 
     /// The Secret with its credentials.
     pub fn credentials(&self) -> Option<&str> {
-        let clouds = [&self.aws, &self.azure, &self.gcp, &self.ibmcloud];
-        clouds
-            .into_iter()
-            .flatten()
-            .find_map(|cloud| cloud.credentials_secret_ref.as_ref())
-            .or_else(|| self.openstack.as_ref()?.credentials_secret_ref.as_ref())
-            .or_else(|| self.vsphere.as_ref()?.credentials_secret_ref.as_ref())
-            .or_else(|| self.nutanix.as_ref()?.credentials_secret_ref.as_ref())
-            .or_else(|| self.ovirt.as_ref()?.credentials_secret_ref.as_ref())
-            .or_else(|| self.baremetal.as_ref()?.libvirt_ssh_private_key_secret_ref.as_ref())
-            .map(|reference| reference.name.as_str())
-            .filter(|name| !name.is_empty())
+        let name = self.credentials_ref()?.name.as_str();
+        (!name.is_empty()).then_some(name)
     }
 
     /// Whether a password stands in it, where everybody can read it.
@@ -268,16 +339,7 @@ impl Platform {
 
     /// Points it to another Secret.
     pub fn set_credentials(&mut self, name: &str) {
-        let clouds = [&mut self.aws, &mut self.azure, &mut self.gcp, &mut self.ibmcloud];
-        let clouds = clouds.into_iter().flatten().map(|one| &mut one.credentials_secret_ref);
-        let others = [
-            self.openstack.as_mut().map(|one| &mut one.credentials_secret_ref),
-            self.vsphere.as_mut().map(|one| &mut one.credentials_secret_ref),
-            self.nutanix.as_mut().map(|one| &mut one.credentials_secret_ref),
-            self.ovirt.as_mut().map(|one| &mut one.credentials_secret_ref),
-            self.baremetal.as_mut().map(|one| &mut one.libvirt_ssh_private_key_secret_ref),
-        ];
-        for reference in clouds.chain(others.into_iter().flatten()).flatten() {
+        for reference in self.credentials_refs_mut() {
             name.clone_into(&mut reference.name);
         }
     }

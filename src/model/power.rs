@@ -2,54 +2,40 @@
 
 use super::condition::Condition;
 use super::deployment::PowerState;
+use super::facts::named;
 use super::time::{Span, Time};
 
-/// Wanted: Unset, Running or Hibernating. Found: any of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Power {
-    #[default]
-    Unset,
-    Running,
-    Hibernating,
-    /// Machines are told to start.
-    Starting,
-    /// Machines are told to stop.
-    Stopping,
-    FailedToStart,
-    WaitingForMachines,
-    WaitingForNodes,
-    /// Operators get time to notice that they were away.
-    Pausing,
-    WaitingForOperators,
-    FailedToStop,
-    WaitingForStop,
-    /// Runs, and its driver cannot stop it.
-    Unsupported,
-    /// The annotation powerstate-pause is set: nobody looks.
-    Paused,
+named! {
+    /// Wanted: Unset, Running or Hibernating. Found: any of them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Power {
+        #[default]
+        Unset = "Unset",
+        Running = "Running",
+        Hibernating = "Hibernating",
+        /// Machines are told to start.
+        Starting = "Starting",
+        /// Machines are told to stop.
+        Stopping = "Stopping",
+        FailedToStart = "FailedToStart",
+        WaitingForMachines = "WaitingForMachines",
+        WaitingForNodes = "WaitingForNodes",
+        /// Operators get time to notice that they were away.
+        Pausing = "Pausing",
+        WaitingForOperators = "WaitingForOperators",
+        FailedToStop = "FailedToStop",
+        WaitingForStop = "WaitingForStop",
+        /// Runs, and its driver cannot stop it.
+        Unsupported = "Unsupported",
+        /// The annotation powerstate-pause is set: nobody looks.
+        Paused = "Paused",
+    }
 }
 
 /// How long operators are left alone after the nodes are ready.
 pub const SETTLE: Span = Span::minutes(2);
 
 impl Power {
-    pub const ALL: [Self; 14] = [
-        Self::Unset,
-        Self::Running,
-        Self::Hibernating,
-        Self::Starting,
-        Self::Stopping,
-        Self::FailedToStart,
-        Self::WaitingForMachines,
-        Self::WaitingForNodes,
-        Self::Pausing,
-        Self::WaitingForOperators,
-        Self::FailedToStop,
-        Self::WaitingForStop,
-        Self::Unsupported,
-        Self::Paused,
-    ];
-
     /// The driver has done its part; health says when it is over.
     pub fn waits(self) -> bool {
         matches!(
@@ -91,7 +77,7 @@ impl Power {
         if text == "Running" && reason == Some("Unsupported") {
             return Self::Unsupported;
         }
-        Self::ALL.into_iter().find(|power| power.wire() == text).unwrap_or_default()
+        Self::ALL.iter().copied().find(|power| power.wire() == text).unwrap_or_default()
     }
 
     /// Machines run and all is well, as far as anybody can tell.

@@ -97,7 +97,7 @@ pub fn row(object: &Object, view: &View) -> Row {
             ("pool", one.spec.pool.name.clone()),
             ("claim", one.spec.claim.name.clone()),
         ],
-        Object::Namespace(_) | Object::Settings(_) => Row::new(),
+        _ => Row::new(),
     });
     let created = match object {
         Object::ClusterClaim(one) => Some(one.created),

@@ -7,6 +7,7 @@ use crate::model::cluster::Cluster;
 use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER, owner_reference};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
+use crate::model::platform::{PLATFORMS, Vips};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, IpLeaseId, State};
 use crate::model::tick::Tick;
@@ -17,8 +18,6 @@ use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
 const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
-/// Platforms whose install-config takes them.
-const TAKE: [&str; 5] = ["baremetal", "nutanix", "openstack", "ovirt", "vsphere"];
 
 /// Addresses for a new cluster, and what it is made from with them in it; all of them or why not.
 pub fn lease(
@@ -34,7 +33,9 @@ pub fn lease(
     if names.is_empty() {
         return Ok((leases, document));
     }
-    let platform = TAKE.into_iter().find(|name| document["platform"][*name].is_object());
+    let given = PLATFORMS.iter().filter(|platform| platform.vips == Vips::Given);
+    let platform =
+        given.map(|platform| platform.name).find(|name| document["platform"][*name].is_object());
     let platform = platform.ok_or("the platform has no addresses for API and ingress")?;
     let mut found = [Vec::new(), Vec::new()];
     for (place, (role, _)) in ROLES.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Names become paths, DNS labels and arguments: only what is safe as all of them is a name.
 
-use crate::model::kinds::Kind;
+use crate::model::kinds::{Kind, Names};
 use crate::model::refusal::Refusal;
 
 /// A DNS label (RFC 1123): at most 63 lower-case letters, digits and dashes.
@@ -25,32 +25,15 @@ pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The name of an object. Image sets, secrets, customizations and role bindings may have dots, as
-/// upstream's do; nothing of poolctl's is named after them.
+/// Refuses a name that objects of a kind cannot have.
 pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
     let what = format!("the name of a {}", kind.name());
-    // Claims of addresses are written with capitals where metal3 was designed; in a name of ours
-    // they stand for themselves.
     let lowered = name.to_ascii_lowercase();
-    let name = match kind {
-        Kind::IpClaim | Kind::IpAddress => &lowered,
-        _ => name,
+    let name = match kind.names() {
+        Names::Label => return label(&what, name),
+        Names::Dotted => name,
+        Names::DottedWithCapitals => &lowered,
     };
-    let dotted = !matches!(
-        kind,
-        Kind::ClusterPool
-            | Kind::ClusterClaim
-            | Kind::ClusterDeployment
-            | Kind::Customization
-            | Kind::BareMetalHost
-            | Kind::Namespace
-            | Kind::Settings
-            | Kind::Job
-            | Kind::Event
-    );
-    if !dotted {
-        return label(&what, name);
-    }
     if name.len() > 253 {
         return Err(Refusal::invalid(format!("`{name}` is not usable as {what}"))
             .because(format!("it has {} characters, and 253 are the most", name.len())));

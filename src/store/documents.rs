@@ -25,6 +25,7 @@ macro_rules! declare_documents {
             wire: $api_version:literal $name:literal,
             words: [$($word:literal),+],
             namespaced: $namespaced:literal,
+            names: $names:ident,
             $(plain: $plain:ident $plain_table:literal,)?
             $(document: $document:ident $document_table:literal,)?
             $(facts: $facts:ident,)?

@@ -9,6 +9,8 @@ use crate::model::cluster::Cluster;
 use crate::model::customization::{Customization, Holder};
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::documents::{self as secrets, Secret, SecretValue};
+use crate::model::facts::SharedTexts;
+use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -18,11 +20,11 @@ use crate::model::state::{Scope, State};
 use super::addresses;
 use super::agents;
 use super::documents::{self, need, one};
+use super::facts;
 use super::hosts;
 use super::open::Store;
 use super::read::Filter;
 use super::references::references;
-use super::rows::{self, CLAIM, CLUSTER, JOB, Shared};
 use super::stored::{Stored, fetch};
 
 /// An object that a command edits or looks at whole, beyond what the scope loads.
@@ -114,11 +116,13 @@ pub fn jobs(
     who: impl rusqlite::Params,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let sql = format!("SELECT {JOB} FROM job WHERE {which} ORDER BY started, id");
+    let columns = facts::columns::<Job>();
+    let sql = format!("SELECT {columns} FROM job WHERE {which} ORDER BY started, id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(who)?;
+    let mut shared = SharedTexts::default();
     while let Some(row) = rows.next()? {
-        let job = rows::job(row)?;
+        let job: Job = facts::read(row, &mut shared)?;
         if state.live_job(&job.object).is_none() {
             state.jobs.load(job);
         }
@@ -132,10 +136,11 @@ fn clusters(
     who: impl rusqlite::Params,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let mut statement = conn.prepare_cached(&format!("SELECT {CLUSTER} FROM cluster {which}"))?;
-    let (mut rows, mut shared) = (statement.query(who)?, Shared::default());
+    let sql = format!("SELECT {} FROM cluster {which}", facts::columns::<Cluster>());
+    let mut statement = conn.prepare_cached(&sql)?;
+    let (mut rows, mut shared) = (statement.query(who)?, SharedTexts::default());
     while let Some(row) = rows.next()? {
-        let cluster = rows::cluster(row, &mut shared)?;
+        let cluster: Cluster = facts::read(row, &mut shared)?;
         if state.cluster(&cluster.name).is_none() {
             state.load_cluster(cluster);
         }
@@ -149,10 +154,11 @@ fn claims(
     who: impl rusqlite::Params,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let mut statement = conn.prepare_cached(&format!("SELECT {CLAIM} FROM claim {which}"))?;
-    let mut rows = statement.query(who)?;
+    let sql = format!("SELECT {} FROM claim {which}", facts::columns::<Claim>());
+    let mut statement = conn.prepare_cached(&sql)?;
+    let (mut rows, mut shared) = (statement.query(who)?, SharedTexts::default());
     while let Some(row) = rows.next()? {
-        let claim = rows::claim(row)?;
+        let claim: Claim = facts::read(row, &mut shared)?;
         if state.claims.find(&claim.key()).is_none() {
             state.load_claim(claim);
         }
@@ -326,12 +332,13 @@ impl Stored for Claim {
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (which, values) = filter.conditions("namespace = #", Some("name = #"));
-        let sql = format!("SELECT {CLAIM} FROM claim {which} ORDER BY id");
+        let columns = facts::columns::<Self>();
+        let sql = format!("SELECT {columns} FROM claim {which} ORDER BY id");
         let mut statement = store.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         let mut claims = Vec::new();
         while let Some(row) = rows.next()? {
-            let mut claim = rows::claim(row)?;
+            let mut claim: Self = facts::read(row, &mut SharedTexts::default())?;
             if filter.whole {
                 claim.body = body(store.conn(), "claim_body", claim.id)?;
             }
@@ -350,12 +357,13 @@ impl Stored for Cluster {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (which, values) =
             filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
-        let sql = format!("SELECT {CLUSTER} FROM cluster {which} ORDER BY id");
+        let columns = facts::columns::<Self>();
+        let sql = format!("SELECT {columns} FROM cluster {which} ORDER BY id");
         let mut statement = store.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
-        let (mut clusters, mut shared) = (Vec::new(), Shared::default());
+        let (mut clusters, mut shared) = (Vec::new(), SharedTexts::default());
         while let Some(row) = rows.next()? {
-            let mut cluster = rows::cluster(row, &mut shared)?;
+            let mut cluster: Self = facts::read(row, &mut shared)?;
             if filter.whole {
                 cluster.body = body(store.conn(), "cluster_body", cluster.id)?;
             }

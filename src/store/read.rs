@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use crate::model::clock::Clocks;
 use crate::model::documents::SecretValue;
+use crate::model::facts::SharedTexts;
 use crate::model::job::{Job, Verb};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Steering};
@@ -14,11 +15,11 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{NameBook, Scope, State};
 use crate::model::time::Time;
 
+use super::facts;
 use super::load::{self, Need};
 use super::migrate;
 use super::open::Store;
 use super::references::{complete, references};
-use super::rows::{self, JOB};
 use super::write::Mark;
 
 /// Which objects of a kind.
@@ -170,11 +171,12 @@ impl Store {
     /// All jobs that worked on a host.
     pub fn jobs_on_host(&self, host: &str) -> Result<Vec<Job>, Refusal> {
         let sql = format!(
-            "SELECT {JOB} FROM job WHERE id IN (SELECT job FROM job_host WHERE host = ?1) \
-             ORDER BY started, id"
+            "SELECT {} FROM job WHERE id IN (SELECT job FROM job_host WHERE host = ?1) \
+             ORDER BY started, id",
+            facts::columns::<Job>()
         );
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let found = statement.query_map([host], rows::job)?;
+        let found = statement.query_map([host], read_job)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
 
@@ -203,8 +205,7 @@ impl Store {
     ) -> Result<Vec<Job>, Refusal> {
         let which = "WHERE pool_namespace = ?1 AND pool = ?2 AND verb = ?3 \
                      ORDER BY started DESC, rowid DESC LIMIT ?4";
-        let verb = rows::place(&Verb::ALL, &verb);
-        let mut jobs = self.jobs(which, params![pool.namespace, pool.name, verb, limit])?;
+        let mut jobs = self.jobs(which, params![pool.namespace, pool.name, verb.name(), limit])?;
         jobs.reverse();
         Ok(jobs)
     }
@@ -215,9 +216,9 @@ impl Store {
     }
 
     fn jobs(&self, which: &str, who: impl rusqlite::Params) -> Result<Vec<Job>, Refusal> {
-        let sql = format!("SELECT {JOB} FROM job {which}");
+        let sql = format!("SELECT {} FROM job {which}", facts::columns::<Job>());
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let rows = statement.query_map(who, rows::job)?;
+        let rows = statement.query_map(who, read_job)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -265,6 +266,10 @@ impl Store {
             .optional()?;
         Ok(found.flatten().map(|(namespace, name)| Key::new(namespace, name)))
     }
+}
+
+fn read_job(row: &Row<'_>) -> rusqlite::Result<Job> {
+    facts::read(row, &mut SharedTexts::default())
 }
 
 /// The names in use, looked up as they are asked for.

@@ -12,6 +12,8 @@ use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
 use crate::model::customization::Customization;
 use crate::model::documents::{Secret, Stored};
 use crate::model::event::Event;
+use crate::model::facts::Facts;
+use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -21,8 +23,8 @@ use crate::model::time::Time;
 
 use super::agents;
 use super::documents;
+use super::facts;
 use super::open::Store;
-use super::rows::{put_claim, put_cluster, put_job};
 use super::tenancy;
 
 /// Pools whose changes were undone, and why.
@@ -209,7 +211,7 @@ fn cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusa
     let Some(after) = change.after else {
         return Ok(());
     };
-    let id = put_cluster(conn, after)?;
+    let id = put_facts(conn, after, after.id)?;
     let known = change.before.and_then(|before| before.body.as_ref());
     body(conn, "cluster_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
 }
@@ -220,9 +222,26 @@ fn claim(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
         conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
         return Ok(());
     };
-    let id = put_claim(conn, after)?;
+    let id = put_facts(conn, after, after.id)?;
     let known = change.before.and_then(|before| before.body.as_ref());
     body(conn, "claim_body", id, after.body.as_ref().filter(|body| Some(*body) != known))
+}
+
+/// Writes the facts of a row and returns its id; the id of a new one is 0 until then.
+fn put_facts<T: Facts>(conn: &Connection, facts: &T, id: i64) -> Result<i64, Refusal> {
+    let given = facts::put(conn, facts)?;
+    Ok(if id == 0 { given } else { id })
+}
+
+fn put_job(conn: &Connection, job: &Job) -> Result<(), Refusal> {
+    facts::put(conn, job)?;
+    let is_live = job.ended.is_none().then_some(1);
+    for host in &job.hosts {
+        let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \
+                   ON CONFLICT (job, host) DO UPDATE SET live = excluded.live";
+        conn.prepare_cached(sql)?.execute(params![job.id.to_string(), host, is_live])?;
+    }
+    Ok(())
 }
 
 fn body<T: serde::Serialize>(

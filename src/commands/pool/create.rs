@@ -12,7 +12,7 @@ use crate::model::inventory::InventoryEntry;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::object::{Object, Resource};
-use crate::model::platform::{NAMES, Platform};
+use crate::model::platform::{Platform, platform_names};
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
@@ -116,9 +116,10 @@ impl Create {
     fn pool(&self, key: &Key) -> Result<ClusterPool, Refusal> {
         let Some(platform) = Platform::named(&self.platform) else {
             let refusal = Refusal::usage(format!("there is no platform `{}`", self.platform));
-            let hint = suggest(&self.platform, NAMES);
-            return Err(refusal
-                .because(hint.unwrap_or_else(|| format!("platforms are {}", NAMES.join(", ")))));
+            let hint = suggest(&self.platform, platform_names());
+            return Err(refusal.because(
+                hint.unwrap_or_else(|| format!("platforms are {}", platform_names().join(", "))),
+            ));
         };
         let mut annotations = BTreeMap::new();
         if self.fake {

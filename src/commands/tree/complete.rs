@@ -4,7 +4,7 @@
 use clap::{Arg, ArgAction, Args, Command};
 
 use crate::model::kinds::Kind;
-use crate::model::platform::NAMES;
+use crate::model::platform::platform_names;
 use crate::store::{Filter, Store};
 
 use crate::commands::context::{Context, Globals};
@@ -178,7 +178,7 @@ impl Line {
             "TEMPLATE" => of(&[Kind::DataTemplate]),
             "IPCLAIM" => of(&[Kind::IpClaim]),
             "IMAGESET" => of(&[Kind::ClusterImageSet]),
-            "PLATFORM" => words(&NAMES),
+            "PLATFORM" => words(&platform_names()),
             "NAMESPACE" => self.namespaces(context),
             "FORMAT" => words(&["table", "wide", "json", "yaml", "name", "jsonpath="]),
             "secret/NAME" => self.slashed(context, Kind::Secret),

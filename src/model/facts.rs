@@ -1,0 +1,375 @@
+//! Facts: what plans read of clusters, claims and jobs, which are many. A struct declared with
+//! `facts!` is its columns, how a row of them is read and how one is written; nothing else lists
+//! them. Knows no database: a row is a sequence of values.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::condition::Shortage;
+use super::meta::{Key, Uid};
+use super::time::{Span, Time};
+
+/// The value of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FactValue<'v> {
+    Null,
+    Integer(i64),
+    Text(Cow<'v, str>),
+}
+
+/// Why a row cannot be read: its column, from 0, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadableFact {
+    pub column: usize,
+    pub why: String,
+}
+
+/// A row whose values are read in the order of their columns.
+pub trait FactRow {
+    fn value(&self, column: usize) -> Result<FactValue<'_>, UnreadableFact>;
+}
+
+/// Reads a row from its first column to its last. Texts that many rows share are kept once.
+pub struct FactReader<'r, R> {
+    row: &'r R,
+    column: usize,
+    shared: &'r mut SharedTexts,
+}
+
+/// Texts that the rows read so far have in common with the next.
+#[derive(Debug, Default)]
+pub struct SharedTexts {
+    key: Option<Rc<Key>>,
+    text: Option<Rc<str>>,
+}
+
+impl<'r, R: FactRow> FactReader<'r, R> {
+    pub fn new(row: &'r R, shared: &'r mut SharedTexts) -> Self {
+        Self { row, column: 0, shared }
+    }
+
+    fn next(&mut self) -> Result<FactValue<'r>, UnreadableFact> {
+        self.column += 1;
+        self.row.value(self.column - 1)
+    }
+
+    fn next_text(&mut self) -> Result<Option<Cow<'r, str>>, UnreadableFact> {
+        match self.next()? {
+            FactValue::Null => Ok(None),
+            FactValue::Text(text) => Ok(Some(text)),
+            FactValue::Integer(_) => Err(self.unreadable("a number, not a text")),
+        }
+    }
+
+    fn next_integer(&mut self) -> Result<Option<i64>, UnreadableFact> {
+        match self.next()? {
+            FactValue::Null => Ok(None),
+            FactValue::Integer(number) => Ok(Some(number)),
+            FactValue::Text(_) => Err(self.unreadable("a text, not a number")),
+        }
+    }
+
+    /// Says what is wrong with the value that was read last.
+    fn unreadable(&self, why: impl Into<String>) -> UnreadableFact {
+        UnreadableFact { column: self.column.saturating_sub(1), why: why.into() }
+    }
+}
+
+/// A value that fills one column or several.
+pub trait Fact: Sized {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact>;
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>);
+}
+
+/// A struct whose fields are columns of a table.
+pub trait Facts: Sized {
+    const TABLE: &'static str;
+    /// The columns of each field, in the order in which they are read and written.
+    const COLUMNS: &'static [&'static [&'static str]];
+
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact>;
+    fn write(&self) -> Vec<FactValue<'_>>;
+}
+
+/// Declares a struct of facts. A field is a column of its name, or the columns after `as`. Fields
+/// after `beside` are no facts: they are empty when a row is read.
+macro_rules! facts {
+    (
+        $(#[$attribute:meta])*
+        pub struct $Name:ident in $table:literal {
+            $(
+                $(#[$field_attribute:meta])*
+                pub $field:ident: $Type:ty $(as ($($column:ident),+))?,
+            )*
+        }
+        beside {
+            $( $(#[$other_attribute:meta])* pub $other:ident: $OtherType:ty, )*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $Name {
+            $( $(#[$field_attribute])* pub $field: $Type, )*
+            $( $(#[$other_attribute])* pub $other: $OtherType, )*
+        }
+
+        impl $crate::model::facts::Facts for $Name {
+            const TABLE: &'static str = $table;
+            const COLUMNS: &'static [&'static [&'static str]] =
+                &[$($crate::model::facts::columns!($field $($($column)+)?)),*];
+
+            fn read<R: $crate::model::facts::FactRow>(
+                reader: &mut $crate::model::facts::FactReader<'_, R>,
+            ) -> Result<Self, $crate::model::facts::UnreadableFact> {
+                Ok(Self {
+                    $($field: $crate::model::facts::Fact::read(reader)?,)*
+                    $($other: Default::default(),)*
+                })
+            }
+
+            fn write(&self) -> Vec<$crate::model::facts::FactValue<'_>> {
+                let mut values = Vec::with_capacity(Self::COLUMNS.len() + 4);
+                $($crate::model::facts::Fact::write(&self.$field, &mut values);)*
+                values
+            }
+        }
+    };
+}
+pub(crate) use facts;
+
+/// The columns of a field: those that it names, else one of its own name.
+macro_rules! columns {
+    ($field:ident) => {
+        &[stringify!($field)]
+    };
+    ($field:ident $($column:ident)+) => {
+        &[$(stringify!($column)),+]
+    };
+}
+pub(crate) use columns;
+
+/// Declares an enum of which each value has a name: what its column holds, and what is shown.
+/// `ALL` has the values in the order in which they are declared.
+macro_rules! named {
+    (
+        $(#[$attribute:meta])*
+        pub enum $Name:ident {
+            $( $(#[$value_attribute:meta])* $Value:ident = $name:literal, )*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub enum $Name {
+            $( $(#[$value_attribute])* $Value, )*
+        }
+
+        impl $Name {
+            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
+
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Value => $name,)*
+                }
+            }
+
+            /// The value of a name, as `name` writes it.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$Value),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl $crate::model::facts::Fact for $Name {
+            fn read<R: $crate::model::facts::FactRow>(
+                reader: &mut $crate::model::facts::FactReader<'_, R>,
+            ) -> Result<Self, $crate::model::facts::UnreadableFact> {
+                $crate::model::facts::read_named(reader, Self::named)
+            }
+
+            fn write<'v>(&'v self, values: &mut Vec<$crate::model::facts::FactValue<'v>>) {
+                values.push($crate::model::facts::FactValue::Text(self.name().into()));
+            }
+        }
+    };
+}
+pub(crate) use named;
+
+/// Reads a name as the value that it stands for.
+pub fn read_named<T, R: FactRow>(
+    reader: &mut FactReader<'_, R>,
+    value_of: impl Fn(&str) -> Option<T>,
+) -> Result<T, UnreadableFact> {
+    let name = String::read(reader)?;
+    value_of(&name).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
+}
+
+impl Fact for String {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let text = reader.next_text()?.map(Cow::into_owned);
+        text.ok_or_else(|| reader.unreadable("nothing, not a text"))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Text(self.into()));
+    }
+}
+
+impl Fact for Option<String> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        Ok(reader.next_text()?.map(Cow::into_owned))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(self.as_ref().map_or(FactValue::Null, |text| FactValue::Text(text.into())));
+    }
+}
+
+impl Fact for Option<Rc<str>> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let Some(text) = reader.next_text()? else { return Ok(None) };
+        if reader.shared.text.as_deref() != Some(&text) {
+            reader.shared.text = Some(text.into());
+        }
+        Ok(reader.shared.text.clone())
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        let value = self.as_deref().map_or(FactValue::Null, |text| FactValue::Text(text.into()));
+        values.push(value);
+    }
+}
+
+/// Two columns: the namespace, and the name.
+impl Fact for Option<Rc<Key>> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let namespace = reader.next_text()?;
+        let name = reader.next_text()?;
+        let (Some(namespace), Some(name)) = (namespace, name) else { return Ok(None) };
+        let is_shared = |key: &Rc<Key>| key.name == *name && key.namespace == *namespace;
+        if !reader.shared.key.as_ref().is_some_and(is_shared) {
+            reader.shared.key = Some(Rc::new(Key::new(namespace, name)));
+        }
+        Ok(reader.shared.key.clone())
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        let text = |text: &'v String| FactValue::Text(text.into());
+        let key = self.as_deref();
+        values.push(key.map_or(FactValue::Null, |key| text(&key.namespace)));
+        values.push(key.map_or(FactValue::Null, |key| text(&key.name)));
+    }
+}
+
+impl Fact for bool {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        Ok(i64::read(reader)? != 0)
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Integer(i64::from(*self)));
+    }
+}
+
+impl Fact for i64 {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        reader.next_integer()?.ok_or_else(|| reader.unreadable("nothing, not a number"))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Integer(*self));
+    }
+}
+
+impl Fact for u32 {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let number = i64::read(reader)?;
+        Self::try_from(number).map_err(|error| reader.unreadable(error.to_string()))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Integer(i64::from(*self)));
+    }
+}
+
+impl Fact for Option<u32> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let number = reader.next_integer()?.map(u32::try_from).transpose();
+        number.map_err(|error| reader.unreadable(error.to_string()))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(self.map_or(FactValue::Null, |number| FactValue::Integer(i64::from(number))));
+    }
+}
+
+/// Microseconds since 1970.
+impl Fact for Time {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        i64::read(reader).map(Self)
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Integer(self.0));
+    }
+}
+
+impl Fact for Option<Time> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        Ok(reader.next_integer()?.map(Time))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(self.map_or(FactValue::Null, |time| FactValue::Integer(time.0)));
+    }
+}
+
+/// Microseconds.
+impl Fact for Option<Span> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        Ok(reader.next_integer()?.map(Span))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(self.map_or(FactValue::Null, |span| FactValue::Integer(span.0)));
+    }
+}
+
+/// Two columns: the reason, and the message.
+impl Fact for Option<Shortage> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let reason = reader.next_text()?;
+        let message = reader.next_text()?;
+        Ok(reason.zip(message).map(|(reason, message)| Shortage::new(&reason, message)))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        let text = |text: &'v String| FactValue::Text(text.into());
+        values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.reason)));
+        values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.message)));
+    }
+}
+
+impl Fact for Uid {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let text = String::read(reader)?;
+        text.parse().map_err(|_| reader.unreadable(format!("`{text}` is no UUID")))
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        values.push(FactValue::Text(self.to_string().into()));
+    }
+}
+
+/// Names without spaces, with one between two; nothing for none.
+impl Fact for Vec<String> {
+    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+        let text = reader.next_text()?.unwrap_or_default();
+        Ok(text.split_whitespace().map(str::to_owned).collect())
+    }
+
+    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+        let value =
+            if self.is_empty() { FactValue::Null } else { FactValue::Text(self.join(" ").into()) };
+        values.push(value);
+    }
+}
