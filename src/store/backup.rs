@@ -4,17 +4,18 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{beside, is_ours, parent};
-use super::doctor::abandoned;
+use super::connection::Store;
+use super::copies::{beside, is_ours};
 use super::lock::Lock;
-use super::migrate::{self, SCHEMA};
-use super::open::{Header, Store, check_header, open_file, refuse_second_name, unfinished};
+use super::migrate;
+use super::open::{Header, check_header, open_file, refuse_second_name};
+use super::schema::SCHEMA;
+use super::snapshot::{transfer, write_snapshot};
 
 /// A copy that was checked and can be put in place of a state.
 pub struct Copied {
@@ -45,7 +46,7 @@ impl Store {
                 format!("`{}` is there and is no backup; it was left as it is", to.display());
             return Err(Refusal::conflict(what).next("poolctl backup OTHER-FILE"));
         }
-        copy(self.conn(), to)
+        write_snapshot(self.conn(), to)
     }
 
     /// Puts a copy in place of everything, in one transaction: others see the old or the new.
@@ -61,29 +62,6 @@ impl Store {
         transfer(by.store.conn(), self.file_mut())?;
         self.checkpoint();
         Ok(())
-    }
-}
-
-/// Writes a consistent copy in place of whatever is there, whole or not at all.
-pub fn copy(from: &Connection, to: &Path) -> Result<(), Refusal> {
-    let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
-    sweep(to);
-    let made = tempfile::Builder::new().prefix(&unfinished(to)).tempfile_in(parent(to));
-    let file = made.map_err(unwritable)?;
-    let mut copy = Connection::open(file.path())?;
-    transfer(from, &mut copy)?;
-    // One file, readable without a log beside it.
-    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
-    copy.close().map_err(|(_, error)| Refusal::from(error))?;
-    file.as_file().sync_all().map_err(unwritable)?;
-    file.persist(to).map_err(|error| unwritable(error.error))?;
-    File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
-}
-
-/// Removes what backups that were killed have left.
-fn sweep(to: &Path) {
-    for path in abandoned(to) {
-        drop(fs::remove_file(path));
     }
 }
 
@@ -220,12 +198,4 @@ pub fn before_restore(path: &Path, time: &str) -> PathBuf {
     let end = |at: u32| if at == 1 { String::new() } else { format!("-{at}") };
     let name = |at: u32| beside(path, &format!(".before-restore-{time}{}", end(at)));
     (1..10_000).map(name).find(|name| !name.exists()).unwrap_or_else(|| name(0))
-}
-
-/// Everything in one step, so that nobody writes between its parts.
-pub fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
-    match Backup::new(from, to)?.step(-1)? {
-        StepResult::Done => Ok(()),
-        _ => Err(Refusal::new(Exit::State, "the state file is locked by another program")),
-    }
 }

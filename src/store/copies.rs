@@ -5,9 +5,13 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::model::documents::SecretValue;
 use crate::model::refusal::Refusal;
+
+/// A file being made is not abandoned yet.
+const YOUNG: Duration = Duration::from_secs(3600);
 
 /// `state.db.lock` beside `state.db`.
 pub fn beside(state: &Path, end: &str) -> PathBuf {
@@ -43,6 +47,23 @@ pub fn is_ours(state: &Path, path: &Path) -> bool {
 pub fn parent(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
+}
+
+/// How the name of a state begins that is being made.
+pub(super) fn unfinished(path: &Path) -> String {
+    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Files that were to become this one an hour ago or longer.
+pub(super) fn abandoned(path: &Path) -> Vec<PathBuf> {
+    let prefix = unfinished(path);
+    let is_old = |entry: &fs::DirEntry| {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|modified| modified.elapsed().ok()).unwrap_or_default();
+        entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG
+    };
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten();
+    entries.filter(is_old).map(|entry| entry.path()).collect()
 }
 
 /// Writes a file whole or not at all, for its owner alone.

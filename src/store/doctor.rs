@@ -3,18 +3,20 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use rusqlite::Connection;
+
+use crate::model::ip_pool::{IpPool, OVERLAP};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
+use super::connection::Store;
 use super::copies;
+use super::documents::select_documents;
+use super::free_addresses::{is_list_wrong, is_listed, make_or_remove_list, remove_list};
+use super::ip_counts::{replace_count, select_count, tally_leases};
 use super::lock::Lock;
-use super::open::{Store, unfinished};
-use super::tenancy;
 
-/// A file being made is no orphan yet.
-const YOUNG: Duration = Duration::from_secs(3600);
 /// A log that was not folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
 /// File systems over the network: NFS, SMB, CIFS, AFS.
@@ -68,14 +70,14 @@ impl Store {
 
     /// Counts and free addresses of pools of addresses, against the leases.
     pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
-        tenancy::check(self.conn(), false)
+        check_addresses(self.conn(), false)
     }
 
     /// Makes them anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
-        let fixed = tenancy::check(self.conn(), true).and_then(|_| self.commit());
+        let fixed = check_addresses(self.conn(), true).and_then(|_| self.commit());
         if fixed.is_err() {
             self.rollback();
         }
@@ -146,7 +148,7 @@ impl Store {
                 found.push(copies::cluster_folder(self.path(), &one));
             }
         }
-        found.extend(abandoned(self.path()));
+        found.extend(copies::abandoned(self.path()));
         Ok(found)
     }
 
@@ -170,16 +172,30 @@ impl Store {
     }
 }
 
-/// Files that were to become this one an hour ago or longer.
-pub fn abandoned(path: &Path) -> Vec<PathBuf> {
-    let prefix = unfinished(path);
-    let old = |entry: &fs::DirEntry| {
-        let made = entry.metadata().and_then(|found| found.modified());
-        let age = made.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
-        entry.file_name().to_string_lossy().starts_with(&prefix) && age > YOUNG
-    };
-    let entries = fs::read_dir(copies::parent(path)).into_iter().flatten().flatten();
-    entries.filter(old).map(|entry| entry.path()).collect()
+/// What is counted or listed otherwise than the leases say; mended if asked to.
+fn check_addresses(conn: &Connection, mend: bool) -> Result<Vec<String>, Refusal> {
+    let mut mistakes = Vec::new();
+    for pool in select_documents::<IpPool>(conn, None)? {
+        let pool_id = pool.metadata.id;
+        let name = pool.metadata.key();
+        let kept = select_count(conn, pool_id)?;
+        let counted = tally_leases(conn, pool_id, &pool)?;
+        if kept != counted {
+            mistakes
+                .push(format!("IPPool `{name}` counts {} leases and has {}", kept.0, counted.0));
+        }
+        // Where pools overlap, another has what is listed here.
+        let is_alone = !pool.metadata.annotated(OVERLAP);
+        if is_alone && is_listed(conn, pool_id)? && is_list_wrong(conn, pool_id, &pool)? {
+            mistakes.push(format!("IPPool `{name}` lists other addresses as free than are"));
+        }
+        if mend {
+            replace_count(conn, pool_id, counted.0, counted.1)?;
+            remove_list(conn, pool_id)?;
+            make_or_remove_list(conn, pool_id, &pool)?;
+        }
+    }
+    Ok(mistakes)
 }
 
 /// What lies in `jobs/` beside a state.

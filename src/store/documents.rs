@@ -10,7 +10,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
 use crate::model::table::{Change, Owner, Row, Table};
 
-use super::read::Filter;
+use super::filter::Filter;
 
 /// A kind whose table has id and body.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
@@ -56,7 +56,7 @@ macro_rules! declare_documents {
 every_kind!(declare_documents);
 
 /// A row of (id, body).
-pub fn decode<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
+pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let mut document: T = serde_json::from_str(body).map_err(|error| {
         Refusal::new(Exit::State, format!("a row of table {} cannot be read", T::TABLE))
@@ -66,45 +66,52 @@ pub fn decode<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     Ok(document)
 }
 
-pub fn one<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
+/// The document of a name.
+pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
     let sql = format!("SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
-    let found =
-        statement.query_row(params![key.namespace, key.name], |row| Ok(decode(row))).optional()?;
-    found.transpose()
+    let values = params![key.namespace, key.name];
+    let document = statement.query_row(values, |row| Ok(read_document(row))).optional()?;
+    document.transpose()
 }
 
 /// All of a kind, of a namespace if one is given, in order of insertion.
-pub fn all<T: Document>(conn: &Connection, namespace: Option<&str>) -> Result<Vec<T>, Refusal> {
+pub fn select_documents<T: Document>(
+    conn: &Connection,
+    namespace: Option<&str>,
+) -> Result<Vec<T>, Refusal> {
     // The namespace is in the document: only through its index it is not read out of each.
-    let which = namespace.map_or("", |_| "WHERE namespace = ?1");
-    let sql = format!("SELECT id, body FROM {} {which}", T::TABLE);
+    let condition = namespace.map_or("", |_| "WHERE namespace = ?1");
+    let sql = format!("SELECT id, body FROM {} {condition}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
-    let mut found: Vec<T> = Vec::new();
+    let mut documents: Vec<T> = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(decode(row)?);
+        documents.push(read_document(row)?);
     }
-    found.sort_by_key(|one| one.meta().id);
-    Ok(found)
+    documents.sort_by_key(|document| document.meta().id);
+    Ok(documents)
 }
 
 /// Loads a document unless it is there already.
-pub fn need<T: Document>(
+pub fn load_document<T: Document>(
     conn: &Connection,
     table: &mut Table<T>,
     key: &Key,
 ) -> Result<(), Refusal> {
     if !table.knows(key)
-        && let Some(found) = one(conn, key)?
+        && let Some(document) = select_document(conn, key)?
     {
-        table.load(found);
+        table.load(document);
     }
     Ok(())
 }
 
 /// Writes one change and returns the id of its row.
-pub fn write<T: Document>(conn: &Connection, change: &Change<'_, T>) -> Result<i64, Refusal> {
+pub fn write_document<T: Document>(
+    conn: &Connection,
+    change: &Change<'_, T>,
+) -> Result<i64, Refusal> {
     let table = T::TABLE;
     let body = |document: &T| {
         serde_json::to_string(document).map_err(|error| {
@@ -139,18 +146,18 @@ pub fn write_changes<T: Document>(
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
     for change in table.difference().filter(|change| change.is_of(owner)) {
-        write(conn, &change)?;
+        write_document(conn, &change)?;
     }
     Ok(())
 }
 
 /// The documents that a filter names, in order of insertion.
-pub fn list<T: Document>(conn: &Connection, filter: &Filter) -> Result<Vec<T>, Refusal> {
+pub fn list_documents<T: Document>(conn: &Connection, filter: &Filter) -> Result<Vec<T>, Refusal> {
     let mut documents: Vec<T> = match (&filter.namespace, &filter.name) {
         (Some(namespace), Some(name)) => {
-            one(conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
+            select_document(conn, &Key::new(&**namespace, &**name))?.into_iter().collect()
         }
-        (namespace, _) => all(conn, namespace.as_deref())?,
+        (namespace, _) => select_documents(conn, namespace.as_deref())?,
     };
     if let Some(name) = &filter.name {
         documents.retain(|document| document.meta().name == *name);

@@ -1,6 +1,6 @@
-//! What happened, as it is read back.
+//! What happened: written once, read back, never changed.
 
-use rusqlite::params;
+use rusqlite::{Connection, Params, Row, params};
 
 use crate::model::event::Event;
 use crate::model::kinds::Kind;
@@ -8,7 +8,7 @@ use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
 
-use super::open::Store;
+use super::connection::Store;
 
 const EVENT: &str =
     "time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster";
@@ -43,14 +43,10 @@ impl Store {
     }
 
     /// `?1` is how many at most.
-    fn select_events(
-        &self,
-        which: &str,
-        who: impl rusqlite::Params,
-    ) -> Result<Vec<Event>, Refusal> {
-        let sql = format!("SELECT {EVENT} FROM event {which} ORDER BY id DESC LIMIT ?1");
+    fn select_events(&self, condition: &str, values: impl Params) -> Result<Vec<Event>, Refusal> {
+        let sql = format!("SELECT {EVENT} FROM event {condition} ORDER BY id DESC LIMIT ?1");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let rows = statement.query_map(who, event)?;
+        let rows = statement.query_map(values, read_event)?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
@@ -58,7 +54,7 @@ impl Store {
     pub fn events_since(&self, since: Time) -> Result<Vec<Event>, Refusal> {
         let sql = format!("SELECT {EVENT} FROM event ORDER BY id DESC");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let rows = statement.query_map([], event)?;
+        let rows = statement.query_map([], read_event)?;
         let lately = |event: &rusqlite::Result<Event>| {
             event.as_ref().map_or(true, |event| event.time >= since)
         };
@@ -78,14 +74,14 @@ impl Store {
         let mut last = known;
         let rows = statement.query_map([known], |row| {
             last = row.get(10)?;
-            event(row)
+            read_event(row)
         })?;
         let events = rows.collect::<Result<_, _>>()?;
         Ok((events, last))
     }
 }
 
-fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
+fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(3)?;
     Ok(Event {
         time: Time(row.get(0)?),
@@ -95,12 +91,30 @@ fn event(row: &rusqlite::Row<'_>) -> rusqlite::Result<Event> {
         object: Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?),
         actor: row.get(6)?,
         message: row.get(7)?,
-        infra_env: row.get::<_, Option<String>>(8)?.as_deref().and_then(scope),
-        cluster: row.get::<_, Option<String>>(9)?.as_deref().and_then(scope),
+        infra_env: row.get::<_, Option<String>>(8)?.as_deref().and_then(parse_key),
+        cluster: row.get::<_, Option<String>>(9)?.as_deref().and_then(parse_key),
     })
 }
 
 /// Namespace and name.
-fn scope(text: &str) -> Option<Key> {
+fn parse_key(text: &str) -> Option<Key> {
     text.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
+}
+
+pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
+    let sql = "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    conn.prepare_cached(sql)?.execute(params![
+        event.time.0,
+        event.warning,
+        event.reason,
+        event.kind,
+        event.object.namespace,
+        event.object.name,
+        event.actor,
+        event.message,
+        event.infra_env.as_ref().map(Key::to_string),
+        event.cluster.as_ref().map(Key::to_string),
+    ])?;
+    Ok(())
 }

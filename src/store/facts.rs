@@ -1,11 +1,16 @@
-//! Rows of facts: read from SQLite and written to it as they are declared. Knows no kind.
+//! Rows of facts, read from SQLite and written to it as they are declared, with the object's document
+//! in a table beside them. Knows no kind.
 
 use std::borrow::Cow;
 
-use rusqlite::types::{ToSqlOutput, Type, Value, ValueRef};
-use rusqlite::{Connection, Row, ToSql, params_from_iter};
+use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, Type, Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::model::facts::{FactReader, FactRow, FactValue, Facts, SharedTexts, UnreadableFact};
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::time::Time;
 
 impl FactRow for Row<'_> {
     fn value(&self, column: usize) -> Result<FactValue<'_>, UnreadableFact> {
@@ -33,13 +38,31 @@ impl ToSql for FactValue<'_> {
     }
 }
 
+/// Microseconds since 1970, in columns that are no facts.
+impl ToSql for Time {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Owned(Value::Integer(self.0)))
+    }
+}
+
+impl FromSql for Time {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Self)
+    }
+}
+
 /// The columns of a type, in the order in which they are read.
-pub fn columns<T: Facts>() -> String {
+fn columns<T: Facts>() -> String {
     T::COLUMNS.concat().join(", ")
 }
 
+/// The beginning of a statement that selects all columns of a type from its table.
+pub fn select<T: Facts>() -> String {
+    format!("SELECT {} FROM {}", columns::<T>(), T::TABLE)
+}
+
 /// Reads a row of all columns of a type.
-pub fn read<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
+pub fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
     T::read(&mut FactReader::new(row, shared)).map_err(|unreadable| {
         let UnreadableFact { column, why } = unreadable;
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
@@ -47,8 +70,8 @@ pub fn read<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Resu
 }
 
 /// Writes a row, by its first column, which is its id; a new row whose id is 0 is given one.
-/// Returns the id that SQLite gave last.
-pub fn put<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
+/// Returns the id of the row that was inserted last.
+pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     let columns = T::COLUMNS.concat();
     let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
     let sets: Vec<String> =
@@ -66,4 +89,34 @@ pub fn put<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     }
     conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
     Ok(conn.last_insert_rowid())
+}
+
+/// The document beside a row's facts.
+pub fn read_body<T: DeserializeOwned>(
+    conn: &Connection,
+    table: &str,
+    id: i64,
+) -> Result<Option<Box<T>>, Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT body FROM {table} WHERE id = ?1"))?;
+    let text: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
+    text.map(|text| serde_json::from_str(&text).map(Box::new)).transpose().map_err(|error| {
+        Refusal::new(Exit::State, format!("a row of {table} cannot be read"))
+            .because(error.to_string())
+    })
+}
+
+/// Writes the document beside a row's facts, if there is a new one.
+pub fn write_body<T: Serialize>(
+    conn: &Connection,
+    table: &str,
+    id: i64,
+    body: Option<&T>,
+) -> Result<(), Refusal> {
+    let Some(body) = body else { return Ok(()) };
+    let text = serde_json::to_string(body).map_err(|error| {
+        Refusal::invalid("an object cannot be written").because(error.to_string())
+    })?;
+    let sql = format!("INSERT OR REPLACE INTO {table} (id, body) VALUES (?1, ?2)");
+    conn.prepare_cached(&sql)?.execute(params![id, text])?;
+    Ok(())
 }

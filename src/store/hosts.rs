@@ -1,6 +1,6 @@
-//! Hosts with the jobs that work on them.
+//! Hosts, loaded with the Secrets of their controllers and the jobs that work on them.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::model::bmc::Address;
 use crate::model::host::BareMetalHost;
@@ -9,140 +9,193 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::table::Row;
 
-use super::documents::{self, decode, need};
-use super::load::{jobs, secret};
-use super::open::Store;
-use super::read::Filter;
+use super::connection::Store;
+use super::documents::{list_documents, load_document, read_document, select_documents};
+use super::filter::Filter;
+use super::jobs::load_jobs;
+use super::secrets::load_secret;
 use super::stored::Stored;
 
 /// All hosts; whoever loads them loads all live jobs.
-pub fn all(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    for one in documents::all::<BareMetalHost>(conn, None)? {
-        take(conn, state, one)?;
+pub fn load_all_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    for host in select_documents::<BareMetalHost>(conn, None)? {
+        load_with_credentials(conn, state, host)?;
     }
     Ok(())
 }
 
 /// A host, and what works on it.
-pub fn one(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+pub fn load_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.hosts.knows(key) {
         return Ok(());
     }
-    need(conn, &mut state.hosts, key)?;
-    with_job(conn, state, key)
+    load_document(conn, &mut state.hosts, key)?;
+    load_jobs_on_host(conn, state, key)
 }
 
 /// The hosts that clusters of a pool use.
-pub fn of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), Refusal> {
+pub fn load_hosts_of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), Refusal> {
     let sql = "SELECT h.id, h.body FROM host h JOIN cluster c ON c.name = h.consumer \
                WHERE h.consumer IS NOT NULL AND c.pool_namespace = ?1 AND c.pool = ?2 ORDER BY h.id";
-    some(conn, state, sql, params![pool.namespace, pool.name])
+    load_hosts(conn, state, sql, params![pool.namespace, pool.name])
 }
 
-/// The host that boots from an address.
-pub fn by_mac(conn: &Connection, state: &mut State, mac: &str) -> Result<(), Refusal> {
-    some(conn, state, "SELECT id, body FROM host WHERE mac = ?1", [mac])
+/// The host that boots from a MAC address.
+pub fn load_hosts_with_mac(conn: &Connection, state: &mut State, mac: &str) -> Result<(), Refusal> {
+    load_hosts(conn, state, "SELECT id, body FROM host WHERE mac = ?1", [mac])
 }
 
 /// Those that a query finds, and what works on them.
-fn some(
+fn load_hosts(
     conn: &Connection,
     state: &mut State,
     sql: &str,
-    who: impl rusqlite::Params,
+    values: impl Params,
 ) -> Result<(), Refusal> {
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query(who)?;
+    let mut rows = statement.query(values)?;
     while let Some(row) = rows.next()? {
-        let one: BareMetalHost = decode(row)?;
-        let key = one.key();
-        take(conn, state, one)?;
-        with_job(conn, state, &key)?;
+        let host: BareMetalHost = read_document(row)?;
+        let key = host.key();
+        load_with_credentials(conn, state, host)?;
+        load_jobs_on_host(conn, state, &key)?;
     }
     Ok(())
+}
+
+/// What no two hosts may share.
+#[derive(PartialEq)]
+struct Identity {
+    mac: Option<String>,
+    controller: Option<String>,
+}
+
+impl Identity {
+    fn read(host: &BareMetalHost) -> Self {
+        let mac = host.spec.boot_mac_address.to_lowercase();
+        let mac = if mac.is_empty() { None } else { Some(mac) };
+        Self { mac, controller: host.address().map(|address| address.controller()) }
+    }
+
+    fn collides_with(&self, other: &Self) -> bool {
+        (self.mac.is_some() && self.mac == other.mac)
+            || (self.controller.is_some() && self.controller == other.controller)
+    }
 }
 
 /// Other hosts with the address or the controller of one that an edit has put in, and the Secrets
 /// that those which were put in name.
-pub fn beside(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let mut edited = Vec::new();
+pub fn load_rivals_of_edited_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let mut edited_hosts = Vec::new();
+    let mut new_identities = Vec::new();
     for change in state.hosts.difference() {
-        let is = |one: &BareMetalHost| {
-            let mac = Some(one.spec.boot_mac_address.to_lowercase()).filter(|mac| !mac.is_empty());
-            (mac, one.address().map(|address| address.controller()))
-        };
-        let Some(after) = change.after else { continue };
-        let same = change.before.is_some_and(|before| is(before) == is(after));
-        edited.push((after.clone(), (!same).then(|| is(after))));
-    }
-    let wanted: Vec<(Option<String>, Option<String>)> =
-        edited.iter().filter_map(|(_, is)| is.clone()).collect();
-    // One controller has many spellings: each is read.
-    if !wanted.is_empty() {
-        let sql = "SELECT namespace, name, mac, bmc FROM host";
-        let mut statement = conn.prepare_cached(sql)?;
-        let (mut rows, mut met) = (statement.query([])?, Vec::new());
-        while let Some(row) = rows.next()? {
-            let (mac, bmc): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
-            let bmc = bmc.and_then(|text| text.parse::<Address>().ok());
-            let bmc = bmc.map(|address| address.controller());
-            let meets = |(its, controller): &(Option<String>, Option<String>)| {
-                (its.is_some() && *its == mac) || (controller.is_some() && *controller == bmc)
-            };
-            if wanted.iter().any(meets) {
-                met.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
-            }
-        }
-        for key in met {
-            one(conn, state, &key)?;
+        let Some(host) = change.after else { continue };
+        edited_hosts.push(host.clone());
+        let identity = Identity::read(host);
+        if change.before.is_none_or(|before| Identity::read(before) != identity) {
+            new_identities.push(identity);
         }
     }
-    for (host, _) in edited {
-        credentials(conn, state, &host)?;
+    if !new_identities.is_empty() {
+        for key in select_hosts_colliding_with(conn, &new_identities)? {
+            load_host(conn, state, &key)?;
+        }
     }
-    users(conn, state)
+    for host in edited_hosts {
+        load_credentials(conn, state, &host)?;
+    }
+    load_users_of_edited_secrets(conn, state)
+}
+
+/// One controller has many spellings: each is read.
+fn select_hosts_colliding_with(
+    conn: &Connection,
+    identities: &[Identity],
+) -> Result<Vec<Key>, Refusal> {
+    let sql = "SELECT namespace, name, mac, bmc FROM host";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    let mut colliding = Vec::new();
+    while let Some(row) = rows.next()? {
+        let address: Option<String> = row.get(3)?;
+        let address = address.and_then(|text| text.parse::<Address>().ok());
+        let controller = address.map(|address| address.controller());
+        let known = Identity { mac: row.get(2)?, controller };
+        if identities.iter().any(|identity| identity.collides_with(&known)) {
+            colliding.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+        }
+    }
+    Ok(colliding)
 }
 
 /// Hosts that are reached with Secrets that an edit has changed.
-fn users(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let changed = state.secrets.difference().filter_map(|change| change.after.or(change.before));
-    let changed: Vec<Key> = changed.map(Row::key).collect();
+fn load_users_of_edited_secrets(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let edited = state.secrets.difference().filter_map(|change| change.after.or(change.before));
+    let secrets: Vec<Key> = edited.map(Row::key).collect();
     let sql = "SELECT id, body FROM host \
                WHERE namespace = ?1 AND body ->> '$.spec.bmc.credentialsName' = ?2";
-    for key in changed {
-        some(conn, state, sql, params![key.namespace, key.name])?;
+    for secret in secrets {
+        load_hosts(conn, state, sql, params![secret.namespace, secret.name])?;
     }
     Ok(())
+}
+
+fn load_with_credentials(
+    conn: &Connection,
+    state: &mut State,
+    host: BareMetalHost,
+) -> Result<(), Refusal> {
+    if state.hosts.knows(&host.key()) {
+        return Ok(());
+    }
+    load_credentials(conn, state, &host)?;
+    state.hosts.load(host);
+    Ok(())
+}
+
+fn load_credentials(
+    conn: &Connection,
+    state: &mut State,
+    host: &BareMetalHost,
+) -> Result<(), Refusal> {
+    let Some(bmc) = &host.spec.bmc else { return Ok(()) };
+    load_secret(conn, state, &Key::new(&*host.metadata.namespace, &*bmc.credentials_name))
+}
+
+/// The Secret of a host's controller too: it may be loaded without it.
+fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if let Some(host) = state.hosts.by_key(key).cloned() {
+        load_credentials(conn, state, &host)?;
+    }
+    let condition = "ended IS NULL AND id IN (SELECT job FROM job_host WHERE host = ?1 AND live)";
+    load_jobs(conn, state, condition, [key.to_string()])
 }
 
 impl Stored for BareMetalHost {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        one(conn, state, key)
+        load_host(conn, state, key)
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        documents::list(store.conn(), filter)
+        list_documents(store.conn(), filter)
     }
 }
 
-fn take(conn: &Connection, state: &mut State, one: BareMetalHost) -> Result<(), Refusal> {
-    if state.hosts.knows(&one.key()) {
-        return Ok(());
+impl Store {
+    /// The cluster that uses a host, if there is one.
+    pub fn consumer_of(&self, host: &Key) -> Result<Option<Key>, Refusal> {
+        let sql = "SELECT c.namespace, c.name FROM host h JOIN cluster c ON c.name = h.consumer \
+                   WHERE h.namespace = ?1 AND h.name = ?2";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let cluster = statement.query_row(params![host.namespace, host.name], |row| {
+            Ok(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        Ok(cluster.optional()?)
     }
-    credentials(conn, state, &one)?;
-    state.hosts.load(one);
-    Ok(())
-}
 
-fn credentials(conn: &Connection, state: &mut State, one: &BareMetalHost) -> Result<(), Refusal> {
-    let Some(bmc) = &one.spec.bmc else { return Ok(()) };
-    secret(conn, state, &Key::new(&*one.metadata.namespace, &*bmc.credentials_name))
-}
-
-fn with_job(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    if let Some(host) = state.hosts.by_key(key).cloned() {
-        credentials(conn, state, &host)?;
+    /// Whether a cluster uses hosts.
+    pub fn has_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM host WHERE consumer = ?1)";
+        Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)
     }
-    let which = "ended IS NULL AND id IN (SELECT job FROM job_host WHERE host = ?1 AND live)";
-    jobs(conn, which, [key.to_string()], state)
 }

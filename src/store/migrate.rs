@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::backup::transfer;
-use super::copies::beside;
+use super::connection::Store;
+use super::copies::{belongs_with, beside};
+use super::schema::{SCHEMA, read_schema};
+use super::snapshot::{transfer, write_snapshot};
 
-/// The schema of this program: as many as there are migrations.
-pub const SCHEMA: u32 = 3;
 /// Migration N makes schema N out of the one before; the first makes it out of an empty file.
 const MIGRATIONS: [&str; SCHEMA as usize] = [
     include_str!("migrations/1.sql"),
@@ -44,14 +44,30 @@ const BEFORE_THE_FIRST: [(&str, &str); 16] = [
     ("323591dbda77b351", "373ad68"),
 ];
 
-/// The schema that a file says it has; 0 for an empty one.
-pub fn schema_of(conn: &Connection) -> Result<u32, Refusal> {
-    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+impl Store {
+    /// Before a change: copies a state of an earlier schema beside itself and migrates it. Needs the
+    /// write lock.
+    pub fn migrate(&self) -> Result<(), Refusal> {
+        if !self.is_earlier() {
+            return Ok(());
+        }
+        let schema = read_schema(self.file())?;
+        if schema < SCHEMA {
+            let copy = path_of_copy(self.path(), schema);
+            write_snapshot(self.file(), &copy)?;
+            belongs_with(self.path(), &[&copy]);
+            migrate_in_transaction(self.file())?;
+            // The number of the schema is read from the file before SQLite opens its log.
+            self.fold_log();
+        }
+        self.set_migrated();
+        Ok(())
+    }
 }
 
 /// Runs the migrations that a file needs. Needs a write transaction; the caller commits.
-pub fn migrate(conn: &Connection) -> Result<(), Refusal> {
-    let known = usize::try_from(schema_of(conn)?).unwrap_or(usize::MAX);
+pub fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
+    let known = usize::try_from(read_schema(conn)?).unwrap_or(usize::MAX);
     for migration in MIGRATIONS.iter().skip(known) {
         conn.execute_batch(migration)?;
     }
@@ -59,9 +75,9 @@ pub fn migrate(conn: &Connection) -> Result<(), Refusal> {
 }
 
 /// The same in a transaction of its own. Needs the write lock, or a copy that nobody else has.
-pub fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
+fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    migrate(conn)?;
+    run_migrations(conn)?;
     Ok(conn.execute_batch("COMMIT")?)
 }
 
@@ -75,23 +91,9 @@ pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refus
     Ok(copy)
 }
 
-/// Refuses a state that a newer poolctl has migrated.
-pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
-    let schema = schema_of(conn)?;
-    if schema <= SCHEMA {
-        return Ok(());
-    }
-    let what = format!("`{}` was written by a newer poolctl", path.display());
-    Err(Refusal::new(Exit::State, what)
-        .because(format!(
-            "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
-        ))
-        .next("run the poolctl that wrote it, or poolctl --state FILE for another state"))
-}
-
 /// Refuses a state whose schema no migration knows, although it calls itself the first.
 pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
-    if schema_of(conn)? > 1 {
+    if read_schema(conn)? > 1 {
         return Ok(());
     }
     let digest = digest(conn)?;
@@ -129,7 +131,7 @@ fn digest(conn: &Connection) -> Result<String, Refusal> {
 }
 
 /// Where the state is copied before it is migrated.
-pub fn copy_of(path: &Path, schema: u32) -> PathBuf {
+fn path_of_copy(path: &Path, schema: u32) -> PathBuf {
     beside(path, &format!(".schema-{schema}"))
 }
 

@@ -1,38 +1,57 @@
 //! Keeps: the only SQL. Opens and makes the state file, loads a scope, writes a difference.
 //! Knows no rules.
 
-mod addresses;
+mod address_book;
 mod agents;
 mod backup;
-mod book;
+mod claims;
+mod clusters;
+mod connection;
 pub mod copies;
+mod customizations;
+mod data_templates;
 mod doctor;
 mod documents;
 mod events;
 mod facts;
-mod free;
+mod filter;
+mod free_addresses;
 mod hosts;
-mod leases;
+mod infra_envs;
+mod ip_claims;
+mod ip_counts;
+mod ip_leases;
+mod ip_pools;
+mod jobs;
 mod load;
 mod lock;
+mod mark;
 mod migrate;
+mod names;
+mod nmstate_configs;
 mod open;
+mod pools;
 mod prune;
-mod read;
 mod references;
+mod schema;
+mod secrets;
+mod snapshot;
 mod stored;
-mod tenancy;
+mod templates;
+mod tenants;
+mod transactions;
 mod write;
 
 pub use backup::{Place, before_restore, place, read_backup, set_aside};
+pub use connection::Store;
 pub use doctor::job_folders;
+pub use filter::Filter;
 pub use load::Need;
 pub use lock::{Lock, try_pass_lock};
-pub use migrate::SCHEMA;
-pub use open::Store;
-pub use read::Filter;
+pub use mark::Mark;
+pub use schema::SCHEMA;
 pub use stored::Stored;
-pub use write::{Mark, Refused, violated, write, write_pool_by_pool};
+pub use write::{Refused, violated, write, write_pool_by_pool};
 
 use rusqlite::ErrorCode;
 

@@ -1,10 +1,8 @@
 //! Finds the state file, makes a new one in one step, and refuses what is not one, untouched.
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -13,28 +11,13 @@ use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::backup;
-use super::copies::{self, beside, parent};
-use super::migrate::{self, SCHEMA};
+use super::connection::{BUSY, Store, log_size};
+use super::copies::{beside, parent, unfinished};
+use super::migrate::{migrated_copy, run_migrations};
+use super::schema::{SCHEMA, check_not_newer, read_schema};
 
 /// "pool" in ASCII: says whose file it is.
 const APPLICATION: u32 = 0x706f_6f6c;
-/// The log is folded into the state file when it is larger than this.
-const LOG_LIMIT: u64 = 512 << 10;
-
-/// How long a writer outside of poolctl is waited for.
-const BUSY: Duration = Duration::from_secs(10);
-
-/// An open state file.
-pub struct Store {
-    file: Connection,
-    /// A migrated copy in memory, which is read as long as the file has an earlier schema.
-    copy: Option<Connection>,
-    /// The file was migrated since, here or by another command.
-    is_migrated: Cell<bool>,
-    path: PathBuf,
-}
-
 impl Store {
     /// Opens a state that exists. Nothing is written.
     pub fn open(path: &Path) -> Result<Self, Refusal> {
@@ -56,85 +39,13 @@ impl Store {
         Self::connect(path)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// What is read and written.
-    pub(super) fn conn(&self) -> &Connection {
-        self.earlier().unwrap_or(&self.file)
-    }
-
-    /// The file itself. It has the schema of this program only after `migrate`.
-    pub(super) fn file_mut(&mut self) -> &mut Connection {
-        &mut self.file
-    }
-
-    /// The copy in memory of a state that still has an earlier schema.
-    fn earlier(&self) -> Option<&Connection> {
-        let copy = self.copy.as_ref()?;
-        // Looked at between transactions only: what is read in one comes from one place.
-        if !self.is_migrated.get() && copy.is_autocommit() {
-            let schema = migrate::schema_of(&self.file);
-            self.is_migrated.set(schema.is_ok_and(|schema| schema >= SCHEMA));
-        }
-        Some(copy).filter(|_| !self.is_migrated.get())
-    }
-
-    pub(super) fn is_earlier(&self) -> bool {
-        self.earlier().is_some()
-    }
-
     pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
         // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let file = open_file(&path)?;
-        let is_earlier = migrate::schema_of(&file)? < SCHEMA;
-        let copy = if is_earlier { Some(migrate::migrated_copy(&file, &path)?) } else { None };
-        Ok(Self { file, copy, is_migrated: Cell::new(false), path })
-    }
-
-    /// Before a change: copies a state of an earlier schema beside itself and migrates it. Needs the
-    /// write lock.
-    pub fn migrate(&self) -> Result<(), Refusal> {
-        if !self.is_earlier() {
-            return Ok(());
-        }
-        let schema = migrate::schema_of(&self.file)?;
-        if schema < SCHEMA {
-            let copy = migrate::copy_of(&self.path, schema);
-            backup::copy(&self.file, &copy)?;
-            copies::belongs_with(&self.path, &[&copy]);
-            migrate::migrate_in_transaction(&self.file)?;
-            // The number of the schema is read from the file before SQLite opens its log.
-            self.fold_log();
-        }
-        self.is_migrated.set(true);
-        Ok(())
-    }
-
-    /// A state keeps a log; a backup that was copied into place does so from its first write on.
-    pub(super) fn keep_log(&self) -> Result<(), Refusal> {
-        let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
-        if mode != "wal" {
-            self.conn().query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-        }
-        Ok(())
-    }
-
-    /// Folds the log into the state file when it has grown. Nothing depends on it.
-    pub fn checkpoint(&self) {
-        if log_size(&self.path) <= LOG_LIMIT {
-            return;
-        }
-        // Readers only put it off: nobody waits for them.
-        drop(self.file.busy_timeout(Duration::ZERO));
-        self.fold_log();
-        drop(self.file.busy_timeout(BUSY));
-    }
-
-    pub(super) fn fold_log(&self) {
-        drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+        let is_earlier = read_schema(&file)? < SCHEMA;
+        let copy = if is_earlier { Some(migrated_copy(&file, &path)?) } else { None };
+        Ok(Self::new(file, copy, path))
     }
 }
 
@@ -169,13 +80,8 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
         }
     }
     // What a newer poolctl has migrated may be in the log only.
-    migrate::check_not_newer(&conn, path)?;
+    check_not_newer(&conn, path)?;
     Ok(conn)
-}
-
-/// Bytes in the log that are not folded in yet, roughly.
-fn log_size(path: &Path) -> u64 {
-    fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
 }
 
 /// What the first bytes of a file say.
@@ -320,15 +226,10 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// How the name of a state begins that is being made.
-pub fn unfinished(path: &Path) -> String {
-    format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
-}
-
 fn build(path: &Path) -> Result<(), Refusal> {
     let conn = Connection::open(path)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    migrate::migrate(&conn)?;
+    run_migrations(&conn)?;
     conn.pragma_update(None, "application_id", APPLICATION)?;
     conn.execute_batch("COMMIT")?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;

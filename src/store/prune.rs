@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 
-use super::open::Store;
+use super::connection::Store;
 
 /// Days that events and finished jobs are kept, unless the settings say otherwise.
 const KEEP_DAYS: i64 = 400;

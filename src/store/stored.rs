@@ -9,9 +9,9 @@ use crate::model::object::{Object, Resource, match_kind};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Plain, State};
 
-use super::documents::{self, Document, need};
-use super::open::Store;
-use super::read::Filter;
+use super::connection::Store;
+use super::documents::{Document, list_documents, load_document};
+use super::filter::Filter;
 
 /// A kind that the database keeps.
 pub trait Stored: Resource {
@@ -24,11 +24,11 @@ pub trait Stored: Resource {
 
 impl<T: Plain + Document> Stored for T {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        need(conn, T::table_mut(state), key)
+        load_document(conn, T::table_mut(state), key)
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        documents::list(store.conn(), filter)
+        list_documents(store.conn(), filter)
     }
 }
 
@@ -44,6 +44,12 @@ impl Store {
             Ok(R::list(store, filter)?.into_iter().map(R::into_object).collect())
         }
         match_kind!(kind, R => list::<R>(self, filter), Ok(Vec::new()))
+    }
+
+    /// Names of objects of a kind, for "did you mean" and for looking elsewhere.
+    pub fn names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
+        let filter = Filter::default();
+        Ok(self.objects(kind, &filter)?.iter().map(Object::key).collect())
     }
 
     /// The resources that a filter names.

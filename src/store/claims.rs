@@ -1,0 +1,105 @@
+//! Claims of clusters: their facts are columns, their documents are read when somebody needs them.
+
+use rusqlite::{Connection, Params, params, params_from_iter};
+
+use crate::model::claim::Claim;
+use crate::model::facts::SharedTexts;
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::{Change, Owner};
+
+use super::clusters::load_clusters;
+use super::connection::Store;
+use super::facts::{read_body, read_facts, select, write_body, write_facts};
+use super::filter::Filter;
+use super::stored::Stored;
+
+/// Loads the claims that a condition names, without their documents.
+pub fn load_claims(
+    conn: &Connection,
+    state: &mut State,
+    clauses: &str,
+    values: impl Params,
+) -> Result<(), Refusal> {
+    let sql = format!("{} {clauses}", select::<Claim>());
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    let mut shared = SharedTexts::default();
+    while let Some(row) = rows.next()? {
+        let claim: Claim = read_facts(row, &mut shared)?;
+        if state.claims.find(&claim.key()).is_none() {
+            state.load_claim(claim);
+        }
+    }
+    Ok(())
+}
+
+/// A claim with its document.
+fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let values = params![key.namespace, key.name];
+    if state.claims.find(key).is_none() {
+        load_claims(conn, state, "WHERE namespace = ?1 AND name = ?2", values)?;
+    }
+    if state.claims.find(key).is_none() {
+        // A claim that is gone may have left a cluster, of any pool.
+        load_clusters(conn, state, "WHERE pool_namespace = ?1 AND claim = ?2", values)?;
+    }
+    let Some(place) = state.claims.find(key) else {
+        return Ok(());
+    };
+    let id = state.claims.get(place).map_or(0, |claim| claim.id);
+    if state.claims.get(place).is_some_and(|claim| claim.body.is_none()) {
+        let body = read_body(conn, "claim_body", id)?;
+        state.claims.fill(place, |claim| claim.body = body);
+    }
+    Ok(())
+}
+
+impl Stored for Claim {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        load_whole_claim(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let (condition, values) = filter.conditions("namespace = #", Some("name = #"));
+        let sql = format!("{} {condition} ORDER BY id", select::<Self>());
+        let mut statement = store.conn().prepare_cached(&sql)?;
+        let mut rows = statement.query(params_from_iter(values))?;
+        let mut claims = Vec::new();
+        let mut shared = SharedTexts::default();
+        while let Some(row) = rows.next()? {
+            let mut claim: Self = read_facts(row, &mut shared)?;
+            if filter.whole {
+                claim.body = read_body(store.conn(), "claim_body", claim.id)?;
+            }
+            claims.push(claim);
+        }
+        Ok(claims)
+    }
+}
+
+/// Writes the claims that changed.
+pub fn write_changes(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+) -> Result<(), Refusal> {
+    for change in state.claims.difference().filter(|change| change.is_of(owner)) {
+        write_change(conn, &change)?;
+    }
+    Ok(())
+}
+
+fn write_change(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
+    let Some(claim) = change.after else {
+        let id = change.before.map(|before| before.id);
+        conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
+        return Ok(());
+    };
+    let new_id = write_facts(conn, claim)?;
+    let id = if claim.id == 0 { new_id } else { claim.id };
+    let body_before = change.before.and_then(|before| before.body.as_ref());
+    let body = claim.body.as_ref().filter(|body| Some(*body) != body_before);
+    write_body(conn, "claim_body", id, body)
+}

@@ -1,0 +1,141 @@
+//! Customizations and who holds them: a lease is a row of its own.
+
+use std::collections::HashSet;
+
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+
+use crate::model::customization::{Customization, Holder};
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::{Change, Owner};
+
+use super::connection::Store;
+use super::documents::{list_documents, select_document, select_documents, write_document};
+use super::filter::Filter;
+use super::stored::Stored;
+
+/// All customizations, of a namespace if one is given, and who holds them.
+pub fn load_customizations(
+    conn: &Connection,
+    state: &mut State,
+    namespace: Option<&str>,
+) -> Result<(), Refusal> {
+    let mut loaded = HashSet::new();
+    for customization in select_documents::<Customization>(conn, namespace)? {
+        if !state.customizations.knows(&customization.key()) {
+            loaded.insert(state.customizations.load(customization));
+        }
+    }
+    let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
+    let (condition, values) = filter.conditions("u.namespace = #", None);
+    let sql = format!(
+        "SELECT l.holder, l.pool_namespace, l.pool, l.cluster, u.namespace, u.name \
+         FROM lease l JOIN customization u ON u.id = l.customization {condition}"
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
+        let holder = read_holder(row)?;
+        // A holder that an edit has changed stays as the edit has it: it was loaded before.
+        if let Some(id) = state.customizations.find(&key).filter(|id| loaded.contains(id)) {
+            state.customizations.fill(id, |customization| customization.holder = Some(holder));
+        }
+    }
+    Ok(())
+}
+
+/// A customization and who holds it.
+pub fn load_customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.customizations.knows(key) {
+        return Ok(());
+    }
+    let Some(mut customization) = select_document::<Customization>(conn, key)? else {
+        return Ok(());
+    };
+    customization.holder = select_holder(conn, customization.metadata.id)?;
+    state.customizations.load(customization);
+    Ok(())
+}
+
+fn select_holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, Refusal> {
+    let sql = "SELECT holder, pool_namespace, pool, cluster FROM lease WHERE customization = ?1";
+    let holder = conn.prepare_cached(sql)?.query_row([customization], read_holder);
+    Ok(holder.optional()?)
+}
+
+fn read_holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
+    let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
+    let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
+    let preserved = row.get::<_, Option<i64>>(3)?.is_none();
+    Ok(Holder { cluster: row.get(0)?, pool, preserved })
+}
+
+impl Stored for Customization {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        load_customization(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut customizations: Vec<Self> = list_documents(store.conn(), filter)?;
+        for customization in &mut customizations {
+            customization.holder = select_holder(store.conn(), customization.metadata.id)?;
+        }
+        Ok(customizations)
+    }
+}
+
+/// Gives back what a cluster that is gone held.
+pub fn remove_leases_of_cluster(conn: &Connection, cluster: i64) -> Result<(), Refusal> {
+    conn.prepare_cached("DELETE FROM lease WHERE cluster = ?1")?.execute([cluster])?;
+    Ok(())
+}
+
+/// Writes the customizations that changed, and their leases. The clusters that those point to must
+/// be written already.
+pub fn write_changes(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+) -> Result<(), Refusal> {
+    for change in state.customizations.difference().filter(|change| change.is_of(owner)) {
+        write_change(conn, &change)?;
+    }
+    Ok(())
+}
+
+fn write_change(conn: &Connection, change: &Change<'_, Customization>) -> Result<(), Refusal> {
+    let holder_before = change.before.and_then(|before| before.holder.as_ref());
+    let holder_after = change.after.and_then(|after| after.holder.as_ref());
+    let is_same_cluster =
+        holder_before.map(|holder| &holder.cluster) == holder_after.map(|holder| &holder.cluster);
+    if let Some(before) = change.before
+        && (change.after.is_none() || !is_same_cluster)
+    {
+        let sql = "DELETE FROM lease WHERE customization = ?1";
+        conn.prepare_cached(sql)?.execute([before.metadata.id])?;
+    }
+    let id = write_document(conn, change)?;
+    match holder_after {
+        Some(holder) if !is_same_cluster => insert_lease(conn, id, holder),
+        _ => Ok(()),
+    }
+}
+
+fn insert_lease(conn: &Connection, customization: i64, holder: &Holder) -> Result<(), Refusal> {
+    let sql = if holder.preserved {
+        "INSERT INTO lease VALUES (?1, NULL, ?2, ?3, ?4)"
+    } else {
+        "INSERT INTO lease SELECT ?1, id, name, pool_namespace, pool FROM cluster \
+         WHERE name = ?2 AND pool_namespace IS ?3 AND pool IS ?4"
+    };
+    let (namespace, pool) = holder.pool.as_ref().map(|key| (&key.namespace, &key.name)).unzip();
+    let values = params![customization, holder.cluster, namespace, pool];
+    let inserted = conn.prepare_cached(sql)?.execute(values)?;
+    if inserted == 0 {
+        let what = format!("customization lease for `{}`, which is not there", holder.cluster);
+        return Err(Refusal::conflict(what));
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! The free addresses of a pool as ranges, kept beside the leases: found, taken and given back in
+//! the time that an index needs.
+
+use rusqlite::{Connection, OptionalExtension, Rows, params};
+
+use crate::model::address::{Addr, Stretch};
+use crate::model::ip_pool::{IpPool, Strategy};
+use crate::model::refusal::Refusal;
+use crate::model::time::Time;
+
+use super::ip_counts::is_scarce;
+use super::ip_leases::read_address;
+
+/// As many as are read at once.
+const SOME: i64 = 64;
+
+pub fn is_listed(conn: &Connection, pool_id: i64) -> Result<bool, Refusal> {
+    let sql = "SELECT listed FROM ip_count WHERE pool = ?1";
+    let listed = conn.prepare_cached(sql)?.query_row([pool_id], |row| row.get(0)).optional()?;
+    Ok(listed.unwrap_or_default())
+}
+
+fn set_listed(conn: &Connection, pool_id: i64, listed: bool) -> Result<(), Refusal> {
+    let sql = "UPDATE ip_count SET listed = ?2 WHERE pool = ?1";
+    conn.prepare_cached(sql)?.execute(params![pool_id, listed])?;
+    Ok(())
+}
+
+pub fn remove_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
+    conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool_id])?;
+    set_listed(conn, pool_id, false)
+}
+
+/// Makes the list anew.
+fn make_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
+    remove_list(conn, pool_id)?;
+    let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
+    let mut insert = conn.prepare_cached(sql)?;
+    for (entry, range) in compute_free_ranges(conn, pool_id, pool)? {
+        insert.execute(params![pool_id, number(entry), range.start.key(), range.end.key()])?;
+    }
+    set_listed(conn, pool_id, true)
+}
+
+/// Sequential pools list their free addresses; random ones only while they are few.
+pub fn make_or_remove_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
+    let needs_list = pool.strategy() != Strategy::Random || is_scarce(conn, pool_id, pool)?;
+    match (needs_list, is_listed(conn, pool_id)?) {
+        (true, false) => make_list(conn, pool_id, pool),
+        (false, true) => remove_list(conn, pool_id),
+        _ => Ok(()),
+    }
+}
+
+/// What is open and neither leased, in this pool or another, nor released where that matters, with
+/// the entry of the pool that each range is of.
+pub fn compute_free_ranges(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+) -> Result<Vec<(usize, Stretch)>, Refusal> {
+    let sql = "SELECT l.address FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
+               WHERE s.namespace = ?2 AND l.address BETWEEN ?3 AND ?4 \
+               UNION SELECT address FROM ip_released WHERE ?5 AND pool = ?1 \
+               AND address BETWEEN ?3 AND ?4 ORDER BY 1";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut free_ranges = Vec::new();
+    for (entry, range) in pool.open() {
+        let namespace = &pool.metadata.namespace;
+        let first = range.start.key();
+        let last = range.end.key();
+        let mut rows =
+            statement.query(params![pool_id, namespace, first, last, pool.remembers()])?;
+        // Where the next free range begins, unless the last address of all is in use.
+        let mut next_free = Some(range.start);
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            let used = read_address(&key)?;
+            let Some(start) = next_free else { continue };
+            if used > start {
+                free_ranges.push((entry, Stretch { start, end: Addr(used.0 - 1) }));
+            }
+            next_free = used.0.checked_add(1).map(Addr);
+        }
+        let rest = next_free.filter(|start| *start <= range.end);
+        free_ranges.extend(rest.map(|start| (entry, Stretch { start, end: range.end })));
+    }
+    Ok(free_ranges)
+}
+
+const RESTED: &str = "SELECT address, released FROM ip_released r WHERE pool = ?1 \
+    AND released <= ?2 AND NOT EXISTS (SELECT 1 FROM ip_lease l WHERE l.address = r.address \
+    AND l.scope = (SELECT id FROM ip_scope WHERE namespace = ?3))";
+
+/// Some of those that were released before a time, the longest free first.
+pub fn select_rested_by_release(
+    conn: &Connection,
+    pool: &IpPool,
+    before: Time,
+    after: Option<(Addr, Time)>,
+) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let sql =
+        format!("{RESTED} AND (released, address) > (?4, ?5) ORDER BY released, address LIMIT ?6");
+    let (address, released) =
+        after.map_or((Vec::new(), i64::MIN), |(address, released)| (address.key(), released.0));
+    let meta = &pool.metadata;
+    let mut statement = conn.prepare_cached(&sql)?;
+    let values = params![meta.id, before.0, meta.namespace, released, address, SOME];
+    let mut rows = statement.query(values)?;
+    read_released_addresses(&mut rows)
+}
+
+/// The same in the order of the pool's ranges.
+pub fn select_rested_by_address(
+    conn: &Connection,
+    pool: &IpPool,
+    before: Time,
+    after: Option<(Addr, Time)>,
+) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let sql = format!("{RESTED} AND address BETWEEN ?4 AND ?5 ORDER BY address LIMIT ?6");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let meta = &pool.metadata;
+    let open = pool.open();
+    let last = after.map(|(address, _)| address);
+    let reached = open.iter().position(|(_, range)| last.is_some_and(|last| range.has(last)));
+    for (_, range) in open.iter().skip(reached.unwrap_or_default()) {
+        let last = last.filter(|last| range.has(*last));
+        let next = last.map_or(Some(range.start), |last| last.0.checked_add(1).map(Addr));
+        let Some(first) = next else { continue };
+        let first = first.key();
+        let end = range.end.key();
+        let values = params![meta.id, before.0, meta.namespace, first, end, SOME];
+        let addresses = read_released_addresses(&mut statement.query(values)?)?;
+        if !addresses.is_empty() {
+            return Ok(addresses);
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn read_released_addresses(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Refusal> {
+    let mut addresses = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key: Vec<u8> = row.get(0)?;
+        addresses.push((read_address(&key)?, Time(row.get(1)?)));
+    }
+    Ok(addresses)
+}
+
+fn number(entry: usize) -> i64 {
+    i64::try_from(entry).unwrap_or(i64::MAX)
+}
+
+/// Some of the list in order, after an address.
+pub fn select_listed_ranges(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+    after: Option<Addr>,
+) -> Result<Vec<Stretch>, Refusal> {
+    let entry = after.and_then(|after| pool.entry_of(after)).map_or(-1, number);
+    let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND (entry, start) > (?2, ?3) \
+               ORDER BY entry, start LIMIT ?4";
+    let mut statement = conn.prepare_cached(sql)?;
+    let after = after.map(Addr::key).unwrap_or_default();
+    let mut rows = statement.query(params![pool_id, entry, after, SOME])?;
+    let mut ranges = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (start, end): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        ranges.push(Stretch { start: read_address(&start)?, end: read_address(&end)? });
+    }
+    Ok(ranges)
+}
+
+/// The listed range that an address lies in or follows.
+fn select_range_before(
+    conn: &Connection,
+    pool_id: i64,
+    entry: usize,
+    address: Addr,
+) -> Result<Option<Stretch>, Refusal> {
+    let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start <= ?3 \
+               ORDER BY start DESC LIMIT 1";
+    let range: Option<(Vec<u8>, Vec<u8>)> = conn
+        .prepare_cached(sql)?
+        .query_row(params![pool_id, number(entry), address.key()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    let Some((start, end)) = range else { return Ok(None) };
+    Ok(Some(Stretch { start: read_address(&start)?, end: read_address(&end)? }))
+}
+
+fn delete_range(
+    conn: &Connection,
+    pool_id: i64,
+    entry: usize,
+    range: Stretch,
+) -> Result<(), Refusal> {
+    let sql = "DELETE FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start = ?3";
+    conn.prepare_cached(sql)?.execute(params![pool_id, number(entry), range.start.key()])?;
+    Ok(())
+}
+
+fn insert_range(
+    conn: &Connection,
+    pool_id: i64,
+    entry: usize,
+    range: Stretch,
+) -> Result<(), Refusal> {
+    let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
+    let values = params![pool_id, number(entry), range.start.key(), range.end.key()];
+    conn.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}
+
+/// An address is free no more.
+pub fn take_address(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+    address: Addr,
+) -> Result<(), Refusal> {
+    let Some(entry) = pool.entry_of(address) else { return Ok(()) };
+    if !is_listed(conn, pool_id)? {
+        return Ok(());
+    }
+    let range = select_range_before(conn, pool_id, entry, address)?;
+    let Some(range) = range.filter(|range| range.has(address)) else { return Ok(()) };
+    delete_range(conn, pool_id, entry, range)?;
+    for rest in range.without(&[Stretch::one(address)]) {
+        insert_range(conn, pool_id, entry, rest)?;
+    }
+    Ok(())
+}
+
+/// An address is free again, if anybody may have it.
+pub fn give_back_address(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+    address: Addr,
+) -> Result<(), Refusal> {
+    let open = pool.open().into_iter().find(|(_, range)| range.has(address));
+    let Some((entry, _)) = open else { return Ok(()) };
+    if !is_listed(conn, pool_id)? {
+        return Ok(());
+    }
+    let mut merged = Stretch::one(address);
+    let before = select_range_before(conn, pool_id, entry, address)?;
+    if before.is_some_and(|before| before.has(address)) {
+        return Ok(());
+    }
+    if let Some(before) = before.filter(|before| before.end.0.checked_add(1) == Some(address.0)) {
+        delete_range(conn, pool_id, entry, before)?;
+        merged.start = before.start;
+    }
+    if let Some(next) = address.0.checked_add(1).map(Addr) {
+        let after = select_range_before(conn, pool_id, entry, next)?;
+        if let Some(after) = after.filter(|after| after.start == next) {
+            delete_range(conn, pool_id, entry, after)?;
+            merged.end = after.end;
+        }
+    }
+    insert_range(conn, pool_id, entry, merged)
+}
+
+/// Whether the list is another than the leases make.
+pub fn is_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
+    let sql = "SELECT entry, start, stop FROM ip_free WHERE pool = ?1 ORDER BY entry, start";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([pool_id])?;
+    let mut listed: Vec<(i64, Vec<u8>, Vec<u8>)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        listed.push((row.get(0)?, row.get(1)?, row.get(2)?));
+    }
+    let mut free: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
+        .into_iter()
+        .map(|(entry, range)| (number(entry), range.start.key(), range.end.key()))
+        .collect();
+    free.sort();
+    Ok(listed != free)
+}

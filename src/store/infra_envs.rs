@@ -1,0 +1,127 @@
+//! InfraEnvs with their tokens, loaded with the cluster that all their hosts belong to.
+
+use rusqlite::{Connection, params};
+
+use crate::model::infra_env::{InfraEnv, Token};
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::{Change, Owner};
+use crate::model::time::Time;
+
+use super::agents::{load_agents_of_host_id, load_agents_of_infra_env, load_cluster_with_agents};
+use super::clusters::load_cluster;
+use super::connection::Store;
+use super::documents::{list_documents, load_document, select_documents, write_document};
+use super::filter::Filter;
+use super::stored::Stored;
+
+pub fn load_all_infra_envs(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    for mut infra_env in select_documents::<InfraEnv>(conn, None)? {
+        infra_env.tokens = select_tokens(conn, infra_env.metadata.id)?;
+        state.infra_envs.load(infra_env);
+    }
+    Ok(())
+}
+
+/// An InfraEnv and its cluster, without its Agents.
+pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.infra_envs.knows(key) {
+        return Ok(());
+    }
+    load_document(conn, &mut state.infra_envs, key)?;
+    if let Some(place) = state.infra_envs.find(key) {
+        let id = state.infra_envs.get(place).map_or(0, |infra_env| infra_env.metadata.id);
+        let tokens = select_tokens(conn, id)?;
+        state.infra_envs.fill(place, |infra_env| infra_env.tokens = tokens);
+    }
+    load_cluster_of_infra_env(conn, state, key)
+}
+
+/// The cluster that all hosts of an InfraEnv belong to.
+pub fn load_cluster_of_infra_env(
+    conn: &Connection,
+    state: &mut State,
+    key: &Key,
+) -> Result<(), Refusal> {
+    if state.whole {
+        return Ok(());
+    }
+    let infra_env = state.infra_envs.by_key(key);
+    let Some(cluster) = infra_env.and_then(InfraEnv::cluster) else { return Ok(()) };
+    load_cluster(conn, state, &cluster.name)?;
+    if state.cluster(&cluster.name).is_some() {
+        load_cluster_with_agents(conn, state, &cluster.name)?;
+    }
+    Ok(())
+}
+
+fn select_tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusal> {
+    let sql = "SELECT id, hash, created, expires, revoked FROM infra_env_token \
+               WHERE infra_env = ?1 ORDER BY created, id";
+    let mut statement = conn.prepare_cached(sql)?;
+    let tokens = statement.query_map([infra_env], |row| {
+        Ok(Token {
+            id: row.get(0)?,
+            hash: row.get(1)?,
+            created: Time(row.get(2)?),
+            expires: row.get(3)?,
+            revoked: row.get(4)?,
+        })
+    })?;
+    Ok(tokens.collect::<Result<_, _>>()?)
+}
+
+impl Stored for InfraEnv {
+    /// With its Agents: whoever changes it changes them.
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        load_infra_env(conn, state, key)?;
+        load_agents_of_infra_env(conn, state, key)
+    }
+
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut infra_envs: Vec<Self> = list_documents(store.conn(), filter)?;
+        for infra_env in &mut infra_envs {
+            infra_env.tokens = select_tokens(store.conn(), infra_env.metadata.id)?;
+        }
+        Ok(infra_envs)
+    }
+}
+
+impl Store {
+    /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
+    pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
+        load_infra_env(self.conn(), state, infra_env)?;
+        // In every InfraEnv: one of them may be bound.
+        load_agents_of_host_id(self.conn(), state, id)
+    }
+}
+
+/// Writes the InfraEnvs that changed.
+pub fn write_changes(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+) -> Result<(), Refusal> {
+    for change in state.infra_envs.difference().filter(|change| change.is_of(owner)) {
+        write_change(conn, &change)?;
+    }
+    Ok(())
+}
+
+fn write_change(conn: &Connection, change: &Change<'_, InfraEnv>) -> Result<(), Refusal> {
+    let id = write_document(conn, change)?;
+    let Some(infra_env) = change.after else { return Ok(()) };
+    if change.before.is_some_and(|before| before.tokens == infra_env.tokens) {
+        return Ok(());
+    }
+    conn.prepare_cached("DELETE FROM infra_env_token WHERE infra_env = ?1")?.execute([id])?;
+    for token in &infra_env.tokens {
+        let sql = "INSERT INTO infra_env_token VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let expires = token.expires;
+        let revoked = token.revoked;
+        let values = params![id, token.id, token.hash, token.created.0, expires, revoked];
+        conn.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(())
+}

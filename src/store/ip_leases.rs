@@ -1,0 +1,229 @@
+//! Leases of addresses: how their rows are read, by claim, by address and by pool.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::{Deserialize, Serialize};
+
+use crate::model::address::{Addr, Stretch};
+use crate::model::ip_lease::{IpLease, Notes};
+use crate::model::ip_pool::{IpPool, Network};
+use crate::model::meta::Key;
+use crate::model::refusal::{Exit, Refusal};
+use crate::model::state::State;
+use crate::model::time::Time;
+
+use super::connection::Store;
+
+pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more \
+    FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
+    JOIN ip_network n ON n.id = l.network";
+pub const WAIT: &str = "namespace, claim, pool, created, more, id FROM ip_wait";
+
+/// What few leases have.
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct More {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leased: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleting: Option<i64>,
+    /// Nobody claimed it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    by_hand: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<Box<Notes>>,
+}
+
+impl More {
+    pub fn of(lease: &IpLease) -> Self {
+        Self {
+            leased: lease.leased.map(|time| time.0),
+            deleting: lease.deleting.map(|time| time.0),
+            by_hand: !lease.claimed,
+            error: lease.error.clone(),
+            notes: lease.notes.clone().filter(|notes| **notes != Notes::default()),
+        }
+    }
+
+    pub fn to_text(&self) -> Result<String, Refusal> {
+        serde_json::to_string(self).map_err(unreadable)
+    }
+
+    fn fill(self, lease: &mut IpLease) {
+        lease.leased = self.leased.map(Time);
+        lease.deleting = self.deleting.map(Time);
+        lease.claimed = !self.by_hand;
+        lease.error = self.error;
+        lease.notes = self.notes;
+    }
+}
+
+pub fn unreadable(why: impl std::fmt::Display) -> Refusal {
+    Refusal::new(Exit::State, "a lease of an address cannot be read").because(why.to_string())
+}
+
+pub fn read_address(key: &[u8]) -> Result<Addr, Refusal> {
+    Addr::from_key(key).ok_or_else(|| unreadable("no address"))
+}
+
+/// A row of `LEASE`.
+pub fn read_lease(row: &Row<'_>) -> Result<IpLease, Refusal> {
+    let address: Vec<u8> = row.get(3)?;
+    let network: String = row.get(4)?;
+    let more: Option<String> = row.get(6)?;
+    let mut lease = IpLease {
+        namespace: row.get(0)?,
+        claim: row.get(1)?,
+        pool: row.get(2)?,
+        address: Some(read_address(&address)?),
+        network: serde_json::from_str(&network).map_err(unreadable)?,
+        created: whole_seconds(row.get(5)?),
+        ..IpLease::default()
+    };
+    let more = more.map(|text| serde_json::from_str::<More>(&text)).transpose();
+    more.map_err(unreadable)?.unwrap_or_default().fill(&mut lease);
+    Ok(lease)
+}
+
+/// A row of `WAIT`: a claim without an address.
+pub fn read_waiting_claim(row: &Row<'_>) -> Result<IpLease, Refusal> {
+    let more: String = row.get(4)?;
+    let mut lease = IpLease {
+        namespace: row.get(0)?,
+        claim: row.get(1)?,
+        pool: row.get(2)?,
+        created: whole_seconds(row.get(3)?),
+        id: row.get(5)?,
+        ..IpLease::default()
+    };
+    serde_json::from_str::<More>(&more).map_err(unreadable)?.fill(&mut lease);
+    Ok(lease)
+}
+
+/// The wire has whole seconds, and so have leases.
+fn whole_seconds(seconds: i64) -> Time {
+    Time(seconds.saturating_mul(1_000_000))
+}
+
+/// Leases that clauses after `LEASE` name.
+pub fn select_leases(
+    conn: &Connection,
+    clauses: &str,
+    values: impl Params,
+) -> Result<Vec<IpLease>, Refusal> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {LEASE} {clauses}"))?;
+    let mut rows = statement.query(values)?;
+    let mut leases = Vec::new();
+    while let Some(row) = rows.next()? {
+        leases.push(read_lease(row)?);
+    }
+    Ok(leases)
+}
+
+pub fn select_lease_of_claim(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
+    let sql = format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.claim = ?2");
+    let values = params![key.namespace, key.name];
+    let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
+    if let Some(lease) = lease.optional()? {
+        return lease.map(Some);
+    }
+    let sql = format!("SELECT {WAIT} WHERE namespace = ?1 AND claim = ?2");
+    let claim = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_waiting_claim(row)));
+    claim.optional()?.transpose()
+}
+
+pub fn select_lease_of_address(
+    conn: &Connection,
+    namespace: &str,
+    address: Addr,
+) -> Result<Option<IpLease>, Refusal> {
+    let sql = format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.address = ?2");
+    let values = params![namespace, address.key()];
+    let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
+    lease.optional()?.transpose()
+}
+
+/// The leases that go with a cluster.
+pub fn select_leases_of_cluster(
+    conn: &Connection,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Vec<IpLease>, Refusal> {
+    // Claims are called after their cluster and something more; `.` comes after `-`.
+    let clauses = "WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
+         AND l.claim > ?2 || '-' AND l.claim < ?2 || '.' ORDER BY l.claim";
+    let mut leases = select_leases(conn, clauses, params![namespace, cluster])?;
+    leases.retain(|lease| lease.cluster() == Some(cluster));
+    Ok(leases)
+}
+
+/// Loads a lease unless it is there already.
+pub fn load_lease(state: &mut State, lease: IpLease) {
+    if !state.ip_leases.knows(&lease.key()) {
+        state.ip_leases.load(lease);
+    }
+}
+
+impl Store {
+    /// The lease of a claim.
+    pub fn lease_of(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
+        select_lease_of_claim(self.conn(), claim)
+    }
+
+    /// The leases of a pool, by address.
+    pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
+        let clauses = "WHERE l.pool = ?1 ORDER BY l.address";
+        select_leases(self.conn(), clauses, [pool.metadata.id])
+    }
+
+    /// Who has addresses of a range, and whether of this pool.
+    pub fn leases_between(
+        &self,
+        pool: &IpPool,
+        range: Stretch,
+    ) -> Result<HashMap<Addr, (String, bool)>, Refusal> {
+        let sql = "SELECT l.address, l.claim, l.pool FROM ip_lease l JOIN ip_scope s ON s.id = l.scope \
+                   WHERE s.namespace = ?1 AND l.address BETWEEN ?2 AND ?3";
+        let mut statement = self.conn().prepare_cached(sql)?;
+        let values = params![pool.metadata.namespace, range.start.key(), range.end.key()];
+        let mut rows = statement.query(values)?;
+        let mut claims = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let key: Vec<u8> = row.get(0)?;
+            let is_of_pool = row.get::<_, i64>(2)? == pool.metadata.id;
+            claims.insert(read_address(&key)?, (row.get(1)?, is_of_pool));
+        }
+        Ok(claims)
+    }
+
+    /// The leases that go with a cluster.
+    pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
+        select_leases_of_cluster(self.conn(), namespace, name)
+    }
+}
+
+/// The row that stands for a namespace in leases, made if there is none.
+pub fn find_or_insert_scope(conn: &Connection, namespace: &str) -> Result<i64, Refusal> {
+    let sql = "SELECT id FROM ip_scope WHERE namespace = ?1";
+    let known = conn.prepare_cached(sql)?.query_row([namespace], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    conn.prepare_cached("INSERT INTO ip_scope (namespace) VALUES (?1)")?.execute([namespace])?;
+    Ok(conn.last_insert_rowid())
+}
+
+/// The row of a network that leases share, made if there is none.
+pub fn find_or_insert_network(conn: &Connection, network: &Network) -> Result<i64, Refusal> {
+    let body = serde_json::to_string(network).map_err(unreadable)?;
+    let sql = "SELECT id FROM ip_network WHERE body = ?1";
+    let known = conn.prepare_cached(sql)?.query_row([&body], |row| row.get(0)).optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    conn.prepare_cached("INSERT INTO ip_network (body) VALUES (?1)")?.execute([&body])?;
+    Ok(conn.last_insert_rowid())
+}

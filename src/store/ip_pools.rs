@@ -1,0 +1,392 @@
+//! Pools of addresses: loaded with the claims that wait for one, written with the leases and what
+//! follows from those.
+
+use rusqlite::{Connection, params};
+
+use crate::model::address::{Addr, Stretch};
+use crate::model::ip_lease::{IpLease, address_name};
+use crate::model::ip_pool::{IpPool, IpPoolStatus, OVERLAP, Tenant};
+use crate::model::meta::Key;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::table::{Change, Owner};
+use crate::model::time::Time;
+
+use super::clusters::load_cluster;
+use super::connection::Store;
+use super::documents::{
+    list_documents, load_document, select_document, select_documents, write_document,
+};
+use super::filter::Filter;
+use super::free_addresses::{give_back_address, make_or_remove_list, remove_list, take_address};
+use super::ip_counts::{count_lease, insert_count, recount_leases};
+use super::ip_leases::{
+    LEASE, More, WAIT, find_or_insert_network, find_or_insert_scope, load_lease, read_lease,
+    read_waiting_claim, select_lease_of_address, select_leases,
+};
+use super::stored::Stored;
+use super::tenants::write_past_tenant;
+
+/// As many leases that do not fit are told of.
+const MOST_OFFENDERS: usize = 20;
+
+/// All pools with what waits and what goes.
+pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    for pool in select_documents::<IpPool>(conn, None)? {
+        let key = pool.metadata.key();
+        state.ip_pools.load(pool);
+        load_claims_of_pool(conn, state, &key)?;
+    }
+    Ok(())
+}
+
+/// A pool with what waits and what goes.
+pub fn load_ip_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    if state.ip_pools.knows(key) {
+        return Ok(());
+    }
+    load_document(conn, &mut state.ip_pools, key)?;
+    load_claims_of_pool(conn, state, key)
+}
+
+/// The claims of a pool that wait and those that go, and the cluster that the pool is for.
+fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+    let sql = format!("SELECT {WAIT} WHERE namespace = ?1 AND pool = ?2 ORDER BY id");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![key.namespace, key.name])?;
+    while let Some(row) = rows.next()? {
+        load_lease(state, read_waiting_claim(row)?);
+    }
+    let Some(pool) = state.ip_pools.by_key(key) else { return Ok(()) };
+    let pool_id = pool.metadata.id;
+    let cluster = pool.spec.cluster_name.clone();
+    let clauses = "WHERE l.pool = ?1 AND l.more ->> '$.deleting' IS NOT NULL";
+    for lease in select_leases(conn, clauses, [pool_id])? {
+        load_lease(state, lease);
+    }
+    if !cluster.is_empty() && state.cluster(&cluster).is_none() {
+        load_cluster(conn, state, &cluster)?;
+    }
+    Ok(())
+}
+
+/// After an edit: pools that claims name, and of pools that were changed the neighbours, and the
+/// leases that do not fit any more.
+pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let named: Vec<Key> =
+        state.ip_leases.difference().filter_map(|change| Some(change.after?.pool_key())).collect();
+    for key in named {
+        load_ip_pool(conn, state, &key)?;
+    }
+    load_holders_of_given_addresses(conn, state)?;
+    let mut changed_pools = Vec::new();
+    let mut removed_pools = Vec::new();
+    for change in state.ip_pools.difference() {
+        match (change.before, change.after) {
+            (before, Some(after)) => changed_pools.push((before.cloned(), after.clone())),
+            (Some(before), None) => removed_pools.push(before.clone()),
+            (None, None) => {}
+        }
+    }
+    for pool in removed_pools {
+        let offenders = find_leases_of_removed_pool(conn, state, &pool)?;
+        state.ip_offenders.insert(pool.metadata.key(), offenders);
+    }
+    for (before, after) in changed_pools {
+        let key = after.metadata.key();
+        for neighbour in select_documents::<IpPool>(conn, Some(&key.namespace))? {
+            if !state.ip_pools.knows(&neighbour.metadata.key()) {
+                state.ip_pools.load(neighbour);
+            }
+        }
+        let is_same = before.as_ref().is_some_and(|before| before.spec == after.spec);
+        let offenders =
+            if is_same { Vec::new() } else { find_offenders(conn, before.as_ref(), &after)? };
+        state.ip_offenders.insert(key, offenders);
+    }
+    Ok(())
+}
+
+/// Whoever has an address that was given by hand.
+fn load_holders_of_given_addresses(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+    let given: Vec<(String, Addr)> = state
+        .ip_leases
+        .difference()
+        .filter(|change| change.before.is_none_or(|before| before.address.is_none()))
+        .filter_map(|change| Some((change.after?.namespace.clone(), change.after?.address?)))
+        .collect();
+    for (namespace, address) in given {
+        if let Some(lease) = select_lease_of_address(conn, &namespace, address)? {
+            load_lease(state, lease);
+        }
+    }
+    Ok(())
+}
+
+/// Leases of a pool that is to go, but for those that go with it.
+fn find_leases_of_removed_pool(
+    conn: &Connection,
+    state: &State,
+    pool: &IpPool,
+) -> Result<Vec<String>, Refusal> {
+    let clauses = "WHERE l.pool = ?1 ORDER BY l.address LIMIT 20";
+    let mut offenders = Vec::new();
+    for lease in select_leases(conn, clauses, [pool.metadata.id])? {
+        if !state.ip_leases.was_removed(&lease.key()) {
+            let address = lease.address.map(|address| address.to_string()).unwrap_or_default();
+            offenders.push(format!("{address} is leased to claim {}", lease.claim));
+        }
+    }
+    Ok(offenders)
+}
+
+/// Leases outside of a pool's ranges, and strangers on its pre-allocations.
+fn find_offenders(
+    conn: &Connection,
+    before: Option<&IpPool>,
+    after: &IpPool,
+) -> Result<Vec<String>, Refusal> {
+    let mut offenders = match before {
+        Some(before) => find_leases_out_of_bounds(conn, before, after)?,
+        None => Vec::new(),
+    };
+    for (claim, address) in after.pre_allocated() {
+        let lease = select_lease_of_address(conn, &after.metadata.namespace, address)?;
+        if let Some(lease) = lease.filter(|lease| lease.claim != claim) {
+            offenders.push(format!(
+                "spec.preAllocations.{claim}: {address} is leased to claim {}",
+                lease.claim
+            ));
+        }
+    }
+    Ok(offenders)
+}
+
+/// Leases that a pool's ranges held and hold no more. What did not fit before was let in by hand.
+fn find_leases_out_of_bounds(
+    conn: &Connection,
+    before: &IpPool,
+    after: &IpPool,
+) -> Result<Vec<String>, Refusal> {
+    let ranges_before: Vec<Stretch> = before.usable().into_iter().map(|(_, range)| range).collect();
+    let ranges_after: Vec<Stretch> = after.usable().into_iter().map(|(_, range)| range).collect();
+    let pre_allocated: Vec<(&str, Addr)> = after.pre_allocated().collect();
+    let mut offenders = Vec::new();
+    let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([before.metadata.id])?;
+    while let Some(row) = rows.next()? {
+        let lease = read_lease(row)?;
+        let Some(address) = lease.address else { continue };
+        let fits = ranges_after.iter().any(|range| range.has(address))
+            || pre_allocated.contains(&(lease.claim.as_str(), address));
+        let fitted = ranges_before.iter().any(|range| range.has(address))
+            || before.pre_allocated().any(|(_, other)| other == address);
+        if !fits && fitted && offenders.len() < MOST_OFFENDERS {
+            offenders.push(format!(
+                "spec.pools: {address} is in use but out of bounds of the pools given (claim {})",
+                lease.claim
+            ));
+        }
+    }
+    Ok(offenders)
+}
+
+impl Stored for IpPool {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        load_ip_pool(conn, state, key)
+    }
+
+    /// Pools with their counts; whole ones with who has what.
+    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
+        let mut pools: Vec<Self> = list_documents(store.conn(), filter)?;
+        for pool in &mut pools {
+            let (counts, updated) = store.ip_counts(pool)?;
+            let mut status = IpPoolStatus {
+                last_updated: updated
+                    .max(pool.status.last_updated)
+                    .or(pool.metadata.creation_timestamp),
+                ip_addresses: Some(counts.to_document()),
+                ..IpPoolStatus::default()
+            };
+            if filter.whole {
+                for lease in store.leases_of(pool)? {
+                    let Some(address) = lease.address else { continue };
+                    status.allocations.insert(lease.claim.clone(), address.to_string());
+                    status.addresses.insert(lease.claim.clone(), address_name(pool, &lease));
+                }
+                status.indexes.clone_from(&status.allocations);
+            }
+            pool.status = status;
+        }
+        Ok(pools)
+    }
+}
+
+/// Writes what changed of pools and leases, and what follows. What is given back goes first:
+/// another may take it.
+pub fn write_changes(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+    now: Time,
+) -> Result<(), Refusal> {
+    let changed_pools = write_changed_pools(conn, state, owner)?;
+    let mut touched_pools = TouchedPools { conn, pools: Vec::new() };
+    let changes: Vec<Change<'_, IpLease>> =
+        state.ip_leases.difference().filter(|change| change.is_of(owner)).collect();
+    for change in &changes {
+        let address_after = change.after.map(|after| after.address);
+        if let Some(before) = change.before
+            && Some(before.address) != address_after
+        {
+            remove_lease(&mut touched_pools, before, now)?;
+        }
+    }
+    for change in &changes {
+        if let Some(after) = change.after {
+            write_lease(&mut touched_pools, change.before, after)?;
+        }
+    }
+    for (pool_id, pool) in &changed_pools {
+        if !pool.remembers() {
+            conn.prepare_cached("DELETE FROM ip_released WHERE pool = ?1")?.execute([pool_id])?;
+        }
+        recount_leases(conn, *pool_id, pool)?;
+        remove_list(conn, *pool_id)?;
+    }
+    for (pool_id, pool) in touched_pools.pools.iter().chain(&changed_pools) {
+        make_or_remove_list(conn, *pool_id, pool)?;
+    }
+    Ok(())
+}
+
+/// Writes pools, and returns those whose addresses must be counted and listed anew.
+fn write_changed_pools(
+    conn: &Connection,
+    state: &State,
+    owner: Option<&Owner>,
+) -> Result<Vec<(i64, IpPool)>, Refusal> {
+    let mut changed_pools = Vec::new();
+    for change in state.ip_pools.difference().filter(|change| change.is_of(owner)) {
+        let pool_id = write_document(conn, &change)?;
+        let Some(after) = change.after else { continue };
+        insert_count(conn, pool_id)?;
+        for tenant in &after.status.history {
+            write_past_tenant(conn, pool_id, after, tenant)?;
+        }
+        if change.before.is_none_or(|before| changes_addresses(before, after)) {
+            changed_pools.push((pool_id, after.clone()));
+        }
+    }
+    Ok(changed_pools)
+}
+
+/// Whether what is counted and listed of a pool changes with it.
+fn changes_addresses(before: &IpPool, after: &IpPool) -> bool {
+    before.spec != after.spec
+        || before.open() != after.open()
+        || before.remembers() != after.remembers()
+        || before.metadata.annotated(OVERLAP) != after.metadata.annotated(OVERLAP)
+}
+
+/// Pools whose leases change, with their ids: each is read once.
+struct TouchedPools<'a> {
+    conn: &'a Connection,
+    pools: Vec<(i64, IpPool)>,
+}
+
+impl TouchedPools<'_> {
+    fn pool_of(&mut self, lease: &IpLease) -> Result<(i64, IpPool), Refusal> {
+        let key = lease.pool_key();
+        if let Some(known) = self.pools.iter().find(|(_, pool)| pool.metadata.key() == key) {
+            return Ok(known.clone());
+        }
+        let pool: IpPool = select_document(self.conn, &key)?.ok_or_else(|| {
+            Refusal::not_found(format!(
+                "there is no IPPool `{}` in namespace `{}`",
+                key.name, key.namespace
+            ))
+        })?;
+        self.pools.push((pool.metadata.id, pool.clone()));
+        Ok((pool.metadata.id, pool))
+    }
+}
+
+fn remove_lease(
+    touched_pools: &mut TouchedPools<'_>,
+    lease: &IpLease,
+    now: Time,
+) -> Result<(), Refusal> {
+    let conn = touched_pools.conn;
+    let Some(address) = lease.address else {
+        conn.prepare_cached("DELETE FROM ip_wait WHERE id = ?1")?.execute([lease.id])?;
+        return Ok(());
+    };
+    let (pool_id, pool) = touched_pools.pool_of(lease)?;
+    let scope = find_or_insert_scope(conn, &lease.namespace)?;
+    let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
+    conn.prepare_cached(sql)?.execute(params![scope, address.key()])?;
+    let tenant = Tenant {
+        namespace: lease.namespace.clone(),
+        address,
+        pool: lease.pool.clone(),
+        claim: lease.claim.clone(),
+        since: lease.leased.unwrap_or(lease.created),
+        until: Some(now),
+    };
+    write_past_tenant(conn, pool_id, &pool, &tenant)?;
+    count_lease(conn, pool_id, &pool, address, -1, now)?;
+    if !pool.remembers() {
+        give_back_address(conn, pool_id, &pool, address)?;
+    }
+    Ok(())
+}
+
+fn write_lease(
+    touched_pools: &mut TouchedPools<'_>,
+    before: Option<&IpLease>,
+    lease: &IpLease,
+) -> Result<(), Refusal> {
+    let conn = touched_pools.conn;
+    let Some(address) = lease.address else {
+        return write_waiting_claim(conn, before, lease);
+    };
+    let scope = find_or_insert_scope(conn, &lease.namespace)?;
+    let more = More::of(lease);
+    let more = if more == More::default() { None } else { Some(more.to_text()?) };
+    let network = find_or_insert_network(conn, &lease.network)?;
+    if before.is_some_and(|before| before.address == lease.address) {
+        let sql = "UPDATE ip_lease SET network = ?3, more = ?4 WHERE scope = ?1 AND address = ?2";
+        conn.prepare_cached(sql)?.execute(params![scope, address.key(), network, more])?;
+        return Ok(());
+    }
+    let (pool_id, pool) = touched_pools.pool_of(lease)?;
+    let sql = "INSERT INTO ip_lease VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let created = lease.created.0.div_euclid(1_000_000);
+    let values = params![scope, address.key(), pool_id, lease.claim, network, created, more];
+    conn.prepare_cached(sql)?.execute(values)?;
+    count_lease(conn, pool_id, &pool, address, 1, lease.leased.unwrap_or(lease.created))?;
+    let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
+    conn.prepare_cached(sql)?.execute(params![pool_id, address.key()])?;
+    take_address(conn, pool_id, &pool, address)
+}
+
+fn write_waiting_claim(
+    conn: &Connection,
+    before: Option<&IpLease>,
+    lease: &IpLease,
+) -> Result<(), Refusal> {
+    let more = More::of(lease).to_text()?;
+    if before.is_some_and(|before| before.address.is_none()) {
+        let sql = "UPDATE ip_wait SET more = ?2 WHERE id = ?1";
+        conn.prepare_cached(sql)?.execute(params![lease.id, more])?;
+        return Ok(());
+    }
+    let created = lease.created.0.div_euclid(1_000_000);
+    let sql =
+        "INSERT INTO ip_wait (namespace, claim, pool, created, more) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![lease.namespace, lease.claim, lease.pool, created, more];
+    conn.prepare_cached(sql)?.execute(values)?;
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! The number of a state's schema. Reads it and refuses a newer one; never changes it.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::model::refusal::{Exit, Refusal};
+
+/// The schema of this program: as many as there are migrations.
+pub const SCHEMA: u32 = 3;
+
+/// The schema that a file says it has; 0 for an empty one.
+pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
+    Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+/// Refuses a state that a newer poolctl has migrated.
+pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
+    let schema = read_schema(conn)?;
+    if schema <= SCHEMA {
+        return Ok(());
+    }
+    let what = format!("`{}` was written by a newer poolctl", path.display());
+    Err(Refusal::new(Exit::State, what)
+        .because(format!(
+            "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
+        ))
+        .next("run the poolctl that wrote it, or poolctl --state FILE for another state"))
+}
