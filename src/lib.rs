@@ -6,6 +6,7 @@
 //! | `commands/` | hears: a folder per noun, a file per verb, its arguments and the edit it calls | decides |
 //! | `manifest.rs` | reads: files and standard input to objects | changes |
 //! | `edits/` | changes: what commands do to a state, a file per kind | knows arguments, or is used by a pass |
+//! | `causes.rs` | explains: why an object is as it is, and what helps | opens a state |
 //! | `reconcile.rs` | is the door and the pass: load, edit, rules, plan, write, commit, act | an `if` about pools |
 //! | `plan/` | decides: State + Tick to State, pure and total | touches clock, dice, disk, programs |
 //! | `rules/` | refuses: validation and invariants | changes |
@@ -18,8 +19,9 @@
 //! | `yaml.rs` | is the only YAML | knows kinds |
 //!
 //! Direction: `main -> commands -> reconcile -> { plan -> { rules, render }, store, drivers,
-//! output } -> model`, and `commands -> { edits, manifest } -> { plan, rules, model }`; plan, store, drivers and output never name each other. `tests/architecture.rs`
-//! holds all of it against the code.
+//! output } -> model`, and `commands -> { edits, causes, manifest } -> { plan, rules, render, model }`;
+//! plan, store, drivers and output never name each other. `tests/architecture.rs` holds all of it
+//! against the code.
 //!
 //! Choices where the design is silent, each because it keeps the code smallest: the facts of
 //! clusters and claims are a table of their own beside their bodies (instead of an index that
@@ -39,6 +41,7 @@
 //! what a driver prints after its supervisor was killed is thrown away, for nobody will know how it
 //! ended either.
 
+pub mod causes;
 pub mod commands;
 pub mod drivers;
 pub mod edits;

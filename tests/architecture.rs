@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 600;
 
 /// Who may name whom.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("main", &["commands"]),
     (
         "commands",
         &[
             "edits",
+            "causes",
             "manifest",
             "reconcile",
             "plan",
@@ -26,6 +27,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
         ],
     ),
     ("edits", &["plan", "rules", "render", "model"]),
+    ("causes", &["plan", "rules", "render", "model"]),
     ("manifest", &["rules", "model", "yaml"]),
     ("reconcile", &["plan", "rules", "store", "drivers", "output", "model", "world", "yaml"]),
     ("plan", &["rules", "render", "model"]),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::Value;
 
+use crate::causes;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
 use crate::model::object::Object;
@@ -14,7 +15,7 @@ use crate::plan;
 
 use crate::commands::agent::fit;
 use crate::commands::infraenv::iso as infraenv_iso;
-use crate::commands::why::causes;
+use crate::commands::why::evidence;
 use crate::commands::{Context, Verb, events, target};
 
 /// Events shown.
@@ -79,8 +80,8 @@ impl Verb for Describe {
             let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
             out += &output::render(&rows, true);
         }
-        let next = causes::chain(context, &store, &object)?.next;
-        let _ = writeln!(out, "\nNext: {}", context.step(&next));
+        let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
+        let _ = writeln!(out, "\nNext: {}", context.step(&chain.next));
         context.print(&out)
     }
 }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::causes::command_to_make_image;
 use crate::edits::{self, put};
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::hash::sha256;
@@ -89,7 +90,7 @@ impl Verb for Create {
             })?;
         context.changed(Kind::InfraEnv, &key.name, "created")?;
         let at = context.in_namespace(&key.namespace);
-        context.hint(&format!("{} makes its image", images::command(&key.name, &at)));
+        context.hint(&format!("{} makes its image", command_to_make_image(&key.name, &at)));
         Ok(context.finish(&passed)?)
     }
 }

@@ -3,13 +3,13 @@
 use anyhow::bail;
 use clap::Args;
 
+use crate::causes::describe_shortage;
 use crate::model::pool::{ClusterPool, PAUSED, REFRESH};
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
 use crate::output::{self, Format};
 use crate::plan;
 
-use crate::commands::why::causes;
 use crate::commands::{Context, Quit, Verb};
 
 #[derive(Args)]
@@ -52,8 +52,10 @@ impl Verb for Plan {
 
 /// Why a pool has not the clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.
 fn short(pool: &ClusterPool) -> Option<String> {
-    let waits = pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED);
-    let why = causes::lacks(pool).filter(|_| !waits)?;
+    if pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED) {
+        return None;
+    }
+    let why = describe_shortage(pool)?;
     let wanted = pool.spec.size.saturating_add(pool.status.pending);
     let (name, has) = (&pool.metadata.name, pool.status.size);
     Some(format!("clusterpool/{name}: {has} of {wanted} clusters: {}", output::clean(&why)))

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use clap::Args;
 use serde_json::json;
 
+use crate::causes::describe_install_pause;
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
@@ -22,7 +23,6 @@ use crate::plan;
 use crate::store::{Filter, Store};
 
 use crate::commands::doctor::orphaned;
-use crate::commands::why::causes::paused_text;
 use crate::commands::{Context, Verb};
 
 #[derive(Args)]
@@ -186,7 +186,8 @@ fn problems(pool: &ClusterPool) -> Vec<String> {
         Some(summary) if one.kind == "InventoryValid" => format!("inventory: {summary}"),
         _ => format!("{}: {}", one.kind, one.message),
     };
-    let mut all: Vec<String> = paused_text(pool).into_iter().chain(found.map(text)).collect();
+    let mut all: Vec<String> =
+        describe_install_pause(pool).into_iter().chain(found.map(text)).collect();
     if pool.metadata.deletion_timestamp.is_some() {
         all.push("being deleted".into());
     } else if pool.metadata.annotated(PAUSED) {

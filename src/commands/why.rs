@@ -1,11 +1,11 @@
 //! `why`: the chain of causes behind what is, in plain words, and the command that helps.
 
-pub mod causes;
-pub mod losses;
+pub mod evidence;
 
 use clap::Args;
 use serde_json::json;
 
+use crate::causes;
 use crate::output::{self, clean};
 
 use crate::commands::{Context, Verb, target};
@@ -29,42 +29,18 @@ impl Verb for Why {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let object = context.find(&store, kind, &name)?;
-        let Chain { causes, next } = causes::chain(context, &store, &object)?;
-        let next = context.step(&next);
+        let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
+        let next = context.step(&chain.next);
         let format = &context.globals.output;
         if format.whole() {
-            let document = json!({"causes": causes, "next": next});
+            let document = json!({"causes": chain.causes, "next": next});
             return context.print(&output::document_text(format, &document)?);
         }
         let indent = |(depth, cause): (usize, &String)| {
             format!("{}{}", "  ".repeat(depth.min(4)), clean(cause))
         };
-        let mut lines: Vec<String> = causes.iter().enumerate().map(indent).collect();
+        let mut lines: Vec<String> = chain.causes.iter().enumerate().map(indent).collect();
         lines.push(format!("Next: {next}"));
         context.print(&output::joined(&lines))
-    }
-}
-
-/// Causes, each the reason of the one before it, and what to type.
-pub struct Chain {
-    causes: Vec<String>,
-    pub next: String,
-}
-
-impl Chain {
-    pub fn of(cause: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { causes: vec![cause.into()], next: next.into() }
-    }
-
-    /// With one more cause at its end.
-    pub fn after(mut self, last: String) -> Self {
-        self.causes.push(last);
-        self
-    }
-
-    /// The same behind a first cause.
-    pub fn behind(mut self, first: String) -> Self {
-        self.causes.insert(0, first);
-        self
     }
 }

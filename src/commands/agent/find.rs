@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::causes::{command_to_free_host, command_to_make_image};
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
 use crate::model::host::{BareMetalHost, INSPECT};
@@ -17,7 +18,6 @@ use crate::rules::validations::lacks;
 use crate::store::{Filter, Need};
 
 use crate::commands::host::hold as host_hold;
-use crate::commands::infraenv::images;
 use crate::commands::selector::Selector;
 use crate::commands::{Context, Verb};
 
@@ -91,7 +91,7 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     let host = state.hosts.get(at).cloned().unwrap_or_default();
     if host.spec.bmc.is_none() {
         return Err(refuse("has no management controller to ask".into())
-            .next(images::command(&infra_env.name, "")));
+            .next(command_to_make_image(&infra_env.name, "")));
     }
     if host.metadata.labels.get(INFRA_ENV).is_some_and(|other| *other != infra_env.name) {
         let other = &host.metadata.labels[INFRA_ENV];
@@ -101,7 +101,7 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
     if let Some(cluster) = host.cluster().filter(|_| !known) {
         return Err(refuse(format!("is kept by cluster {cluster}, and would be installed anew"))
-            .next(host_hold::freeing(&key.name, "")));
+            .next(command_to_free_host(&key.name, "")));
     }
     let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(infra_env));
     let unapproved = its.filter(|one| !one.spec.approved).count();

@@ -1,9 +1,9 @@
 //! Holds what was leased after a backup, in the copy of the backup that is about to be put in
 //! place. Nobody gets it before a person gives it back.
 
+use crate::causes::command_to_free_host;
 use crate::commands::Context;
 use crate::commands::backup::leases::{Lease, Leases, User, find_agents, find_host};
-use crate::commands::host::hold::freeing;
 use crate::edits;
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
@@ -354,7 +354,7 @@ fn hold_host(context: &Context, state: &mut State, host: &BareMetalHost, user: U
     let (name, option) = (&key.name, context.in_namespace(&key.namespace));
     let mut said = format!("host `{name}` is held: poolctl host unhold {name}{option}");
     if user.cluster().is_some_and(|cluster| state.cluster(cluster).is_none()) {
-        said = format!("{said}, and {}", freeing(name, &option));
+        said = format!("{said}, and {}", command_to_free_host(name, &option));
     }
     said
 }

@@ -85,8 +85,3 @@ pub fn agents_of(
     agents.retain(|agent| agent.bmh().is_some_and(|key| hosts.contains(&key)));
     Ok(agents)
 }
-
-/// What makes a host free that a cluster keeps which was left running, as it is to be typed.
-pub fn freeing(host: &str, at: &str) -> String {
-    format!("poolctl patch host {host} -p '{{\"spec\": {{\"consumerRef\": null}}}}'{at}")
-}

@@ -12,14 +12,6 @@ use crate::store::Store;
 use crate::commands::Context;
 use crate::manifest;
 
-/// What makes the image of an InfraEnv, as it is to be typed.
-pub fn command(name: &str, at: &str) -> String {
-    format!(
-        "poolctl infraenv iso {name} --address USER@HOST --key FILE --known-hosts FILE \
-         --base ISO{at}"
-    )
-}
-
 /// Where the image of an InfraEnv lies, if it is in the folder of the Settings.
 pub fn file_of(settings: &SettingsSpec, one: &InfraEnv) -> Option<PathBuf> {
     let (folder, url) = settings.iso_directory.as_ref().zip(settings.iso_url.as_ref())?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
+use crate::causes::command_to_make_image;
 use crate::model::condition::{self, Condition};
 use crate::model::documents::SettingsSpec;
 use crate::model::event::Event;
@@ -300,7 +301,7 @@ pub fn hint_stale(context: &Context, store: &Store, found: &[Object]) -> Result<
             context.hint(&format!(
                 "the image of infraenv/{name} is older than its spec or its NMStateConfigs: \
                  {}",
-                images::command(name, &at)
+                command_to_make_image(name, &at)
             ));
         }
     }

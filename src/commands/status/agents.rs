@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::causes::command_to_make_image;
 use crate::commands::Context;
-use crate::commands::infraenv::images;
 use crate::model::agent::{Agent, HostState};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
@@ -65,7 +65,7 @@ pub fn waiting(context: &Context, store: &Store, agents: &[Agent]) -> Result<Vec
             }
             (Wait::Image, Some(key)) => match image_of(store, &key)? {
                 Some(url) => format!("boot from {url}"),
-                None => images::command(&key.name, &at),
+                None => command_to_make_image(&key.name, &at),
             },
             (Wait::Same, Some(other)) => {
                 says = format!("{says} {}", other.name);

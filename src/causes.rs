@@ -1,0 +1,92 @@
+//! Explains one object: why it is as it is, the strongest reason first, and which command helps.
+//! It reads values that a command has gathered; it opens no state and changes nothing.
+
+mod agent;
+mod chain;
+mod claim;
+mod cluster;
+mod customization;
+mod evidence;
+mod host;
+mod infra_env;
+mod ip_claim;
+mod pool;
+mod replacements;
+
+pub use chain::Chain;
+pub use evidence::Evidence;
+pub use host::command_to_free_host;
+pub use infra_env::command_to_make_image;
+pub use pool::{describe_install_pause, describe_shortage};
+pub use replacements::{RECENT_JOBS, RECENT_SPAN};
+
+use agent::explain_agent;
+use claim::explain_claim;
+use cluster::explain_cluster;
+use customization::explain_customization;
+use host::explain_host;
+use infra_env::explain_infra_env;
+use ip_claim::explain_ip_claim;
+use pool::explain_pool;
+
+use crate::model::cluster::Cluster;
+use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
+use crate::model::state::State;
+
+/// Why an object is as it is.
+pub fn explain(evidence: &Evidence, object: &Object) -> Chain {
+    match object {
+        Object::ClusterPool(pool) => explain_pool(evidence, pool),
+        Object::ClusterClaim(claim) => explain_claim(evidence, claim),
+        Object::ClusterDeployment(cluster) => explain_cluster(evidence, cluster),
+        Object::Customization(customization) => explain_customization(evidence, customization),
+        Object::BareMetalHost(host) => explain_host(evidence, host),
+        Object::Agent(agent) => explain_agent(evidence, agent),
+        Object::InfraEnv(infra_env) => explain_infra_env(evidence, infra_env),
+        Object::IpClaim(claim) => explain_ip_claim(evidence, claim),
+        other => explain_what_was_applied(evidence, other),
+    }
+}
+
+/// The cluster that the explanation of an object may come to: its last jobs are evidence.
+pub fn explained_cluster<'a>(state: &'a State, object: &'a Object) -> Option<&'a Cluster> {
+    if let Some(pool) = explained_pool(state, object) {
+        return pool::explained_cluster(state, pool);
+    }
+    match object {
+        Object::ClusterDeployment(cluster) => Some(cluster),
+        Object::ClusterClaim(claim) => claim::cluster_of(state, claim),
+        Object::Customization(customization) => customization::cluster_of(state, customization),
+        Object::Agent(agent) => agent::cluster_of(state, agent),
+        _ => None,
+    }
+}
+
+/// The pool of which only the past can say why it is as it is: its last jobs and the last events
+/// are evidence.
+pub fn pool_explained_by_history<'a>(
+    state: &'a State,
+    object: &'a Object,
+) -> Option<&'a ClusterPool> {
+    explained_pool(state, object).filter(|pool| pool::is_explained_by_history(state, pool))
+}
+
+/// The pool that the explanation of an object comes to.
+fn explained_pool<'a>(state: &'a State, object: &'a Object) -> Option<&'a ClusterPool> {
+    match object {
+        Object::ClusterPool(pool) => Some(pool),
+        Object::ClusterClaim(claim) => claim::explained_pool(state, claim),
+        _ => None,
+    }
+}
+
+/// An object of a kind that no pass looks after.
+fn explain_what_was_applied(evidence: &Evidence, object: &Object) -> Chain {
+    let word = object.kind().word();
+    let name = object.key().name;
+    Chain::new(
+        format!("{word} {name} is as it was applied; nothing happens to it by itself"),
+        format!("poolctl get {word} {name} -o yaml{}", evidence.namespace_option),
+    )
+}

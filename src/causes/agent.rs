@@ -1,0 +1,227 @@
+//! Why a host of a discovery image is as it is.
+
+use super::chain::Chain;
+use super::cluster::explain_cluster;
+use super::evidence::Evidence;
+use super::infra_env::command_to_make_image;
+use crate::model::agent::{Agent, HostState};
+use crate::model::cluster::Cluster;
+use crate::model::host::{BareMetalHost, HOLD};
+use crate::model::infra_env::InfraEnv;
+use crate::model::meta::Key;
+use crate::model::state::State;
+use crate::plan::agents::clusters;
+use crate::plan::agents::conditions::SPEC_SYNCED;
+use crate::rules::validations::{GATES_UNBOUND, holds_up};
+
+pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
+    let name = &agent.metadata.name;
+    let state = agent.state();
+    let first = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
+    let mut causes = find_obstacles(&evidence.state, agent);
+    causes.extend(describe_next_join(evidence, agent));
+    match cluster_of(&evidence.state, agent) {
+        // The agent is as it should be, and its cluster is not there yet.
+        Some(cluster) if causes.is_empty() && waits_for_cluster(agent) => {
+            explain_cluster(evidence, cluster).behind(first)
+        }
+        _ => {
+            let chain = Chain::new(first, find_command(evidence, agent));
+            causes.into_iter().fold(chain, Chain::because)
+        }
+    }
+}
+
+/// The cluster that an agent is bound to, if it is still there.
+pub fn cluster_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a Cluster> {
+    clusters::at(state, &agent.bound_to()?)
+}
+
+/// When a host that failed to join its cluster does so again.
+fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
+    if !failed_to_join(agent) {
+        return None;
+    }
+    let failures = agent.status.join_failures;
+    let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
+    Some(match agent.status.join_again_at {
+        Some(again) if again > evidence.now => {
+            let left = again.since(evidence.now).short();
+            format!("it failed to join {times}, and is tried again in {left}")
+        }
+        Some(_) => format!("it failed to join {times}, and the next pass tries it again"),
+        None => "it is not tried again by itself: unbind it, and bind it again".to_owned(),
+    })
+}
+
+/// What keeps a host from being bound or installed. What would not help without another comes
+/// after that.
+fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    if agent.metadata.deletion_timestamp.is_some() {
+        obstacles.push("it is being deleted".to_owned());
+    }
+    if agent.is_duplicate() {
+        let other = &agent.status.duplicate_of;
+        obstacles.push(format!("it is the same machine as {other}, and never picked"));
+    }
+    if let Some(host) = host_of(state, agent)
+        && let Some(why) = host.held()
+    {
+        let name = &host.metadata.name;
+        obstacles.push(format!("host {name} is held, no cluster takes it: {why}"));
+    }
+    if !agent.spec.approved {
+        obstacles.push("it is not approved: no cluster is installed on it".to_owned());
+    }
+    let bound_to = agent.bound_to();
+    if let Some(wanted) = agent.wanted()
+        && bound_to.as_ref() != Some(&wanted)
+    {
+        obstacles.push(format!("it is to be bound to cluster {}", wanted.name));
+    }
+    if let Some(synced) = agent.condition(SPEC_SYNCED)
+        && synced.status == "False"
+    {
+        obstacles.push(synced.message.clone());
+    }
+    for check in agent.validations() {
+        let counts = bound_to.is_some() || GATES_UNBOUND.contains(&check.id.as_str());
+        if counts && check.status == "failure" && holds_up(check) {
+            obstacles.push(format!("{}: {}", check.id, check.message));
+        }
+    }
+    // The host has come back, and its node has not gone.
+    if let Some(left) = &agent.status.deprovision_info
+        && agent.state().is_free()
+    {
+        obstacles.push(left.message.clone());
+    }
+    obstacles
+}
+
+/// The command that helps an agent, or what a person is to do.
+fn find_command(evidence: &Evidence, agent: &Agent) -> String {
+    let name = &agent.metadata.name;
+    let option = &evidence.namespace_option;
+    if agent.is_duplicate() && agent.bound_to().is_none() {
+        return command_to_describe_original(agent, option);
+    }
+    let is_rejected =
+        agent.condition(SPEC_SYNCED).is_some_and(|condition| condition.reason == "InputError");
+    match (agent.state(), agent.bound_to(), agent.wanted()) {
+        (HostState::Error, Some(cluster), _) if failed_to_join(agent) => {
+            match agent.status.join_again_at {
+                Some(_) => format!("poolctl job logs {}", cluster.name),
+                None => format!("poolctl agent unbind {name}{option}"),
+            }
+        }
+        (HostState::DisconnectedUnbound | HostState::Disconnected, _, _) if agent.status.found => {
+            command_to_explain_host(agent, option)
+        }
+        (
+            HostState::UnbindingPendingUserAction
+            | HostState::DisconnectedUnbound
+            | HostState::Disconnected,
+            _,
+            _,
+        ) => describe_boot(evidence, agent),
+        (HostState::DisabledUnbound, _, _) => format!("poolctl delete agent {name}{option}"),
+        (HostState::InstallingPendingUserAction, _, _) => {
+            format!("boot it as its state says, and look again: poolctl get agent {name}{option}")
+        }
+        (HostState::Insufficient | HostState::InsufficientUnbound, _, _) => {
+            format!("poolctl describe agent {name}{option}")
+        }
+        (HostState::KnownUnbound, _, _) if is_wiped_first(&evidence.state, agent) => {
+            command_to_explain_host(agent, option)
+        }
+        _ if !agent.spec.approved => format!("poolctl agent approve {name}{option}"),
+        _ if is_rejected => format!("poolctl edit agent {name}{option}"),
+        (HostState::KnownUnbound, None, wanted) => command_for_free_agent(evidence, agent, wanted),
+        (HostState::PendingForInput, Some(cluster), _) => {
+            let cluster_option = namespace_option_of(evidence, agent, &cluster);
+            format!("poolctl edit cluster {}{cluster_option}", cluster.name)
+        }
+        (HostState::Binding | HostState::Unbinding, _, _) => {
+            format!("poolctl events agent/{name}{option}")
+        }
+        (_, Some(cluster), _) => {
+            format!("poolctl why cluster/{} -n {}", cluster.name, cluster.namespace)
+        }
+        _ => format!("poolctl describe agent {name}{option}"),
+    }
+}
+
+/// The command that helps an agent that a cluster could have.
+fn command_for_free_agent(evidence: &Evidence, agent: &Agent, wanted: Option<Key>) -> String {
+    let option = &evidence.namespace_option;
+    if let Some(host) = host_of(&evidence.state, agent)
+        && host.metadata.annotated_at_all(HOLD)
+    {
+        return format!("poolctl host unhold {}{option}", host.metadata.name);
+    }
+    let Some(cluster) = wanted else {
+        let name = &agent.metadata.name;
+        return format!("poolctl agent bind {name} --cluster NAME{option}");
+    };
+    let cluster_option = namespace_option_of(evidence, agent, &cluster);
+    format!("poolctl why cluster/{}{cluster_option}", cluster.name)
+}
+
+fn command_to_explain_host(agent: &Agent, namespace_option: &str) -> String {
+    let host = agent.bmh().map(|key| key.name).unwrap_or_default();
+    format!("poolctl why host/{host}{namespace_option}")
+}
+
+/// What shows the Agent that is the same machine.
+fn command_to_describe_original(duplicate: &Agent, namespace_option: &str) -> String {
+    let original = &duplicate.status.duplicate_of;
+    match original.split_once('/') {
+        Some((namespace, name)) => format!("poolctl describe agent {name} -n {namespace}"),
+        None => format!("poolctl describe agent {original}{namespace_option}"),
+    }
+}
+
+/// Where a cluster is found, as seen from an agent that may be of another namespace.
+fn namespace_option_of(evidence: &Evidence, agent: &Agent, cluster: &Key) -> String {
+    if cluster.namespace == agent.metadata.namespace {
+        evidence.namespace_option.clone()
+    } else {
+        format!(" -n {}", cluster.namespace)
+    }
+}
+
+/// From where a host that has gone is booted.
+fn describe_boot(evidence: &Evidence, agent: &Agent) -> String {
+    let key = agent.infra_env();
+    let infra_env = key.as_ref().and_then(|key| evidence.state.infra_envs.by_key(key));
+    if let Some(url) = infra_env.and_then(InfraEnv::image) {
+        return format!("boot it from its discovery image, {url}");
+    }
+    let name = key.map(|key| key.name).unwrap_or_default();
+    let make_image = command_to_make_image(&name, &evidence.namespace_option);
+    format!("boot it from its discovery image: {make_image}")
+}
+
+fn host_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareMetalHost> {
+    state.hosts.by_key(&agent.bmh()?)
+}
+
+/// Whether the machine of an agent still has what its last cluster left there.
+fn is_wiped_first(state: &State, agent: &Agent) -> bool {
+    host_of(state, agent).is_some_and(BareMetalHost::is_to_be_wiped)
+}
+
+/// Whether an agent was to join a cluster that is installed, and failed.
+fn failed_to_join(agent: &Agent) -> bool {
+    agent.is_day2() && agent.state() == HostState::Error
+}
+
+/// Whether a host has done its part. What joins an installed cluster does so by itself.
+fn waits_for_cluster(agent: &Agent) -> bool {
+    let state = agent.state();
+    let is_booted = state != HostState::InstallingPendingUserAction;
+    let is_installing = state == HostState::Error || (state.is_installing() && is_booted);
+    state == HostState::Known || (is_installing && !agent.is_day2())
+}

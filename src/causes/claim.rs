@@ -1,0 +1,79 @@
+//! Why a claim has no running cluster, or is not gone yet.
+
+use super::chain::Chain;
+use super::cluster::explain_cluster;
+use super::evidence::Evidence;
+use super::pool::explain_pool;
+use crate::model::claim::{Claim, ClusterRunning};
+use crate::model::cluster::Cluster;
+use crate::model::pool::{ClusterPool, PAUSED};
+use crate::model::state::State;
+use crate::model::time::Time;
+
+pub fn explain_claim(evidence: &Evidence, claim: &Claim) -> Chain {
+    match (claim.deleting, &claim.cluster) {
+        (Some(since), _) => explain_release(evidence, claim, since),
+        (None, Some(cluster)) => explain_assignment(evidence, claim, cluster),
+        (None, None) => explain_wait(evidence, claim),
+    }
+}
+
+/// The cluster that a claim has, if it is still there.
+pub fn cluster_of<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster> {
+    state.clusters.get(state.cluster(claim.cluster.as_deref()?)?)
+}
+
+/// The pool that a claim waits for: for a cluster, or to take its cluster back.
+pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a ClusterPool> {
+    let pool = state.pools.by_key(&claim.pool_key())?;
+    let keeps_cluster = pool.metadata.annotated(PAUSED)
+        && cluster_of(state, claim).is_some_and(|cluster| cluster.deleting.is_none());
+    let waits_for_pool = claim.waits() || (claim.deleting.is_some() && keeps_cluster);
+    waits_for_pool.then_some(pool)
+}
+
+fn explain_release(evidence: &Evidence, claim: &Claim, since: Time) -> Chain {
+    let duration = evidence.format_duration_since(Some(since));
+    let first = format!("claim {} is being released{duration}", claim.name);
+    if let Some(pool) = explained_pool(&evidence.state, claim) {
+        return explain_pool(evidence, pool).behind(first);
+    }
+    match cluster_of(&evidence.state, claim) {
+        Some(cluster) => explain_cluster(evidence, cluster).behind(first),
+        None => Chain::new(first, "poolctl reconcile --wait"),
+    }
+}
+
+fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) -> Chain {
+    let name = &claim.name;
+    let option = &evidence.namespace_option;
+    let first = format!("claim {name} has cluster {cluster_name}");
+    let Some(cluster) = cluster_of(&evidence.state, claim) else {
+        let text = format!("{first}, which is gone");
+        return Chain::new(text, format!("poolctl release {name}{option}"));
+    };
+    if claim.running != ClusterRunning::Running {
+        return explain_cluster(evidence, cluster).behind(first);
+    }
+    let end = match claim.expires() {
+        Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).short()),
+        None => "it has no end".to_owned(),
+    };
+    let text = format!("{first}, which runs; {end}");
+    Chain::new(text, format!("poolctl kubeconfig {name}{option}"))
+}
+
+fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
+    let pool_name = &claim.pool;
+    let first = format!(
+        "claim {} waits{} in the queue of pool {pool_name} ({})",
+        claim.name,
+        evidence.format_duration_since(Some(claim.created)),
+        evidence.queue_place
+    );
+    match explained_pool(&evidence.state, claim) {
+        Some(pool) => explain_pool(evidence, pool).behind(first),
+        None => Chain::new(first, "poolctl get pool -A")
+            .because(format!("there is no pool {pool_name} in namespace {}", claim.namespace)),
+    }
+}

@@ -1,0 +1,203 @@
+//! Why a cluster is not ready, or not gone.
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use crate::model::agent::{Agent, HostState};
+use crate::model::cluster::{Cluster, POWER_PAUSED, PROTECTED, Phase, Power};
+use crate::model::driver::Driver;
+use crate::model::host::{BareMetalHost, DETACHED};
+use crate::model::job::Job;
+use crate::model::meta::Key;
+use crate::model::pool::PAUSED;
+use crate::plan;
+
+pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
+    if let Some(chain) = explain_hold(evidence, cluster) {
+        return chain;
+    }
+    let name = &cluster.name;
+    let job = describe_live_job(evidence, name);
+    let show_logs = format!("poolctl cluster logs {name}");
+    match cluster.phase() {
+        Phase::Deprovisioning => explain_deprovisioning(evidence, cluster, &job),
+        Phase::Broken => {
+            let text = format!(
+                "cluster {name} was given up after {} failed installations: {}",
+                cluster.restarts,
+                cluster.failure.as_deref().unwrap_or("no reason was given")
+            );
+            Chain::new(text, show_logs)
+        }
+        Phase::Retrying => {
+            let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
+            let left = next_attempt.map(|time| time.since(evidence.now).short());
+            let times = match cluster.restarts {
+                0 => "before anything of it existed, which uses up no attempt".to_owned(),
+                1 => "once".to_owned(),
+                times => format!("{times} times"),
+            };
+            let text = format!(
+                "cluster {name} failed to install {times}, the next attempt is in {}{job}: {}",
+                left.unwrap_or_default(),
+                cluster.failure.as_deref().unwrap_or_default()
+            );
+            Chain::new(text, show_logs)
+        }
+        Phase::Installing => {
+            let text = if cluster.interrupted {
+                format!(
+                    "an installation of cluster {name} broke off; what it left is destroyed \
+                     first{job}"
+                )
+            } else {
+                let duration = evidence.format_duration_since(cluster.started_at);
+                format!("cluster {name} is being installed{duration}{job}")
+            };
+            Chain::new(text, "poolctl reconcile --wait")
+        }
+        Phase::Installed => explain_installed_cluster(evidence, cluster, &job),
+    }
+}
+
+fn describe_live_job(evidence: &Evidence, cluster: &str) -> String {
+    let Some((_, job)) = evidence.state.live_job(cluster) else { return String::new() };
+    let duration = evidence.format_duration_since(Some(job.started));
+    format!("; a {} job runs{duration}", job.verb.name())
+}
+
+/// What keeps everything else from being done with a cluster.
+fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
+    let name = &cluster.name;
+    let option = &evidence.namespace_option;
+    if cluster.driver == Driver::Missing && !cluster.installed() {
+        let text = format!("no driver of this build serves the platform of cluster {name}");
+        return Some(Chain::new(text, format!("poolctl describe cluster {name}{option}")));
+    }
+    if cluster.paused {
+        let text = format!("cluster {name} is paused: nothing is done with it");
+        let next = format!("poolctl annotate cluster {name} {PAUSED}-{option}");
+        return Some(Chain::new(text, next));
+    }
+    if let Some(lacks) = &cluster.lacks {
+        let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
+        return Some(explain_wait_for_hosts(evidence, cluster, text));
+    }
+    if cluster.unmet.is_some()
+        && let Some(Key { namespace, name: customization }) = cluster.required()
+    {
+        let text =
+            format!("cluster {name} needs customization {customization}, which is not there");
+        return Some(Chain::new(text, format!("poolctl get customization -n {namespace}")));
+    }
+    None
+}
+
+/// A cluster that cannot be installed on its hosts, and until when it waits for them.
+fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, text: String) -> Chain {
+    let name = &cluster.name;
+    let option = &evidence.namespace_option;
+    let mut late_agents: Vec<&Agent> = evidence.state.agents.rows().collect();
+    late_agents.retain(|agent| {
+        agent.bound_to().is_some_and(|key| key.name == *name) && agent.state() != HostState::Known
+    });
+    let given_up_at = plan::waits_until(cluster);
+    // An agent that is only being booted comes without help.
+    let next = if given_up_at.is_some() && late_agents.iter().any(|agent| agent.state().is_lost()) {
+        format!("poolctl delete cluster {name}{option}")
+    } else {
+        format!("poolctl get agent{option}")
+    };
+    let first = match given_up_at {
+        Some(end) => {
+            format!("{text}; it is given up {end}, in {}", end.since(evidence.now).short())
+        }
+        None => text,
+    };
+    late_agents.into_iter().map(describe_agent).fold(Chain::new(first, next), Chain::because)
+}
+
+fn describe_agent(agent: &Agent) -> String {
+    let info = &agent.status.debug_info.state_info;
+    format!("host {} is {}: {info}", agent.hostname(), agent.state())
+}
+
+fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> Chain {
+    let name = &cluster.name;
+    let option = &evidence.namespace_option;
+    if cluster.protected {
+        let text = format!("cluster {name} is being deleted, and protected against it");
+        return Chain::new(text, format!("poolctl annotate cluster {name} {PROTECTED}-{option}"));
+    }
+    if cluster.held && (cluster.started_at.is_none() || cluster.preserve) {
+        let path = "jsonpath='{.metadata.finalizers}'";
+        let text = format!("cluster {name} is held by a finalizer of another program");
+        return Chain::new(text, format!("poolctl get cluster {name} -o {path}{option}"));
+    }
+    let duration = evidence.format_duration_since(cluster.deleting);
+    let text = format!("cluster {name} is being destroyed{duration}{job}");
+    let last_attempt = evidence.last_deprovision.as_ref();
+    let message = last_attempt.and_then(|attempt| attempt.message.as_ref());
+    let (Some(last_attempt), Some(message)) = (last_attempt, message) else {
+        return Chain::new(text, "poolctl reconcile --wait");
+    };
+    let failed = format!("the last attempt failed: {message}");
+    let Some(host) = find_failing_host(evidence, name, last_attempt) else {
+        return Chain::new(text, format!("poolctl events cluster/{name}")).because(failed);
+    };
+    let host_name = &host.metadata.name;
+    let namespace = &host.metadata.namespace;
+    let next = format!("poolctl annotate host {host_name} {DETACHED}=true -n {namespace}");
+    Chain::new(text, next).because(failed).because(format!(
+        "host {host_name} keeps the others; detached, it stays as it is and they go"
+    ))
+}
+
+/// The host of a cluster whose controller has failed in a job, and since then.
+fn find_failing_host<'a>(
+    evidence: &'a Evidence,
+    cluster: &str,
+    job: &Job,
+) -> Option<&'a BareMetalHost> {
+    evidence.hosts.iter().find(|host| {
+        host.cluster() == Some(cluster)
+            && host.status.error_count > 0
+            && job.hosts.contains(&host.key().to_string())
+    })
+}
+
+fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) -> Chain {
+    let name = &cluster.name;
+    let option = &evidence.namespace_option;
+    if let Some(claim) = &cluster.claim
+        && evidence.claim_is_gone
+    {
+        let text = format!("cluster {name} is held by claim {claim}, which is gone");
+        return Chain::new(text, format!("poolctl delete cluster {name}{option}"));
+    }
+    let use_of_it = match (&cluster.claim, &cluster.pool) {
+        (Some(claim), _) => format!("claim {claim} has it"),
+        (None, Some(pool)) => format!("pool {} keeps it for claims", pool.name),
+        (None, None) => "it belongs to no pool".to_owned(),
+    };
+    let power = cluster.power;
+    let duration = evidence.format_duration_since(cluster.power_since);
+    let mut text = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.doing());
+    let is_changing = power.waking() || power.stopping();
+    if is_changing {
+        let [hibernating, ready] = power.conditions(cluster.power_message.as_deref());
+        let step = if power.stopping() { hibernating } else { ready };
+        text = format!("{text}: {}", step.message);
+    }
+    let next = if power.failed() {
+        format!("poolctl cluster retry {name}{option}")
+    } else if is_changing {
+        "poolctl reconcile --wait".to_owned()
+    } else if power == Power::Hibernating && cluster.claim.is_some() {
+        format!("poolctl cluster resume {name}{option}")
+    } else if power == Power::Paused {
+        format!("poolctl annotate cluster {name} {POWER_PAUSED}-{option}")
+    } else {
+        format!("poolctl credentials {name}{option}")
+    };
+    Chain::new(text, next)
+}

@@ -1,0 +1,125 @@
+//! Why a host is as it is: who uses it, and what its controller says.
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use crate::model::host::{BareMetalHost, ErrorReason, HOLD, REGISTRATION_ERROR};
+use crate::model::job::Job;
+
+pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
+    let name = &host.metadata.name;
+    if let Some(cluster) = host.cluster()
+        && !evidence.consumer_exists
+    {
+        return explain_lost_consumer(evidence, name, cluster);
+    }
+    let mut chain = explain_machine(evidence, host);
+    if host.metadata.annotated_at_all(HOLD) && host.status.error_message.is_empty() {
+        chain.next = format!("poolctl host unhold {name}{}", evidence.namespace_option);
+    }
+    match (host.held(), host.cluster()) {
+        (Some(why), _) => chain.behind(format!("host {name} is held: {why}")),
+        (None, Some(cluster)) => chain.behind(format!("host {name} is used by cluster {cluster}")),
+        (None, None) => chain,
+    }
+}
+
+/// What makes a host free that a cluster keeps which was left running, as it is to be typed.
+pub fn command_to_free_host(host: &str, namespace_option: &str) -> String {
+    format!(
+        "poolctl patch host {host} -p '{{\"spec\": {{\"consumerRef\": null}}}}'{namespace_option}"
+    )
+}
+
+/// A host whose cluster has no object any more.
+fn explain_lost_consumer(evidence: &Evidence, host: &str, cluster: &str) -> Chain {
+    let option = &evidence.namespace_option;
+    let next = match evidence.agents_of_host.first() {
+        Some(agent) => format!("poolctl delete agent {}{option}", agent.metadata.name),
+        None => command_to_free_host(host, option),
+    };
+    Chain::new(format!("host {host} is kept by cluster {cluster}, which was left running"), next)
+}
+
+/// Why the machine of a host is as it is.
+fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
+    let name = &host.metadata.name;
+    let option = &evidence.namespace_option;
+    let Some(controller) = &host.spec.bmc else {
+        let text = format!("host {name} has no management controller: nothing is done to it");
+        return Chain::new(text, format!("poolctl edit host {name}{option}"));
+    };
+    if host.is_left_alone() {
+        let text = format!("host {name} is paused or detached: nothing is done to it");
+        let pauses = "baremetalhost.metal3.io/paused- baremetalhost.metal3.io/detached-";
+        return Chain::new(text, format!("poolctl annotate host {name} {pauses}{option}"));
+    }
+    match &evidence.last_job_on_host {
+        Some(job) if job.ended.is_none() => explain_running_job(evidence, name, job),
+        _ if !host.status.error_message.is_empty() => {
+            explain_error(evidence, host, &controller.credentials_name)
+        }
+        _ => explain_power(evidence, host),
+    }
+}
+
+fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
+    let verb = job.verb.name();
+    let duration = evidence.now.since(job.started).short();
+    let text = format!("{verb} of host {host} is running since {duration}");
+    Chain::new(text, format!("poolctl job logs {} -f", job.id))
+}
+
+fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Chain {
+    let name = &host.metadata.name;
+    let status = &host.status;
+    let option = &evidence.namespace_option;
+    let error = if status.error_type.is_empty() { "error" } else { &status.error_type };
+    let create_secret =
+        format!("poolctl secret create {secret} --from-file=username --from-file=password");
+    let next = match status.error_reason {
+        Some(ErrorReason::CredentialsMissing) => format!("{create_secret}{option}"),
+        Some(ErrorReason::CredentialsUnusable) => format!("{create_secret} --overwrite{option}"),
+        Some(ErrorReason::CertificateRefused) => {
+            let pin = "poolctl.dev/bmc-certificate-sha256=SHA256";
+            format!("poolctl annotate host {name} {pin}{option}")
+        }
+        None if error == REGISTRATION_ERROR => format!("poolctl edit host {name}{option}"),
+        None => format!("poolctl job logs host/{name}{option}"),
+    };
+    let chain =
+        Chain::new(format!("host {name} has a {error}"), next).because(&*status.error_message);
+    let Some(next_attempt) = host.next_attempt_at() else { return chain };
+    let left = next_attempt.since(evidence.now).short();
+    let times = status.error_count;
+    chain.because(format!("it failed {times} times in a row, and is tried again in {left}"))
+}
+
+/// A machine that does what it is told.
+fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
+    let name = &host.metadata.name;
+    let option = &evidence.namespace_option;
+    let online = host.spec.online;
+    let wanted = if online { "on" } else { "off" };
+    let chain = match host.power() {
+        None => {
+            Chain::new(format!("whether host {name} is on is not known yet"), "poolctl reconcile")
+        }
+        Some(is_on) if is_on == online => Chain::new(
+            format!("host {name} is {wanted}, as it is to be"),
+            format!("poolctl host power status {name}{option}"),
+        ),
+        Some(_) if host.spec.disable_power_off && !online => Chain::new(
+            format!("host {name} is on and to be off, but disablePowerOff forbids it"),
+            format!("poolctl edit host {name}{option}"),
+        ),
+        Some(_) => Chain::new(
+            format!("host {name} is to be {wanted}: the next pass does it"),
+            "poolctl reconcile",
+        ),
+    };
+    match host.trust() {
+        trust @ ("INSECURE" | "NONE (http)") => chain
+            .because(format!("certificate: {trust}; whoever is on the way can read its password")),
+        _ => chain,
+    }
+}

@@ -1,0 +1,50 @@
+//! Whether an InfraEnv has an image, and whether that is as it should be.
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use crate::model::agent::INFRA_ENV;
+use crate::model::condition::{self, Condition};
+use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
+
+/// Reasons of `ImageCreated` that a person has to do something about.
+const FAILURES: [&str; 2] = ["ImageCreationError", "MissingClusterDeployment"];
+
+pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
+    let name = &infra_env.metadata.name;
+    let option = &evidence.namespace_option;
+    let image_created = condition::find(&infra_env.status.conditions, IMAGE_CREATED);
+    let first = describe_image(infra_env, image_created);
+    let make_image = command_to_make_image(name, option);
+    if let Some(condition) = image_created
+        && FAILURES.contains(&condition.reason.as_str())
+    {
+        return Chain::new(first, make_image).because(&*condition.message);
+    }
+    if evidence.image_is_stale {
+        let why = "its spec, or an NMStateConfig that it selects, was changed after that";
+        return Chain::new(first, make_image).because(why);
+    }
+    if infra_env.status.created_time.is_none() {
+        return Chain::new(first, make_image);
+    }
+    Chain::new(first, format!("poolctl get agent -l {INFRA_ENV}={name}{option}"))
+}
+
+/// What makes the image of an InfraEnv, as it is to be typed.
+pub fn command_to_make_image(infra_env: &str, namespace_option: &str) -> String {
+    format!(
+        "poolctl infraenv iso {infra_env} --address USER@HOST --key FILE --known-hosts FILE \
+         --base ISO{namespace_option}"
+    )
+}
+
+fn describe_image(infra_env: &InfraEnv, image_created: Option<&Condition>) -> String {
+    let name = &infra_env.metadata.name;
+    let Some(time) = infra_env.status.created_time else {
+        return format!("infraenv {name} has no image yet");
+    };
+    let is_image = image_created.is_some_and(|condition| condition.status == "True");
+    let what = if is_image { "image" } else { "Ignition" };
+    let url = infra_env.image().map(|url| format!(", {url}")).unwrap_or_default();
+    format!("infraenv {name} has an {what} of {time}{url}")
+}

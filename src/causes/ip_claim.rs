@@ -1,0 +1,19 @@
+//! Which address an IPClaim has, or why it has none.
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use crate::model::ip_lease::IpClaim;
+
+pub fn explain_ip_claim(evidence: &Evidence, claim: &IpClaim) -> Chain {
+    let name = &claim.metadata.name;
+    let pool = &claim.spec.pool.name;
+    let next = format!("poolctl ippool map {pool}{}", evidence.namespace_option);
+    if let Some(address) = &claim.status.address {
+        return Chain::new(format!("ipclaim {name} has {}", address.name), next);
+    }
+    let chain = Chain::new(format!("ipclaim {name} waits for an address of IPPool {pool}"), next);
+    match claim.status.error_message.as_str() {
+        "" => chain.because("the pool or its cluster is paused, or no pass was since"),
+        message => chain.because(message),
+    }
+}

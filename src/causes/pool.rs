@@ -1,0 +1,315 @@
+//! What keeps a pool from having more clusters ready.
+
+use super::chain::Chain;
+use super::cluster::explain_cluster;
+use super::evidence::Evidence;
+use super::replacements::explain_replacements;
+use crate::model::cluster::{Cluster, Phase};
+use crate::model::condition::Condition;
+use crate::model::pool::{ClusterPool, InstallPause, PAUSED};
+use crate::model::state::State;
+
+/// What is in the way of more ready clusters, as the state alone shows it.
+enum Obstacle<'a> {
+    Deletion,
+    Pause,
+    MissingDependencies(&'a Condition),
+    /// Installations fail, and none begins for a while.
+    FailingInstallations(String),
+    /// `maxConcurrent` is used up.
+    Concurrency(u32),
+    /// It is broken or failed to install, or it wakes and will be ready soon.
+    Cluster(&'a Cluster),
+    /// No customization is free.
+    Inventory(String),
+    Capacity(&'a Condition),
+}
+
+pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
+    let status = &pool.status;
+    let first = format!(
+        "pool {} has {} ready, {} standby, {} installing, {} broken of size {}; {} claimed, \
+         {} deprovisioning",
+        pool.metadata.name,
+        status.ready,
+        status.standby,
+        status.installing,
+        status.broken,
+        pool.spec.size,
+        status.claimed,
+        status.deleting
+    );
+    let reason = match find_obstacle(&evidence.state, pool) {
+        Some(obstacle) => explain_obstacle(evidence, pool, obstacle),
+        None => {
+            explain_replacements(evidence, pool).unwrap_or_else(|| explain_progress(evidence, pool))
+        }
+    };
+    reason.behind(first)
+}
+
+/// The cluster that the explanation of a pool may come to.
+pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<&'a Cluster> {
+    match find_obstacle(state, pool) {
+        Some(Obstacle::Deletion) => find_kept_cluster(state, pool),
+        Some(Obstacle::Cluster(cluster)) => Some(cluster),
+        Some(_) => None,
+        None => find_next_cluster(state, pool),
+    }
+}
+
+/// Whether nothing is in the way now, so that only the past can say why a pool lacks clusters.
+pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
+    find_obstacle(state, pool).is_none()
+}
+
+/// What installations of a pool fail with, and until when none begins.
+pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
+    let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
+    let next = match until {
+        Some(until) => format!("the next one begins {until}"),
+        None => "the next one is tried now".to_owned(),
+    };
+    Some(format!("installations fail since {since}, {next}: {cause}"))
+}
+
+/// What a pool lacks to make the clusters that it should have.
+pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
+    if !is_short(pool) {
+        return None;
+    }
+    if let Some(condition) = find_condition(pool, "MissingDependencies", "True") {
+        return Some(condition.message.clone());
+    }
+    describe_inventory(pool).or_else(|| {
+        find_condition(pool, "CapacityAvailable", "False").map(|found| found.message.clone())
+    })
+}
+
+/// The strongest obstacle: what would help against a later one does not help against an earlier.
+fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
+    if pool.metadata.deletion_timestamp.is_some() {
+        return Some(Obstacle::Deletion);
+    }
+    if pool.metadata.annotated(PAUSED) {
+        return Some(Obstacle::Pause);
+    }
+    if let Some(condition) = find_condition(pool, "MissingDependencies", "True") {
+        return Some(Obstacle::MissingDependencies(condition));
+    }
+    if let Some(text) = describe_install_pause(pool) {
+        return Some(Obstacle::FailingInstallations(text));
+    }
+    if let Some(limit) = exhausted_concurrency(pool) {
+        return Some(Obstacle::Concurrency(limit));
+    }
+    if let Some(cluster) = find_failed_cluster(state, pool) {
+        return Some(Obstacle::Cluster(cluster));
+    }
+    if let Some(cluster) = find_next_cluster(state, pool)
+        && cluster.power.waking()
+    {
+        return Some(Obstacle::Cluster(cluster));
+    }
+    if let Some(text) = describe_inventory(pool) {
+        return Some(Obstacle::Inventory(text));
+    }
+    find_condition(pool, "CapacityAvailable", "False").map(Obstacle::Capacity)
+}
+
+fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<'_>) -> Chain {
+    let name = &pool.metadata.name;
+    let option = &evidence.namespace_option;
+    match obstacle {
+        Obstacle::Deletion => explain_deletion(evidence, pool),
+        Obstacle::Pause => {
+            Chain::new("it is paused", format!("poolctl pool resume {name}{option}"))
+        }
+        Obstacle::MissingDependencies(condition) => Chain::new(
+            format!("it cannot make clusters: {}", condition.message),
+            "poolctl apply -f FILE with what is missing, then poolctl reconcile",
+        ),
+        Obstacle::FailingInstallations(text) => {
+            Chain::new(text, format!("poolctl events pool/{name}{option}"))
+        }
+        Obstacle::Concurrency(limit) => {
+            let next = if limit == 0 {
+                command_to_raise_limit(name, "maxConcurrent", 1, option)
+            } else {
+                "poolctl reconcile --wait".to_owned()
+            };
+            let text = format!("maxConcurrent {limit} lets no more be made or destroyed now");
+            Chain::new(text, next)
+        }
+        Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
+        Obstacle::Inventory(text) => Chain::new(text, format!("poolctl get customization{option}")),
+        Obstacle::Capacity(condition) => {
+            let next = match condition.reason.as_str() {
+                "HostsExhausted" => format!("poolctl get agent{option}"),
+                "AddressesExhausted" => format!("poolctl get ippool{option}"),
+                _ if pool.status.claimed > 0 => format!("poolctl get claim{option}"),
+                _ => {
+                    let limit = pool.spec.max_size.unwrap_or(0).saturating_add(1);
+                    command_to_raise_limit(name, "maxSize", limit, option)
+                }
+            };
+            Chain::new(format!("there is no room for more: {}", condition.message), next)
+        }
+    }
+}
+
+/// A pool that is being deleted.
+fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
+    let option = &evidence.namespace_option;
+    let text = "it is being deleted and gives no more clusters";
+    if pool.spec.max_concurrent == Some(0) {
+        let next = command_to_raise_limit(&pool.metadata.name, "maxConcurrent", 1, option);
+        return Chain::new(format!("{text}; maxConcurrent 0 lets nothing go"), next);
+    }
+    match find_kept_cluster(&evidence.state, pool) {
+        Some(cluster) => explain_cluster(evidence, cluster).behind(text),
+        None => Chain::new(text, format!("poolctl get claim,cluster{option}")),
+    }
+}
+
+/// A pool that nothing keeps from having more clusters.
+fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
+    if let Some(cluster) = find_next_cluster(&evidence.state, pool) {
+        return explain_cluster(evidence, cluster);
+    }
+    let name = &pool.metadata.name;
+    let option = &evidence.namespace_option;
+    let running = pool.spec.running_count;
+    let claim = format!("poolctl claim {name}{option}");
+    if pool.status.ready > 0 {
+        Chain::new("it has what it should", claim)
+    } else if pool.status.standby > 0 {
+        let text = "its clusters stand by: a claim wakes one";
+        Chain::new(format!("{text}; runningCount is {running}"), claim)
+    } else if pool.spec.size == 0 {
+        let text = "its size is 0: it makes clusters only for claims";
+        Chain::new(text, format!("poolctl pool scale {name} --size 1{option}"))
+    } else {
+        let text = format!("a pass decides what comes next; runningCount is {running}");
+        Chain::new(text, "poolctl reconcile --wait")
+    }
+}
+
+fn command_to_raise_limit(pool: &str, field: &str, limit: u32, namespace_option: &str) -> String {
+    format!(
+        "poolctl patch pool {pool} -p '{{\"spec\": {{\"{field}\": {limit}}}}}'{namespace_option}"
+    )
+}
+
+fn find_condition<'a>(pool: &'a ClusterPool, kind: &str, status: &str) -> Option<&'a Condition> {
+    pool.condition(kind).filter(|condition| condition.status == status)
+}
+
+fn clusters_of<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item = &'a Cluster> {
+    let members = state.members(&pool.key()).clusters.into_iter();
+    members.filter_map(move |cluster_id| state.clusters.get(cluster_id))
+}
+
+/// A cluster that is to go with its pool, and that something keeps.
+fn find_kept_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
+    clusters_of(state, pool).find(|cluster| {
+        cluster.deleting.is_some() && (cluster.protected || cluster.held || cluster.paused)
+    })
+}
+
+/// A cluster that is broken or whose installation failed.
+fn find_failed_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
+    clusters_of(state, pool)
+        .find(|cluster| matches!(cluster.phase(), Phase::Broken | Phase::Retrying))
+}
+
+/// The cluster that is likely to be ready first, or else to make room for another.
+fn find_next_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
+    let ranked = clusters_of(state, pool).filter_map(|cluster| Some((rank(cluster)?, cluster)));
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, cluster)| cluster)
+}
+
+/// How soon something comes of a cluster, the soonest first; none of one that does not change.
+fn rank(cluster: &Cluster) -> Option<u8> {
+    match (cluster.phase(), cluster.power) {
+        _ if cluster.claim.is_some() => None,
+        (Phase::Installed, power) if power.waking() => Some(0),
+        (Phase::Installing, _) => Some(1),
+        (Phase::Deprovisioning, _) => Some(2),
+        _ => None,
+    }
+}
+
+/// `maxConcurrent`, when something is missing and it is used up.
+fn exhausted_concurrency(pool: &ClusterPool) -> Option<u32> {
+    let status = &pool.status;
+    let limit = pool.spec.max_concurrent?;
+    let is_exhausted = status.installing + status.deleting >= limit;
+    (status.size < pool.spec.size && is_exhausted).then_some(limit)
+}
+
+/// Whether the pool has fewer clusters than its size and its waiting claims ask for.
+fn is_short(pool: &ClusterPool) -> bool {
+    pool.status.size < pool.spec.size.saturating_add(pool.status.pending)
+}
+
+/// What of the inventory cannot be used, if none of it is free and more is needed.
+fn describe_inventory(pool: &ClusterPool) -> Option<String> {
+    let entries = pool.spec.inventory.as_ref()?;
+    if pool.status.free_customizations > 0 || !is_short(pool) {
+        return None;
+    }
+    let mut uses = Vec::new();
+    for entry in entries {
+        let Some(seen) = pool.status.inventory.get(&entry.name) else { continue };
+        let why = if seen.message.is_empty() { &seen.cluster_deployment } else { &seen.message };
+        let status = seen.status.to_string().to_lowercase();
+        uses.push(format!("{} is {status} ({why})", entry.name));
+    }
+    let count = entries.len();
+    Some(format!("no customization of its {count} is free: {}", uses.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::job::Job;
+    use crate::plan::STALE;
+
+    fn check(evidence: &Evidence, pool: &ClusterPool, cause: &str, next: &str) {
+        let chain = explain_pool(evidence, pool);
+        let last = chain.causes.last().map(String::as_str);
+        assert_eq!((last, &*chain.next), (Some(cause), next));
+    }
+
+    #[test]
+    fn the_past_counts_only_if_nothing_is_in_the_way() {
+        let mut pool = ClusterPool::default();
+        pool.metadata.name = "lab".into();
+        let mut evidence = Evidence { namespace_option: " -n west".into(), ..Evidence::default() };
+        check(
+            &evidence,
+            &pool,
+            "its size is 0: it makes clusters only for claims",
+            "poolctl pool scale lab --size 1 -n west",
+        );
+        for cluster in ["lab-a", "lab-b", "lab-c"] {
+            evidence.provisions.push(Job { object: cluster.into(), ..Job::default() });
+            let mut event = Event { reason: STALE.into(), ..Event::default() };
+            event.object.name = cluster.into();
+            evidence.events.push(event);
+        }
+        assert!(is_explained_by_history(&evidence.state, &pool));
+        check(
+            &evidence,
+            &pool,
+            "3 of its clusters were replaced within 24h: of an older version of its pool or \
+             customization",
+            "poolctl annotate pool lab poolctl.dev/refresh=none --overwrite -n west",
+        );
+        pool.metadata.annotations.insert(PAUSED.into(), "true".into());
+        assert!(!is_explained_by_history(&evidence.state, &pool));
+        check(&evidence, &pool, "it is paused", "poolctl pool resume lab -n west");
+    }
+}

@@ -1,0 +1,58 @@
+//! Clusters that a pool replaced lately of its own accord: why the clusters of a pool come and go.
+//! Clusters that somebody claimed or deleted do not count.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::chain::Chain;
+use super::evidence::Evidence;
+use crate::model::pool::{ClusterPool, REFRESH};
+use crate::model::time::Span;
+use crate::plan::{BROKEN, STALE};
+
+/// How far back events are looked at.
+pub const RECENT_SPAN: Span = Span::hours(24);
+/// So many of a pool's last installations tell which clusters were its own.
+pub const RECENT_JOBS: u32 = 2_000;
+/// Fewer replaced clusters are nothing to wonder about.
+const MANY: usize = 3;
+
+/// Why clusters of a pool are replaced, if many are.
+pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<Chain> {
+    let replaced = replaced_clusters(evidence);
+    let (reason, clusters) = replaced.iter().max_by_key(|(_, clusters)| clusters.len())?;
+    if clusters.len() < MANY {
+        return None;
+    }
+    let newest = clusters.first()?;
+    let name = &pool.metadata.name;
+    let option = &evidence.namespace_option;
+    let is_broken = *reason == BROKEN;
+    let why = if is_broken { "broken" } else { "of an older version of its pool or customization" };
+    let next = if is_broken {
+        format!("poolctl events cluster/{newest}")
+    } else if pool.metadata.annotation(REFRESH) == Some("none") {
+        format!("poolctl events pool/{name}{option}")
+    } else {
+        format!("poolctl annotate pool {name} {REFRESH}=none --overwrite{option}")
+    };
+    let count = clusters.len();
+    let span = RECENT_SPAN.short();
+    Some(Chain::new(format!("{count} of its clusters were replaced within {span}: {why}"), next))
+}
+
+/// The clusters that the pool replaced, the newest first, by the reason of their events.
+fn replaced_clusters(evidence: &Evidence) -> BTreeMap<&'static str, Vec<&str>> {
+    let own_clusters: HashSet<&str> =
+        evidence.provisions.iter().map(|job| job.object.as_str()).collect();
+    let mut replaced: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for event in &evidence.events {
+        let cluster = event.object.name.as_str();
+        let reason = [BROKEN, STALE].into_iter().find(|reason| event.reason == *reason);
+        if let Some(reason) = reason
+            && own_clusters.contains(cluster)
+        {
+            replaced.entry(reason).or_default().push(cluster);
+        }
+    }
+    replaced
+}

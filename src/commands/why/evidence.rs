@@ -1,0 +1,121 @@
+//! Reads what an object is explained with. It finds no causes.
+
+use crate::causes::{self, Evidence};
+use crate::model::cluster::Cluster;
+use crate::model::host::BareMetalHost;
+use crate::model::job::{Job, Verb};
+use crate::model::kinds::Kind;
+use crate::model::meta::Key;
+use crate::model::object::Object;
+use crate::model::refusal::Refusal;
+use crate::model::state::{Scope, State};
+use crate::model::time::Time;
+use crate::store::{Filter, Need, Store};
+
+use crate::commands::host::hold::agents_of;
+use crate::commands::infraenv::iso::is_stale;
+use crate::commands::{Context, claim};
+
+/// What `causes::explain` needs to know of an object. The history of a state is long, so past jobs
+/// and events are read only if the explanation of this object comes to them.
+pub fn gather(context: &Context, store: &Store, object: &Object) -> Result<Evidence, Refusal> {
+    let scope = Scope::Pools(pool_of(object).into_iter().collect());
+    let (state, _) = context.door(store).imagine(&scope, &needs_of(object))?;
+    let now = context.world.now().max(store.mark()?.1.now);
+    let key = object.key();
+    // A cluster in a namespace of its own is found without it.
+    let namespace_option = if key.namespace == key.name {
+        String::new()
+    } else {
+        context.in_namespace(&key.namespace)
+    };
+    let mut evidence = Evidence { state, now, namespace_option, ..Evidence::default() };
+    if let Some(cluster) = causes::explained_cluster(&evidence.state, object) {
+        let last_deprovision = read_last_deprovision(store, cluster)?;
+        evidence.hosts = read_hosts_of(store, last_deprovision.as_ref())?;
+        evidence.claim_is_gone = is_claim_gone(store, &evidence.state, cluster)?;
+        evidence.last_deprovision = last_deprovision;
+    }
+    if let Some(pool) = causes::pool_explained_by_history(&evidence.state, object) {
+        let limit = causes::RECENT_JOBS;
+        evidence.provisions = store.last_jobs_of_pool(&pool.key(), Verb::Provision, limit)?;
+        evidence.events = store.events_since(Time(now.0 - causes::RECENT_SPAN.0))?;
+    }
+    match object {
+        Object::ClusterClaim(claim) if claim.waits() => {
+            evidence.queue_place = claim::place(store, now, &key)?.to_string();
+        }
+        Object::Customization(customization) if customization.holder.is_none() => {
+            let filter = Filter { namespace: Some(key.namespace), ..Filter::default() };
+            evidence.pools = store.list(&filter)?;
+        }
+        Object::BareMetalHost(host) => read_about_host(store, host, &mut evidence)?,
+        Object::InfraEnv(infra_env) => evidence.image_is_stale = is_stale(store, infra_env)?,
+        _ => {}
+    }
+    Ok(evidence)
+}
+
+/// The pool whose scope an object is explained in.
+fn pool_of(object: &Object) -> Option<Key> {
+    match object {
+        Object::ClusterPool(pool) => Some(pool.key()),
+        Object::ClusterClaim(claim) => Some(claim.pool_key()),
+        Object::ClusterDeployment(cluster) => cluster.pool.as_deref().cloned(),
+        Object::Customization(customization) => customization.holder.as_ref()?.pool.clone(),
+        _ => None,
+    }
+}
+
+/// The object itself, and what it refers to beyond that scope.
+fn needs_of(object: &Object) -> Vec<Need> {
+    let mut needs = vec![Need { kind: object.kind(), key: object.key() }];
+    if let Object::ClusterDeployment(cluster) = object {
+        // Its claim may have been sent to another pool.
+        needs.extend(cluster.claim_key().map(|key| Need { kind: Kind::ClusterClaim, key }));
+    }
+    if let Object::Agent(agent) = object {
+        let cluster = agent.bound_to().or(agent.wanted());
+        needs.extend(cluster.map(|key| Need { kind: Kind::ClusterDeployment, key }));
+        needs.extend(agent.bmh().map(|key| Need { kind: Kind::BareMetalHost, key }));
+        needs.extend(agent.infra_env().map(|key| Need { kind: Kind::InfraEnv, key }));
+    }
+    needs
+}
+
+/// The last attempt to destroy a cluster that has ended, if there was one.
+fn read_last_deprovision(store: &Store, cluster: &Cluster) -> Result<Option<Job>, Refusal> {
+    if cluster.deleting.is_none() {
+        return Ok(None);
+    }
+    let newest_first = store.jobs_of(&cluster.name)?.into_iter().rev();
+    let mut ended = newest_first.filter(|job| job.ended.is_some());
+    Ok(ended.find(|job| job.verb == Verb::Deprovision))
+}
+
+/// The hosts among which a job may have failed. Most clusters have none.
+fn read_hosts_of(store: &Store, job: Option<&Job>) -> Result<Vec<BareMetalHost>, Refusal> {
+    if job.is_none_or(|job| job.hosts.is_empty()) { Ok(Vec::new()) } else { store.all() }
+}
+
+/// Whether the claim of a cluster does not exist, not even beyond the scope.
+fn is_claim_gone(store: &Store, state: &State, cluster: &Cluster) -> Result<bool, Refusal> {
+    let Some(claim) = cluster.claim_key() else { return Ok(false) };
+    let is_loaded = state.claims.find(&claim).is_some();
+    Ok(!is_loaded && store.pool_of(Kind::ClusterClaim, &claim)?.is_none())
+}
+
+fn read_about_host(
+    store: &Store,
+    host: &BareMetalHost,
+    evidence: &mut Evidence,
+) -> Result<(), Refusal> {
+    let key = host.key();
+    evidence.last_job_on_host = store.jobs_on_host(&key.to_string())?.pop();
+    evidence.consumer_exists = store.consumer_of(&key)?.is_some();
+    if host.cluster().is_some() && !evidence.consumer_exists {
+        let namespace = Some(key.namespace.clone());
+        evidence.agents_of_host = agents_of(store, namespace, &[key])?;
+    }
+    Ok(())
+}
