@@ -29,13 +29,13 @@ fn nothing_can_be_held_twice() {
         ("a claim, two clusters", "UPDATE cluster SET claim = 'c'"),
         (
             "a cluster, two claims",
-            "INSERT INTO claim SELECT id + 1, namespace, 'd', created, pool, owner, lifetime, effective, cluster, pending, pending_since, running, running_since, held, deleting, warned FROM claim",
+            "INSERT INTO claim (id, namespace, name, created, pool, owner, cluster, held, warned) SELECT id + 1, namespace, 'd', created, pool, owner, cluster, held, warned FROM claim",
         ),
         ("a name in DNS, two clusters", "UPDATE cluster SET cluster_name = 'foo'"),
         ("a name, two clusters", "UPDATE cluster SET name = 'foo'"),
         (
             "an object, two live jobs",
-            "INSERT INTO job SELECT id || 'x', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun, hosts FROM job; INSERT INTO job SELECT id || 'y', verb, object, pool_namespace, pool, driver, attempt, ordinal, started, NULL, outcome, message, begun, hosts FROM job",
+            "INSERT INTO job (id, verb, object, driver, attempt, ordinal, started, begun) SELECT id || 'x', verb, object, driver, attempt, ordinal, started, begun FROM job; INSERT INTO job (id, verb, object, driver, attempt, ordinal, started, begun) SELECT id || 'y', verb, object, driver, attempt, ordinal, started, begun FROM job",
         ),
         ("a number that is text", "UPDATE cluster SET restarts = 'many'"),
     ] {

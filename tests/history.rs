@@ -21,8 +21,10 @@ fn add_history(sandbox: &Sandbox, many: usize) {
     let conn = Connection::open(sandbox.state()).unwrap();
     conn.execute_batch(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})
-         INSERT INTO job SELECT printf('%08x-0000-0000-0000-000000000000', i), 0, 'gone-' || i,
-           'default', 'gone', 1, 1, 1, i, i, 'succeeded', NULL, 1, '' FROM n;
+         INSERT INTO job (id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started,
+             ended, outcome, begun)
+           SELECT printf('%08x-0000-0000-0000-000000000000', i), 'provision', 'gone-' || i,
+             'default', 'gone', 'fake', 1, 1, i, i, 'succeeded', 1 FROM n;
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})
          INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message)
            SELECT i, 0, 'JobStarted', 'ClusterDeployment', 'gone-' || i, 'gone-' || i, 'reconcile',

@@ -203,26 +203,53 @@ pub fn read_named<T, R: FactRow>(
     value_of(&name).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
 }
 
-impl Fact for String {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let text = reader.next_text()?.map(Cow::into_owned);
-        text.ok_or_else(|| reader.unreadable("nothing, not a text"))
-    }
+/// Declares how a value fills one column, and that nothing in the column stands for none of it.
+macro_rules! scalar {
+    ($Type:ty, $next:ident, |$found:ident| $read:expr, |$scalar:ident| $write:expr) => {
+        impl Fact for $Type {
+            fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+                let value = Option::<Self>::read(reader)?;
+                value.ok_or_else(|| reader.unreadable("there is nothing"))
+            }
 
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Text(self.into()));
-    }
+            fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+                let $scalar = self;
+                values.push($write);
+            }
+        }
+
+        impl Fact for Option<$Type> {
+            fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
+                let Some($found) = reader.$next()? else { return Ok(None) };
+                let value: Result<$Type, String> = $read;
+                value.map(Some).map_err(|why| reader.unreadable(why))
+            }
+
+            fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
+                match self {
+                    Some(value) => value.write(values),
+                    None => values.push(FactValue::Null),
+                }
+            }
+        }
+    };
 }
 
-impl Fact for Option<String> {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        Ok(reader.next_text()?.map(Cow::into_owned))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(self.as_ref().map_or(FactValue::Null, |text| FactValue::Text(text.into())));
-    }
-}
+scalar!(String, next_text, |text| Ok(text.into_owned()), |text| FactValue::Text(text.into()));
+scalar!(i64, next_integer, |number| Ok(number), |number| FactValue::Integer(*number));
+scalar!(bool, next_integer, |number| Ok(number != 0), |yes| FactValue::Integer(i64::from(*yes)));
+scalar!(
+    u32,
+    next_integer,
+    |number| u32::try_from(number).map_err(|error| error.to_string()),
+    |number| FactValue::Integer(i64::from(*number))
+);
+// Microseconds, since 1970.
+scalar!(Time, next_integer, |micros| Ok(Time(micros)), |time| FactValue::Integer(time.0));
+scalar!(Span, next_integer, |micros| Ok(Span(micros)), |span| FactValue::Integer(span.0));
+scalar!(Uid, next_text, |text| text.parse().map_err(|_| format!("`{text}` is no UUID")), |uid| {
+    FactValue::Text(uid.to_string().into())
+});
 
 impl Fact for Option<Rc<str>> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
@@ -260,80 +287,6 @@ impl Fact for Option<Rc<Key>> {
     }
 }
 
-impl Fact for bool {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        Ok(i64::read(reader)? != 0)
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Integer(i64::from(*self)));
-    }
-}
-
-impl Fact for i64 {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        reader.next_integer()?.ok_or_else(|| reader.unreadable("nothing, not a number"))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Integer(*self));
-    }
-}
-
-impl Fact for u32 {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let number = i64::read(reader)?;
-        Self::try_from(number).map_err(|error| reader.unreadable(error.to_string()))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Integer(i64::from(*self)));
-    }
-}
-
-impl Fact for Option<u32> {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let number = reader.next_integer()?.map(u32::try_from).transpose();
-        number.map_err(|error| reader.unreadable(error.to_string()))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(self.map_or(FactValue::Null, |number| FactValue::Integer(i64::from(number))));
-    }
-}
-
-/// Microseconds since 1970.
-impl Fact for Time {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        i64::read(reader).map(Self)
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Integer(self.0));
-    }
-}
-
-impl Fact for Option<Time> {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        Ok(reader.next_integer()?.map(Time))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(self.map_or(FactValue::Null, |time| FactValue::Integer(time.0)));
-    }
-}
-
-/// Microseconds.
-impl Fact for Option<Span> {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        Ok(reader.next_integer()?.map(Span))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(self.map_or(FactValue::Null, |span| FactValue::Integer(span.0)));
-    }
-}
-
 /// Two columns: the reason, and the message.
 impl Fact for Option<Shortage> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
@@ -346,17 +299,6 @@ impl Fact for Option<Shortage> {
         let text = |text: &'v String| FactValue::Text(text.into());
         values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.reason)));
         values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.message)));
-    }
-}
-
-impl Fact for Uid {
-    fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-        let text = String::read(reader)?;
-        text.parse().map_err(|_| reader.unreadable(format!("`{text}` is no UUID")))
-    }
-
-    fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        values.push(FactValue::Text(self.to_string().into()));
     }
 }
 

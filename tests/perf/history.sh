@@ -30,8 +30,12 @@ export POOLCTL_STATE=$folder/year.db
 measure 'a claim in a new state' claim lab early -q
 sqlite3 year.db "
   WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 365000)
-  INSERT INTO job SELECT printf('%08x-0000-0000-0000-000000000000', i), 0, 'gone-' || i, 'default',
-    'lab', 1, 1, 1, i * 86000000, i * 86000000 + 1000000, 'succeeded', NULL, 1, '' FROM n;
+  INSERT INTO job (id, verb, object, pool_namespace, pool, driver, attempt, ordinal, started, ended,
+      outcome, begun)
+    SELECT printf('%08x-0000-0000-0000-000000000000', i), p.verb, 'gone-' || i, 'default', 'lab',
+      p.driver, 1, 1, i * 86000000, i * 86000000 + 1000000, 'succeeded', 1
+    -- Verb and driver as this poolctl writes them.
+    FROM n, (SELECT verb, driver FROM job WHERE ordinal = 1 LIMIT 1) p;
   WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
   INSERT INTO event SELECT 1000 + i, i * 31000000, 0, 'JobStarted', 'ClusterDeployment', 'gone-' || i,
     'gone-' || i, 'reconcile', 'provision started (attempt 1)', NULL, NULL FROM n;"
