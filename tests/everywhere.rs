@@ -66,7 +66,7 @@ fn prepared() -> Sandbox {
 }
 
 /// Runs the example of each command on a fresh copy of what is prepared.
-fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
+pub fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
     let free = prepared();
     let claimed = free.copy();
     claimed.ok(&["claim", "lab", "ci-17", "--reason", HOSTILE, "-q"]);
@@ -90,7 +90,7 @@ fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
     }
 }
 
-fn fine(path: &[String], example: &str, ran: &Ran) {
+pub fn fine(path: &[String], example: &str, ran: &Ran) {
     let changes = (path == ["plan"] && ran.code == 10) || (path == ["diff"] && ran.code == 1);
     assert!(ran.code == 0 || changes, "{example}: {}\n{}{}", ran.code, ran.out, ran.err);
     let said = format!("{}{}", ran.out, ran.err);

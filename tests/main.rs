@@ -41,6 +41,7 @@ mod migrations;
 mod moving;
 mod once;
 mod outage;
+mod output;
 mod patches;
 mod planner;
 mod power;

@@ -386,7 +386,7 @@ fn a_plan_prints_changes_of_every_kind() {
     }
     let lines = poolctl::output::lines(&state);
     for line in expected {
-        assert!(lines.iter().any(|printed| printed.starts_with(&line)), "{line}: {lines:#?}");
+        assert!(lines.iter().any(|printed| printed.text.starts_with(&line)), "{line}: {lines:#?}");
     }
 }
 

@@ -101,7 +101,7 @@ impl Verb for Bind {
             } else {
                 format!("is to be bound to cluster/{name} ({how})")
             };
-            context.changed(Kind::Agent, &key.name, &done)?;
+            context.changed(Kind::Agent, key, &done)?;
         }
         Ok(context.finish(&passed)?)
     }
@@ -303,7 +303,7 @@ impl Verb for Unbind {
             if let Some(one) = one.filter(|_| how == HostState::UnbindingPendingUserAction) {
                 done = format!("{done}: {}", one.status.debug_info.state_info);
             }
-            context.changed(Kind::Agent, &key.name, &done)?;
+            context.changed(Kind::Agent, key, &done)?;
         }
         Ok(context.finish(&passed)?)
     }

@@ -76,7 +76,7 @@ impl Verb for Apply {
                 Verdict::Configured(what) => format!("configured ({what})"),
                 Verdict::Unchanged => "unchanged".into(),
             };
-            context.changed(*kind, &key.name, &said)?;
+            context.changed(*kind, key, &said)?;
         }
         misfits::warn(context, &passed.state, &changed);
         Ok(context.finish(&passed)?)

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use serde_json::json;
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
+use crate::output::{Answer, Name};
 use crate::store::{
     Lock, Place, Store, before_restore, copies, job_folders, place, read_backup, set_aside,
     try_pass_lock,
@@ -36,8 +38,15 @@ impl Verb for Backup {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         store.backup(&self.file)?;
-        context.print(&format!("state backed up to {}\n", self.file.display()))
+        context.answer(answer("backed up to", &self.file))
     }
+}
+
+fn answer(result: &str, file: &Path) -> Answer {
+    let file = file.display().to_string();
+    let answer = Answer::text(format!("state {result} {file}\n"));
+    let document = json!({"result": result, "file": file});
+    answer.with_document(document).with_name(Name::plain(file))
 }
 
 /// What becomes of leases that the backup does not have.
@@ -110,7 +119,7 @@ impl Verb for Restore {
             context.warn(&text);
         }
         report_jobs(context, store.path(), &jobs);
-        context.print(&format!("state restored from {}\n", self.file.display()))?;
+        context.answer(answer("restored from", &self.file))?;
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
     }

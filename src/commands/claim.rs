@@ -16,7 +16,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::output::{self, Format};
+use crate::output::{self, Answer};
 use crate::rules;
 use crate::store::{Filter, Need, Store};
 
@@ -259,14 +259,14 @@ pub fn place(store: &Store, now: Time, key: &Key) -> Result<output::Place, Refus
 
 /// Says what came of it: a cluster, or a place in the queue and why.
 fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
-    let is_whole = context.globals.output.whole();
+    let is_whole = context.wants_documents();
     let claim = if is_whole { store.whole::<Facts>(key)? } else { store.one::<Facts>(key)? };
     let Some(claim) = claim else {
-        return context.changed(Kind::ClusterClaim, &key.name, "created");
+        return context.changed(Kind::ClusterClaim, key, "created");
     };
     if is_whole {
         let document = Object::ClusterClaim(Box::new(claim)).to_wire();
-        return context.print(&output::document_text(&context.globals.output, &document)?);
+        return context.answer(Answer::default().with_document(document));
     }
     let at = context.in_namespace(&key.namespace);
     if let Some(cluster) = &claim.cluster {
@@ -275,8 +275,8 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
             None => "running".into(),
         };
         let what = format!("bound to cluster/{cluster} ({how})");
-        context.changed(Kind::ClusterClaim, &key.name, &what)?;
-        if context.globals.output == Format::Table {
+        context.changed(Kind::ClusterClaim, key, &what)?;
+        if context.is_for_people() {
             let next = if context.world.is_behind_sudo() {
                 let account = context.world.account();
                 format!("sudo -u {account} poolctl kubeconfig {}{at} >kubeconfig", key.name)
@@ -293,7 +293,7 @@ fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> 
         let place = place(store, context.world.now(), key)?;
         format!("waits in the queue of pool {} ({place})", claim.pool)
     };
-    context.changed(Kind::ClusterClaim, &key.name, &what)?;
+    context.changed(Kind::ClusterClaim, key, &what)?;
     if let Some(pool) = store.one::<ClusterPool>(&claim.pool_key())? {
         explain_wait(context, key, &pool);
     }

@@ -5,16 +5,19 @@ pub mod credentials;
 pub mod extract;
 pub mod rotate;
 
+use std::fmt::Write;
+
 use clap::Args;
 
 use crate::edits;
 use crate::model::cluster::Power;
-use crate::model::job::Verb as JobVerb;
+use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
-use crate::output;
+use crate::model::time::Time;
+use crate::output::{Answer, clean};
 use crate::plan;
 use crate::rules::access::Deed;
 
@@ -95,7 +98,7 @@ impl Verb for Retry {
         let (changed, passed) =
             context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         let done = if changed { "tried again" } else { "has nothing to try again" };
-        context.changed(Kind::ClusterDeployment, name, done)?;
+        context.changed(Kind::ClusterDeployment, &found.key(), done)?;
         Ok(context.finish(&passed)?)
     }
 }
@@ -129,26 +132,29 @@ impl Verb for Logs {
             let what = format!("there is no such installation of a cluster `{name}`");
             return Err(Refusal::not_found(what).next("poolctl job list --all").into());
         }
-        if context.globals.output.whole() {
-            return job::show(context, &jobs, false, true);
-        }
-        let now = context.world.now();
-        for one in jobs {
-            let took = one.ended.unwrap_or(now).since(one.started).short();
-            let outcome = one.outcome.as_deref().unwrap_or("running");
-            context.print(&format!(
-                "attempt {} started {}: {outcome} after {took}\n",
-                one.attempt, one.started
-            ))?;
-            for line in one.message.as_deref().unwrap_or_default().lines() {
-                context.print(&format!("  {}\n", output::clean(line)))?;
-            }
-            if one.driver.supervised() && context.guest().is_none() {
-                context.hint(&format!("all it said: poolctl job logs {}", one.id));
+        for job in jobs {
+            let answer = Answer::text(outcome(&job, context.world.now()));
+            let answer = answer.with_name(job::name(&job)).with_list([job::document(&job)]);
+            context.answer(answer)?;
+            let has_log = job.driver.supervised() && context.guest().is_none();
+            if has_log && !context.wants_documents() {
+                context.hint(&format!("all it said: poolctl job logs {}", job.id));
             }
         }
         Ok(())
     }
+}
+
+/// What became of an installation, and what its driver said of that.
+fn outcome(job: &Job, now: Time) -> String {
+    let took = job.ended.unwrap_or(now).since(job.started).short();
+    let outcome = job.outcome.as_deref().unwrap_or("running");
+    let mut text =
+        format!("attempt {} started {}: {outcome} after {took}\n", job.attempt, job.started);
+    for line in job.message.as_deref().unwrap_or_default().lines() {
+        let _ = writeln!(text, "  {}", clean(line));
+    }
+    text
 }
 
 fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! What every command has: the global options, the world, the state, and how to speak.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde_json::Value;
 
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
@@ -15,7 +16,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal, nearest};
 use crate::model::time::Span;
-use crate::output::{Format, clean, clean_lines};
+use crate::output::{Answer, Entry, Format, Name, Row, clean, clean_lines};
 use crate::reconcile::{Door, Passed};
 use crate::rules;
 use crate::rules::access::{Deed, Person};
@@ -49,11 +50,11 @@ pub struct Globals {
     /// All namespaces
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// table, wide, json, yaml, name or jsonpath=TEMPLATE
     #[arg(
         short,
         long,
         global = true,
+        help = Format::help(),
         value_name = "FORMAT",
         default_value = "table",
         hide_default_value = true
@@ -85,11 +86,14 @@ pub struct Context {
     pub globals: Globals,
     pub world: World,
     pub(super) guest: OnceCell<Option<Person>>,
+    /// What was answered in documents, which are one when the command is done.
+    answered: RefCell<Answer>,
 }
 
 impl Context {
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
-        Ok(Self { globals, world: World::new()?, guest: OnceCell::new() })
+        let (world, guest) = (World::new()?, OnceCell::new());
+        Ok(Self { globals, world, guest, answered: RefCell::default() })
     }
 
     pub fn path(&self) -> Result<PathBuf, Refusal> {
@@ -181,15 +185,52 @@ impl Context {
         self.print(text)
     }
 
-    /// The one line that a change prints: `clusterpool/lab scaled`, with -q the bare name.
-    pub fn changed(&self, kind: Kind, name: &str, what: &str) -> anyhow::Result<()> {
-        let name = target::bare(kind, name);
-        if self.globals.quiet || self.globals.output == Format::Name {
-            let prefix =
-                if self.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
-            return self.print(&format!("{prefix}{name}\n"));
+    /// Whether the answer is whole documents: then nothing else of it needs to be made.
+    pub fn wants_documents(&self) -> bool {
+        self.globals.output.is_whole()
+    }
+
+    /// Whether people read the answer: then it is neither documents nor names alone.
+    pub fn is_for_people(&self) -> bool {
+        self.globals.output.is_for_people() && !self.globals.quiet
+    }
+
+    /// A thing of a list, with what the format shows of it.
+    pub fn entry(
+        &self,
+        name: Option<Name>,
+        row: impl FnOnce() -> Row,
+        document: impl FnOnce() -> Value,
+    ) -> Entry {
+        let row = if self.is_for_people() { row() } else { Row::new() };
+        let document = if self.wants_documents() { document() } else { Value::Null };
+        Entry { name, row, document }
+    }
+
+    /// What the command has to say, in the format that was asked for. People see it at once; of
+    /// documents a program can read only one, so they wait until the command is done.
+    pub fn answer(&self, answer: Answer) -> anyhow::Result<()> {
+        if self.wants_documents() && !answer.is_stream() {
+            self.answered.borrow_mut().append(answer);
+            return Ok(());
         }
-        self.print(&format!("{}/{name} {}\n", kind.word(), clean(what)))
+        self.print_answer(answer)
+    }
+
+    /// Prints the documents of what was answered so far.
+    pub fn conclude(&self) -> anyhow::Result<()> {
+        if self.wants_documents() { self.print_answer(self.answered.take()) } else { Ok(()) }
+    }
+
+    fn print_answer(&self, answer: Answer) -> anyhow::Result<()> {
+        let is_verbatim = answer.is_verbatim() && self.is_for_people();
+        let text = answer.render(&self.globals.output, self.globals.quiet)?;
+        if is_verbatim { self.print_value(&text) } else { self.print(&text) }
+    }
+
+    /// What became of an object: `clusterpool/lab scaled`, with -q the bare name.
+    pub fn changed(&self, kind: Kind, key: &Key, what: &str) -> anyhow::Result<()> {
+        self.answer(Answer::change(kind, key, what))
     }
 
     /// Says what a pass could not do, and fails if a pool's changes were undone.
@@ -270,8 +311,11 @@ impl Context {
         Ok(SecretValue::new(answer.trim_end_matches(['\n', '\r'])))
     }
 
-    /// Whether stdout takes colours.
+    /// Whether stdout takes colours; documents never do.
     pub fn colors(&self) -> bool {
+        if !self.globals.output.is_for_people() {
+            return false;
+        }
         match self.globals.color {
             When::Always => true,
             When::Never => false,

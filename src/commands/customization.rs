@@ -16,12 +16,13 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
+use crate::output::{self, Answer};
 use crate::render::patch::Rules;
 use crate::render::{manifests, redact};
-use crate::{output, plan, rules, yaml};
+use crate::{plan, rules, yaml};
 
 use crate::commands::pool::render::Tried;
-use crate::commands::{Context, Verb, misfits, scope};
+use crate::commands::{Context, Verb, misfits, scope, target};
 use crate::manifest;
 
 #[derive(Args)]
@@ -69,7 +70,7 @@ impl Verb for Create {
             put(state, made, true, tick)
         };
         let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
-        context.changed(Kind::Customization, &key.name, "created")?;
+        context.changed(Kind::Customization, &key, "created")?;
         misfits::warn(context, &passed.state, &[(Kind::Customization, key)]);
         Ok(context.finish(&passed)?)
     }
@@ -116,8 +117,10 @@ impl Verb for Test {
         let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
         let what =
             format!("makes cluster {name}.{domain} for pool {}", tried.pool()?.metadata.name);
-        context.changed(Kind::Customization, &self.name, &what)?;
-        if context.globals.quiet { Ok(()) } else { context.print(&diff) }
+        let key =
+            context.key(Kind::Customization, &target::bare(Kind::Customization, &self.name))?;
+        let answer = Answer::change(Kind::Customization, &key, &what);
+        context.answer(answer.with_field("difference", &diff).with_text(diff))
     }
 }
 
@@ -204,7 +207,7 @@ impl Verb for Reset {
         };
         let (said, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
         for ((_, key, _), said) in what.iter().zip(said) {
-            context.changed(Kind::Customization, &key.name, said)?;
+            context.changed(Kind::Customization, key, said)?;
         }
         Ok(context.finish(&passed)?)
     }

@@ -284,7 +284,7 @@ fn said(
             let what = format!("there is no {} `{}` any more", kind.word(), key.name);
             bail!(Refusal::not_found(what));
         }
-        context.changed(kind, &key.name, done(&passed.state, one))?;
+        context.changed(kind, &key, done(&passed.state, one))?;
     }
     Ok(context.finish(&passed)?)
 }

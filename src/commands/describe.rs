@@ -3,15 +3,18 @@
 use std::fmt::Write;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::causes;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::Condition;
+use crate::model::event::Event;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
-use crate::output::{self, clean};
+use crate::model::refusal::Refusal;
+use crate::output::{self, Answer, Name, clean};
 use crate::plan;
+use crate::store::Store;
 
 use crate::commands::agent::fit;
 use crate::commands::infraenv::iso as infraenv_iso;
@@ -42,48 +45,67 @@ impl Verb for Describe {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let object = context.find(&store, kind, &name)?;
-        let mut out = String::new();
-        let mut wire = object.to_wire();
-        let conditions = conditions(&object);
-        if let Some(fields) = wire.as_object_mut() {
-            fields.remove("apiVersion");
-            if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
-                status.remove("conditions");
-                status.remove("validationsInfo");
-            }
-        }
-        fields(&mut out, &wire, 0);
-        if let Object::Secret(secret) = &object {
-            let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
-            let _ = writeln!(out, "keys: {} (values are never shown)", keys.join(", "));
-        }
-        if !conditions.is_empty() {
-            out += "\nconditions:\n";
-            out += &table(&conditions);
-        }
-        match &object {
-            Object::ClusterPool(one) => of_pool(&mut out, context, one),
-            Object::Agent(one) => of_agent(&mut out, one),
-            _ => {}
-        }
-        if let Object::InfraEnv(one) = &object
-            && infraenv_iso::is_stale(&store, one)?
-        {
-            let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
-        }
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.retain(|one| one.time >= context.since(&object));
         recent.reverse();
-        if !recent.is_empty() {
-            let now = context.world.now().max(store.mark()?.1.now);
-            out += "\nevents:\n";
-            let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
-            out += &output::render(&rows, true);
-        }
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
-        let _ = writeln!(out, "\nNext: {}", context.step(&chain.next));
-        context.print(&out)
+        let next = context.step(&chain.next);
+        let document = json!({
+            "object": object.to_wire(),
+            "events": recent.iter().map(events::document).collect::<Vec<_>>(),
+            "next": next,
+        });
+        let text = text(context, &store, &object, &recent, &next)?;
+        let name = Name::of(kind, &object.key());
+        context.answer(Answer::text(text).with_name(name).with_document(document))
     }
+}
+
+/// The object for people: its fields, its conditions, what it says beside them, its events.
+fn text(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+    recent: &[Event],
+    next: &str,
+) -> Result<String, Refusal> {
+    let mut out = String::new();
+    let mut wire = object.to_wire();
+    let conditions = conditions(object);
+    if let Some(fields) = wire.as_object_mut() {
+        fields.remove("apiVersion");
+        if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("conditions");
+            status.remove("validationsInfo");
+        }
+    }
+    fields(&mut out, &wire, 0);
+    if let Object::Secret(secret) = object {
+        let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
+        let _ = writeln!(out, "keys: {} (values are never shown)", keys.join(", "));
+    }
+    if !conditions.is_empty() {
+        out += "\nconditions:\n";
+        out += &table(&conditions);
+    }
+    match object {
+        Object::ClusterPool(one) => of_pool(&mut out, context, one),
+        Object::Agent(one) => of_agent(&mut out, one),
+        _ => {}
+    }
+    if let Object::InfraEnv(one) = object
+        && infraenv_iso::is_stale(store, one)?
+    {
+        let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
+    }
+    if !recent.is_empty() {
+        let now = context.world.now().max(store.mark()?.1.now);
+        out += "\nevents:\n";
+        let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
+        out += &output::render(&rows, true);
+    }
+    let _ = writeln!(out, "\nNext: {next}");
+    Ok(out)
 }
 
 fn of_pool(out: &mut String, context: &Context, pool: &ClusterPool) {

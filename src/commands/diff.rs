@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::edits::put;
 use crate::model::documents::Stored;
@@ -12,8 +12,9 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
+use crate::output::{self, Answer, Name};
 use crate::store::Store;
-use crate::{output, yaml};
+use crate::yaml;
 
 use crate::commands::{Context, Quit, Verb, apply, scope};
 use crate::manifest::{self, Reading};
@@ -39,17 +40,19 @@ impl Verb for Diff {
             Exit::Failed => Refusal { exit: Exit::Usage, ..refusal },
             _ => refusal,
         };
-        let text = self.text(context).map_err(failed)?;
-        if text.is_empty() {
+        let answers = self.differences(context).map_err(failed)?;
+        if answers.is_empty() {
             return Ok(());
         }
-        context.print(&text)?;
+        for answer in answers {
+            context.answer(answer)?;
+        }
         bail!(Quit(1))
     }
 }
 
 impl Diff {
-    fn text(&self, context: &Context) -> Result<String, Refusal> {
+    fn differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
         let namespace = context.namespace()?;
         let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
         let read = apply::without_settings(manifest::read(&self.filename, &reading)?);
@@ -63,11 +66,11 @@ impl Diff {
             Err(refusal) if refusal.exit == Exit::NotFound => None,
             store => Some(store?),
         };
-        let mut text = String::new();
+        let mut answers = Vec::new();
         for (before, after) in changes(context, store.as_ref(), read.objects)? {
-            text += &one(context, before.as_ref(), &after)?;
+            answers.extend(difference(context, before.as_ref(), &after)?);
         }
-        Ok(text)
+        Ok(answers)
     }
 }
 
@@ -97,14 +100,24 @@ fn changes(
     Ok(found)
 }
 
-/// A unified difference, empty when there is none.
-fn one(context: &Context, before: Option<&Object>, after: &Object) -> Result<String, Refusal> {
-    let text = |object: &Object| {
-        yaml::text(&shown(object)).map_err(|wrong| Refusal::invalid(wrong.to_string()))
+/// What changes of an object: for people a unified difference, for programs both documents.
+fn difference(
+    context: &Context,
+    before: Option<&Object>,
+    after: &Object,
+) -> Result<Option<Answer>, Refusal> {
+    let text = |document: &Value| {
+        yaml::text(document).map_err(|wrong| Refusal::invalid(wrong.to_string()))
     };
-    let (old, new) = (before.map(text).transpose()?.unwrap_or_default(), text(after)?);
-    let name = format!("{}/{}", after.kind().word(), after.key().name);
-    Ok(output::unified(&name, &old, &new, context.colors()))
+    let (old, new) = (before.map(shown), shown(after));
+    if old.as_ref() == Some(&new) {
+        return Ok(None);
+    }
+    let old_text = old.as_ref().map(text).transpose()?.unwrap_or_default();
+    let name = Name::of(after.kind(), &after.key());
+    let difference = output::unified(&name.to_string(), &old_text, &text(&new)?, context.colors());
+    let document = json!({"before": old, "after": new});
+    Ok(Some(Answer::text(difference).with_name(name).with_list([document])))
 }
 
 /// What is the user's; of a secret the keys, and which of them change.

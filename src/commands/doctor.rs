@@ -17,7 +17,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::output;
+use crate::output::{Answer, Name};
 use crate::plan;
 use crate::reconcile::Door;
 use crate::store::Store;
@@ -159,19 +159,16 @@ fn images_of_nobody(door: &Door<'_>) -> Looked {
 }
 
 fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {
-    let format = &context.globals.output;
-    if format.whole() {
-        let all = found
-            .iter()
-            .map(|one| json!({"check": one.check, "state": one.state, "detail": one.detail}));
-        context.print(&output::documents(format, all.collect(), false)?)?;
-    } else {
-        let rows: Vec<_> = found
-            .iter()
-            .map(|one| vec![one.check.into(), one.state.into(), one.detail.clone()])
-            .collect();
-        context.print(&output::table(&["check", "state", "detail"], &rows))?;
-    }
+    let entry = |finding: &Finding| {
+        let Finding { check, state, detail } = finding;
+        let row = || {
+            let (check, state) = ((*check).to_owned(), (*state).to_owned());
+            vec![("check", check), ("state", state), ("detail", detail.clone())]
+        };
+        let document = || json!({"check": check, "state": state, "detail": detail});
+        context.entry(Some(Name::plain(*check)), row, document)
+    };
+    context.answer(Answer::list(found.iter().map(entry).collect()))?;
     if found.iter().any(|one| one.state == "wrong") {
         return Err(Quit(Exit::Failed as u8).into());
     }

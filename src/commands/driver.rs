@@ -18,7 +18,7 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output;
+use crate::output::{Answer, Name, Row};
 
 use crate::commands::{Context, Quit, Verb};
 
@@ -39,20 +39,16 @@ impl Verb for List {
             .map(|name| (name, used.get(name).cloned().unwrap_or_default()))
             .collect();
         all.retain(|(name, of)| *name != "exec" && (*name != "none" || *of != Users::default()));
-        let format = &context.globals.output;
-        if format.whole() {
-            let documents = all
-                .iter()
-                .map(|(name, of)| json!({"name": name, "pools": of.pools, "hosts": of.hosts}));
-            return context.print(&output::documents(format, documents.collect(), false)?);
-        }
-        let row = |(name, of): &(&str, Users)| {
-            let hosts = Some(of.hosts.len()).filter(|count| *count > 0);
-            let hosts = hosts.map(|count| count.to_string()).unwrap_or_default();
-            vec![(*name).to_owned(), of.pools.join(", "), hosts]
+        let entry = |(name, users): &(&str, Users)| {
+            let Users { pools, hosts } = users;
+            let row = || {
+                let count = if hosts.is_empty() { String::new() } else { hosts.len().to_string() };
+                vec![("name", (*name).to_owned()), ("pools", pools.join(", ")), ("hosts", count)]
+            };
+            let document = || json!({"name": name, "pools": pools, "hosts": hosts});
+            context.entry(Some(Name::plain(*name)), row, document)
         };
-        let rows: Vec<_> = all.iter().map(row).collect();
-        context.print(&output::table(&["name", "pools", "hosts"], &rows))
+        context.answer(Answer::list(all.iter().map(entry).collect()))
     }
 }
 
@@ -137,17 +133,11 @@ impl Verb for Check {
             rows.extend(look(&settings, name)?);
         }
         let bad = rows.iter().any(|row| row.state == "missing");
-        let format = &context.globals.output;
-        if format.whole() {
-            let documents = rows.iter().map(Row::document).collect();
-            context.print(&output::documents(format, documents, false)?)?;
-        } else {
-            let rows: Vec<_> = rows.iter().map(Row::cells).collect();
-            context.print(&output::table(
-                &["driver", "program", "state", "version", "path", "owner", "mode"],
-                &rows,
-            ))?;
-        }
+        let entry = |program: &Program| {
+            let name = Name::plain(program.program.as_str());
+            context.entry(Some(name), || program.row(), || program.document())
+        };
+        context.answer(Answer::list(rows.iter().map(entry).collect()))?;
         if bad { Err(Quit(Exit::Failed as u8).into()) } else { Ok(()) }
     }
 }
@@ -162,7 +152,8 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
     ("ipmitool", &["-V"]),
 ];
 
-struct Row {
+/// A program that a driver needs or uses.
+struct Program {
     driver: String,
     program: String,
     state: &'static str,
@@ -173,10 +164,17 @@ struct Row {
     mode: String,
 }
 
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let Self { driver, program, version, path, owner, mode, .. } = self;
-        [driver, program, self.state, version, path, owner, mode].map(ToString::to_string).to_vec()
+impl Program {
+    fn row(&self) -> Row {
+        vec![
+            ("driver", self.driver.clone()),
+            ("program", self.program.clone()),
+            ("state", self.state.to_owned()),
+            ("version", self.version.clone()),
+            ("path", self.path.clone()),
+            ("owner", self.owner.clone()),
+            ("mode", self.mode.clone()),
+        ]
     }
 
     fn document(&self) -> serde_json::Value {
@@ -186,7 +184,7 @@ impl Row {
 }
 
 /// The programs of a driver; those without which it does less are `absent`, not `missing`.
-fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
+fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> {
     let row = |program: &str, needed: bool, found: Result<PathBuf, String>| {
         let (state, path) = match &found {
             Ok(path) => ("ok", path.display().to_string()),
@@ -199,7 +197,7 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Row>, Refusal> {
         let version = version.unwrap_or_default();
         let (owner, mode) = found.map(|path| owner_and_mode(&path)).unwrap_or_default();
         let (driver, program) = (driver.to_owned(), program.to_owned());
-        Row { driver, program, state, version, path, owner, mode }
+        Program { driver, program, state, version, path, owner, mode }
     };
     if let Some(name) = driver.strip_prefix(EXEC) {
         let program = format!("poolctl-driver-{name}");

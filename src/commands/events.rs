@@ -8,7 +8,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::wired;
 use crate::model::time::{Span, Time};
-use crate::output::{self, event_row};
+use crate::output::{self, Answer, Entry, Name, event_row};
 use crate::store::Store;
 
 use crate::commands::{Context, Verb, target};
@@ -58,8 +58,16 @@ impl Verb for Events {
         }
         events.retain(|one| one.time >= since);
         events.reverse();
-        show(context, &events, true)?;
-        if self.follow { follow(context, &store, of, last) } else { Ok(()) }
+        if events.is_empty() && context.is_for_people() {
+            context.hint("no events");
+        }
+        context.answer(Answer::list(entries(context, &events)))?;
+        if !self.follow {
+            return Ok(());
+        }
+        // What comes later is no part of this list.
+        context.conclude()?;
+        follow(context, &store, of, last)
     }
 }
 
@@ -75,7 +83,8 @@ fn follow(
         let mut events;
         (events, last) = store.events_after(last)?;
         events.retain(|one| of.is_none_or(|(kind, key)| is_of(one, kind, key)));
-        lines(context, &events)?;
+        let answer = Answer::list(entries(context, &events));
+        context.answer(answer.with_headers(false).streamed())?;
     }
 }
 
@@ -92,31 +101,14 @@ fn is_of(one: &Event, kind: Kind, key: &Key) -> bool {
     (one.kind == kind.name() && is(&one.object)) || whose.is_some_and(is)
 }
 
-/// Rows without their header, or a document each.
-fn lines(context: &Context, events: &[Event]) -> anyhow::Result<()> {
-    let format = &context.globals.output;
-    if format.whole() {
-        for one in events {
-            context.print(&output::document_text(format, &document(one))?)?;
-        }
-        return Ok(());
-    }
+/// Events as they are listed, each by the name of its object.
+pub fn entries(context: &Context, events: &[Event]) -> Vec<Entry> {
     let now = context.world.now();
-    let rows: Vec<_> = events.iter().map(|one| row(one, now)).collect();
-    context.print(&output::render(&rows, false))
-}
-
-pub fn show(context: &Context, events: &[Event], headers: bool) -> anyhow::Result<()> {
-    if context.globals.output.whole() {
-        let documents = events.iter().map(document).collect();
-        return context.print(&output::documents(&context.globals.output, documents, false)?);
-    }
-    if events.is_empty() {
-        context.hint("no events");
-    }
-    let now = context.world.now();
-    let rows: Vec<_> = events.iter().map(|one| row(one, now)).collect();
-    context.print(&output::render(&rows, headers))
+    let entry = |event: &Event| {
+        let name = Kind::from_name(event.kind).map(|kind| Name::of(kind, &event.object));
+        context.entry(name, || row(event, now), || document(event))
+    };
+    events.iter().map(entry).collect()
 }
 
 pub fn row(one: &Event, now: Time) -> output::Row {

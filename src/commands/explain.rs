@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::model::kinds::Kind;
 use crate::model::object::schema;
 use crate::model::refusal::Refusal;
-use crate::output::{self, Format};
+use crate::output::{Answer, Name, joined};
 
 use crate::commands::{Context, Verb, target};
 use crate::manifest::schema::{choices, nearest_field, not_null, types};
@@ -31,10 +31,6 @@ impl Verb for Explain {
         let (kind, path) = split(&self.what);
         let kind = target::kind_of(kind)?;
         let field = field(kind, path)?;
-        if context.globals.output.whole() {
-            let format = &context.globals.output;
-            return context.print(&output::document_text(format, field)?);
-        }
         let mut lines = vec![
             format!("KIND:     {}", kind.name()),
             format!("VERSION:  {}", kind.api_version()),
@@ -56,10 +52,9 @@ impl Verb for Explain {
             lines.extend([String::new(), "FIELDS:".into()]);
             list(field, 1, self.recursive, &mut lines);
         }
-        if context.globals.output == Format::Name {
-            lines = fields(field).iter().map(|(name, _)| (*name).clone()).collect();
-        }
-        context.print(&output::joined(&lines))
+        let names = fields(field).into_iter().map(|(name, _)| Name::plain(name.as_str()));
+        let answer = Answer::text(joined(&lines)).with_names(names);
+        context.answer(answer.with_document(field.clone()))
     }
 }
 

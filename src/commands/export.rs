@@ -17,7 +17,7 @@ use crate::model::meta::Key;
 use crate::model::object::{Object, wired};
 use crate::model::refusal::Refusal;
 use crate::model::time::Time;
-use crate::output::{self, Format};
+use crate::output;
 use crate::store::{Filter, Store, copies};
 
 use crate::commands::{Context, Verb};
@@ -51,11 +51,7 @@ impl Verb for Export {
         }
         store.rollback();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let format = match &context.globals.output {
-            Format::Table | Format::Wide | Format::Name => &Format::Yaml,
-            whole => whole,
-        };
-        let text = output::document_text(format, &list)?;
+        let text = output::document_text(&context.globals.output, &list)?;
         match self.file {
             Some(path) if path.as_os_str() != "-" => {
                 if copies::is_ours(store.path(), &path) {

@@ -4,13 +4,12 @@ pub mod sort;
 pub mod watch;
 
 use clap::Args;
-use serde_json::Value;
 
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Format, View};
+use crate::output::{self, Answer, Entry, Name, Row, View};
 use crate::store::{Filter, Store};
 
 use crate::commands::agent::fit;
@@ -68,35 +67,48 @@ impl Verb for Get {
         }
         let single =
             matches!(&wanted[..], [(kind, names)] if names.len() == 1 && *kind != Kind::Event);
-        let format = &context.globals.output;
-        let (mut documents, mut printed) = (Vec::new(), false);
+        let mut is_below_another = false;
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                documents.extend(self.records(context, &store, *kind, names)?);
+                let entries = self.records(context, &store, *kind, names)?;
+                if entries.is_empty() {
+                    hint_none(context, *kind)?;
+                }
+                context.answer(self.list(entries, single))?;
                 continue;
             }
             let found = self.find(context, &store, *kind, names, self.ignore_not_found)?;
-            if format.whole() {
-                documents.extend(found.iter().map(Object::to_wire));
-                continue;
+            if found.is_empty() {
+                hint_none(context, *kind)?;
             }
-            let text = self.text(context, &store, *kind, &found)?;
-            let gap =
-                if printed && !text.is_empty() && *format != Format::Name { "\n" } else { "" };
-            printed |= !text.is_empty();
-            context.print(&format!("{gap}{text}"))?;
-            infraenv_iso::hint_stale(context, &store, &found)?;
+            let entries = self.entries(context, &store, *kind, &found)?;
+            let mut answer = self.list(entries, single);
+            if is_below_another && !found.is_empty() {
+                answer = answer.after_gap();
+            }
+            is_below_another |= !found.is_empty();
+            context.answer(answer)?;
+            if !context.wants_documents() {
+                infraenv_iso::hint_stale(context, &store, &found)?;
+            }
         }
-        if format.whole() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
+        if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
             context.hint("values of secrets are never shown; poolctl extract secret/NAME --to=-");
-        }
-        // kubectl prints nothing at all for one that may be missing.
-        let nothing = documents.is_empty() && single && self.ignore_not_found;
-        if format.whole() && !nothing {
-            context.print(&output::documents(format, documents, single)?)?;
         }
         Ok(())
     }
+}
+
+/// What lists nothing says so to people.
+fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
+    if context.is_for_people() && kind.is_record() {
+        context.hint(&format!("no {}s", kind.word()));
+    } else if context.is_for_people() {
+        let place = if kind.namespaced() { context.namespaces()? } else { None };
+        let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        context.hint(&format!("no {} found{place}", kind.name()));
+    }
+    Ok(())
 }
 
 impl Get {
@@ -125,12 +137,12 @@ impl Get {
         names: &[String],
         those_there: bool,
     ) -> Result<Vec<Object>, Refusal> {
-        let whole = context.globals.output.whole()
+        let whole = context.wants_documents()
             || self.watch
             || self.show_labels
             || self.selector.is_some()
             || self.sort_by.is_some()
-            || (kind == Kind::ClusterDeployment && context.globals.output == Format::Wide);
+            || (kind == Kind::ClusterDeployment && context.globals.output.is_wide());
         let found = match list(context, store, kind, names, whole) {
             Err(absent) if absent.exit == Exit::NotFound && those_there => {
                 let there = names.iter().map(|name| named(context, store, kind, name));
@@ -149,18 +161,16 @@ impl Get {
         Ok(found)
     }
 
-    /// Jobs and events: what happened, not what is. Names are those of the objects. Shows them,
-    /// or returns them whole.
+    /// Jobs and events: what happened, not what is. Names are those of the objects.
     fn records(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         names: &[String],
-    ) -> anyhow::Result<Vec<Value>> {
-        let whole = context.globals.output.whole();
+    ) -> Result<Vec<Entry>, Refusal> {
         if self.selector.is_some() || self.show_labels {
-            return Err(Refusal::usage(format!("a {} has no labels", kind.word())).into());
+            return Err(Refusal::usage(format!("a {} has no labels", kind.word())));
         }
         let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
         let now = context.world.now();
@@ -170,11 +180,7 @@ impl Get {
             if let Some(by) = &self.sort_by {
                 sort::by(&mut all, by, |one| output::job_row(one, now), job::document)?;
             }
-            if whole {
-                return Ok(all.iter().map(job::document).collect());
-            }
-            job::show(context, &all, false, !self.no_headers)?;
-            return Ok(Vec::new());
+            return Ok(job::entries(context, &all));
         }
         let namespace = context.globals.namespace.as_ref();
         let mut all = store.events(None, usize::MAX)?;
@@ -184,45 +190,46 @@ impl Get {
         if let Some(by) = &self.sort_by {
             sort::by(&mut all, by, |one| events::row(one, now), events::document)?;
         }
-        if whole {
-            return Ok(all.iter().map(events::document).collect());
-        }
-        events::show(context, &all, !self.no_headers)?;
-        Ok(Vec::new())
+        Ok(events::entries(context, &all))
     }
 
-    /// Names, or a table.
-    pub fn text(
+    /// Several things are a List, one that is named is itself. One that may be missing is nothing
+    /// at all, as with kubectl.
+    fn list(&self, entries: Vec<Entry>, single: bool) -> Answer {
+        let is_single = single && (self.ignore_not_found || !entries.is_empty());
+        let answer = Answer::list(entries).with_headers(!self.no_headers);
+        if is_single { answer.single() } else { answer }
+    }
+
+    /// Objects as they are listed.
+    pub fn entries(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         found: &[Object],
-    ) -> Result<String, Refusal> {
-        if context.globals.output == Format::Name {
-            let prefix =
-                if context.globals.quiet { String::new() } else { format!("{}/", kind.word()) };
-            let names: Vec<String> =
-                found.iter().map(|one| prefix.clone() + &one.key().name).collect();
-            return Ok(output::joined(&names));
-        }
-        if found.is_empty() {
-            let place = if kind.namespaced() { context.namespaces()? } else { None };
-            let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
-            context.hint(&format!("no {} found{place}", kind.name()));
-            return Ok(String::new());
-        }
-        let view = view(context, store, kind, found)?;
-        let mut rows: Vec<_> = found.iter().map(|one| output::row(one, &view)).collect();
+    ) -> Result<Vec<Entry>, Refusal> {
+        let view = if context.is_for_people() {
+            view(context, store, kind, found)?
+        } else {
+            View::default()
+        };
+        let entry = |object: &Object| {
+            let name = Name::of(kind, &object.key());
+            context.entry(Some(name), || self.row(object, &view), || object.to_wire())
+        };
+        Ok(found.iter().map(entry).collect())
+    }
+
+    fn row(&self, object: &Object, view: &View) -> Row {
+        let mut row = output::row(object, view);
         if self.show_labels {
-            for (row, object) in rows.iter_mut().zip(found) {
-                let labels = object.labels().into_iter();
-                let pairs: Vec<String> =
-                    labels.map(|(name, value)| format!("{name}={value}")).collect();
-                row.push(("labels", pairs.join(",")));
-            }
+            let labels = object.labels().into_iter();
+            let pairs: Vec<String> =
+                labels.map(|(name, value)| format!("{name}={value}")).collect();
+            row.push(("labels", pairs.join(",")));
         }
-        Ok(output::render(&rows, !self.no_headers))
+        row
     }
 }
 
@@ -259,7 +266,7 @@ fn named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Obj
 fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<View, Refusal> {
     let mut view = View {
         now: context.world.now().max(store.mark()?.1.now),
-        wide: context.globals.output == Format::Wide,
+        wide: context.globals.output.is_wide(),
         namespaces: context.globals.all_namespaces && kind.namespaced(),
         ..View::default()
     };

@@ -154,7 +154,7 @@ impl Verb for Power {
             return self.say(context, &store, &keys);
         }
         for key in &keys {
-            context.changed(Kind::BareMetalHost, &key.name, done)?;
+            context.changed(Kind::BareMetalHost, key, done)?;
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Power {
             };
             let is_met = settled(&host) || self.is_told(&host);
             failed += usize::from(host.status.error_count > 0 || !is_met);
-            context.changed(Kind::BareMetalHost, &host.metadata.name, &text)?;
+            context.changed(Kind::BareMetalHost, &host.key(), &text)?;
         }
         match ended {
             Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
@@ -328,7 +328,7 @@ impl Verb for Boot {
         })?;
         for key in keys {
             let text = format!("is to boot from {}", output::clean(&self.iso));
-            context.changed(Kind::BareMetalHost, &key.name, &text)?;
+            context.changed(Kind::BareMetalHost, &key, &text)?;
         }
         Ok(())
     }
@@ -357,7 +357,7 @@ impl Verb for Eject {
             host.status.error_count = 0;
         })?;
         for key in keys {
-            context.changed(Kind::BareMetalHost, &key.name, "is to be without image")?;
+            context.changed(Kind::BareMetalHost, &key, "is to be without image")?;
         }
         Ok(())
     }

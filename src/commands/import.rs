@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::edits;
 use crate::model::cluster::{Cluster, Power};
@@ -20,6 +20,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
+use crate::output::Answer;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 use crate::{plan, rules};
@@ -86,13 +87,17 @@ impl Verb for Import {
         let (taken, _) = door.change(&Scope::Whole, &[], |state, tick| {
             take(&store, state, read, self.settings, tick)
         })?;
+        let answer = |result: &str| {
+            let document = json!({"objects": many, "result": result});
+            Answer::text(format!("{many} objects {result}\n")).with_document(document)
+        };
         match taken {
-            Taken::Before => context.print(&format!("{many} objects unchanged\n")),
+            Taken::Before => context.answer(answer("unchanged")),
             Taken::Whole { repairs } => {
                 for repair in &repairs {
                     context.warn(repair);
                 }
-                context.print(&format!("{many} objects imported\n"))?;
+                context.answer(answer("imported"))?;
                 context.hint("next: poolctl plan, then poolctl reconcile");
                 Ok(())
             }

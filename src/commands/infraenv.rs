@@ -23,7 +23,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
-use crate::output::{self, Format};
+use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::rules;
 use crate::store::Need;
@@ -88,7 +88,7 @@ impl Verb for Create {
                 }
                 put(state, object, true, tick)
             })?;
-        context.changed(Kind::InfraEnv, &key.name, "created")?;
+        context.changed(Kind::InfraEnv, &key, "created")?;
         let at = context.in_namespace(&key.namespace);
         context.hint(&format!("{} makes its image", command_to_make_image(&key.name, &at)));
         Ok(context.finish(&passed)?)
@@ -181,7 +181,12 @@ impl Verb for Token {
         let key = one.key();
         let door = context.door(&store);
         match self.action {
-            Action::List => list(context, &one.tokens),
+            Action::List => {
+                if one.tokens.is_empty() && context.is_for_people() {
+                    context.hint("no tokens");
+                }
+                context.answer(list(context, &one.tokens))
+            }
             Action::Create | Action::Rotate => {
                 let rotates = self.action == Action::Rotate;
                 let (token, known) = grant(context, &door, &key, self.expires, rotates)?;
@@ -191,47 +196,37 @@ impl Verb for Token {
                     "token {} of infraenv/{name} admits hosts {until}; it is shown once",
                     known.id
                 ));
-                context.print_value(&format!("{token}\n"))
+                let document = json!({"id": known.id, "token": token, "expires": known.expires});
+                let answer = Answer::text(format!("{token}\n")).with_document(document);
+                context.answer(answer.with_name(Name::plain(token)).verbatim())
             }
             Action::Revoke => {
                 let many = revoke(&door, &key, self.id.as_deref())?;
-                context.changed(Kind::InfraEnv, &key.name, &format!("{many} tokens revoked"))
+                context.changed(Kind::InfraEnv, &key, &format!("{many} tokens revoked"))
             }
         }
     }
 }
 
 /// What they are known by is shown to nobody.
-fn list(context: &Context, tokens: &[Known]) -> anyhow::Result<()> {
-    let format = &context.globals.output;
-    if format.whole() {
-        let document = |one: &Known| {
-            json!({"id": one.id, "created": one.created, "expires": one.expires,
-                   "revoked": one.revoked})
-        };
-        let all = tokens.iter().map(document).collect();
-        return context.print(&output::documents(format, all, false)?);
-    }
-    if *format == Format::Name {
-        let ids: Vec<String> = tokens.iter().map(|one| one.id.clone()).collect();
-        return context.print(&output::joined(&ids));
-    }
+fn list(context: &Context, tokens: &[Known]) -> Answer {
     let time = |time: Option<Time>| time.map(|time| time.to_string()).unwrap_or_default();
-    let rows: Vec<output::Row> = tokens
-        .iter()
-        .map(|one| {
+    let entry = |token: &Known| {
+        let row = || {
             vec![
-                ("id", one.id.clone()),
-                ("created", one.created.to_string()),
-                ("expires", time(one.expires)),
-                ("revoked", time(one.revoked)),
+                ("id", token.id.clone()),
+                ("created", token.created.to_string()),
+                ("expires", time(token.expires)),
+                ("revoked", time(token.revoked)),
             ]
-        })
-        .collect();
-    if rows.is_empty() {
-        context.hint("no tokens");
-    }
-    context.print(&output::render(&rows, true))
+        };
+        let document = || {
+            json!({"id": token.id, "created": token.created, "expires": token.expires,
+                   "revoked": token.revoked})
+        };
+        context.entry(Some(Name::plain(token.id.as_str())), row, document)
+    };
+    Answer::list(tokens.iter().map(entry).collect())
 }
 
 fn need(key: &Key) -> [Need; 1] {

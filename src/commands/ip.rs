@@ -15,7 +15,7 @@ use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output::{self, clean};
+use crate::output::{Answer, Entry, Name, Row, clean};
 use crate::store::{Filter, Need, Store};
 
 use crate::commands::{Context, Verb, delete};
@@ -124,7 +124,7 @@ impl Verb for Reserve {
         };
         let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
         let done = if self.remove { "opened" } else { "reserved" };
-        context.changed(Kind::IpPool, &key.name, &format!("{range} {done}"))?;
+        context.changed(Kind::IpPool, &key, &format!("{range} {done}"))?;
         Ok(context.finish(&passed)?)
     }
 }
@@ -146,20 +146,7 @@ impl Verb for Who {
         let place = context.namespaces()?;
         let tenants = store.tenants(place.as_deref(), address)?;
         let kept = kept(&store, place.as_deref(), &tenants, address)?;
-        let format = &context.globals.output;
-        if format.whole() {
-            let kept = kept.iter().map(|(pool, claim, why)| {
-                json!({"namespace": pool.namespace, "address": address, "pool": pool.name,
-                       "claim": claim, "kept": why})
-            });
-            let tenants = tenants.iter().map(|one| {
-                json!({"namespace": one.namespace, "address": address, "pool": one.pool,
-                       "claim": one.claim, "since": one.since, "until": one.until})
-            });
-            let all = kept.chain(tenants).collect();
-            return context.print(&output::documents(format, all, false)?);
-        }
-        if kept.is_empty() && tenants.is_empty() {
+        if kept.is_empty() && tenants.is_empty() && !context.wants_documents() {
             let (there, next) = match &place {
                 Some(name) => (format!("in namespace `{name}`"), "poolctl get ippool"),
                 None => ("in any namespace".to_owned(), "poolctl get ippool -A"),
@@ -167,22 +154,34 @@ impl Verb for Who {
             let what = format!("nobody has or had {address} {there}");
             return Err(Refusal::not_found(what).next(next).into());
         }
-        let row = |namespace: &str, [pool, claim, since, until]: [String; 4]| -> output::Row {
+        let row = |namespace: &str, [pool, claim, since, until]: [String; 4]| -> Row {
             let place = place.is_none().then(|| ("namespace", namespace.to_owned()));
             let rest = [("pool", pool), ("claim", claim), ("since", since), ("until", until)];
             place.into_iter().chain([("address", address.to_string())]).chain(rest).collect()
         };
-        let mut rows: Vec<output::Row> = Vec::new();
+        let mut entries: Vec<Entry> = Vec::new();
         for (pool, claim, why) in kept {
+            let name = claim.as_ref().map(|claim| claim_name(&pool.namespace, claim));
+            let document = json!({"namespace": pool.namespace, "address": address,
+                "pool": pool.name, "claim": claim, "kept": why});
             let who = format!("{} ({why})", claim.unwrap_or_default()).trim_start().to_owned();
-            rows.push(row(&pool.namespace, [pool.name, who, String::new(), String::new()]));
+            let row = row(&pool.namespace, [pool.name, who, String::new(), String::new()]);
+            entries.push(Entry { name, row, document });
         }
         for one in tenants {
+            let name = Some(claim_name(&one.namespace, &one.claim));
+            let document = json!({"namespace": one.namespace, "address": address,
+                "pool": one.pool, "claim": one.claim, "since": one.since, "until": one.until});
             let until = one.until.map_or("now".to_owned(), |time| time.to_string());
-            rows.push(row(&one.namespace, [one.pool, one.claim, one.since.to_string(), until]));
+            let row = row(&one.namespace, [one.pool, one.claim, one.since.to_string(), until]);
+            entries.push(Entry { name, row, document });
         }
-        context.print(&output::render(&rows, true))
+        context.answer(Answer::list(entries))
     }
+}
+
+fn claim_name(namespace: &str, claim: &str) -> Name {
+    Name::of(Kind::IpClaim, &Key::new(namespace, claim))
 }
 
 /// Why an address that nobody has is not for everybody: its pool, the claim it waits for, and what

@@ -11,7 +11,7 @@ use crate::model::meta::Key;
 use crate::model::object::wired;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::output::{self, Format, job_row};
+use crate::output::{Answer, Entry, Name, job_row};
 use crate::store::Store;
 
 use crate::commands::{Context, Verb};
@@ -31,28 +31,22 @@ impl Verb for List {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let jobs = if self.all { store.all_jobs()? } else { store.live_jobs()? };
-        show(context, &jobs, false, true)
+        if jobs.is_empty() && context.is_for_people() {
+            context.hint("no jobs");
+        }
+        context.answer(Answer::list(entries(context, &jobs)))
     }
 }
 
-/// Jobs in the format that was asked for.
-pub fn show(context: &Context, jobs: &[Job], single: bool, headers: bool) -> anyhow::Result<()> {
-    let format = &context.globals.output;
+/// Jobs as they are listed.
+pub fn entries(context: &Context, jobs: &[Job]) -> Vec<Entry> {
     let now = context.world.now();
-    if format.whole() {
-        let documents = jobs.iter().map(document).collect();
-        return context.print(&output::documents(format, documents, single)?);
-    }
-    if *format == Format::Name {
-        return context.print(&output::joined(
-            &jobs.iter().map(|job| format!("job/{}", job.id)).collect::<Vec<_>>(),
-        ));
-    }
-    if jobs.is_empty() {
-        context.hint("no jobs");
-    }
-    let rows: Vec<_> = jobs.iter().map(|job| job_row(job, now)).collect();
-    context.print(&output::render(&rows, headers))
+    let entry = |job: &Job| context.entry(Some(name(job)), || job_row(job, now), || document(job));
+    jobs.iter().map(entry).collect()
+}
+
+pub fn name(job: &Job) -> Name {
+    Name::of(Kind::Job, &Key::new("", job.id.to_string()))
 }
 
 pub fn document(job: &Job) -> Value {
@@ -74,7 +68,8 @@ impl Verb for Show {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let jobs = named(context, &store, &self.name)?;
-        show(context, &jobs, jobs.len() == 1, true)
+        let answer = Answer::list(entries(context, &jobs));
+        context.answer(if jobs.len() == 1 { answer.single() } else { answer })
     }
 }
 
@@ -168,7 +163,7 @@ impl Verb for Kill {
         }
         let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
         supervise::cancel(&place, false);
-        context.print(&format!("job/{} is told to end\n", job.id))?;
+        context.changed(Kind::Job, &Key::new("", job.id.to_string()), "is told to end")?;
         context.hint("next: poolctl reconcile");
         Ok(())
     }

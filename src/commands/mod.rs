@@ -86,7 +86,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
 }
 
 fn start(matches: &ArgMatches) -> anyhow::Result<()> {
-    tree::dispatch(matches, &Context::new(Globals::from_arg_matches(matches)?)?)
+    let context = Context::new(Globals::from_arg_matches(matches)?)?;
+    let ran = tree::dispatch(matches, &context);
+    // What was done before a refusal is said all the same.
+    let concluded = context.conclude();
+    ran.and(concluded)
 }
 
 /// Ends with an exit code, everything having been said.

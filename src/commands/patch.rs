@@ -124,7 +124,7 @@ pub fn change(
         Verdict::Unchanged => format!("{done} (no change)"),
         _ => done.to_owned(),
     };
-    context.changed(kind, name, &said)?;
+    context.changed(kind, &object.key(), &said)?;
     for warning in &warnings {
         context.warn(warning);
     }

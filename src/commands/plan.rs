@@ -2,12 +2,14 @@
 
 use anyhow::bail;
 use clap::Args;
+use serde_json::json;
 
 use crate::causes::describe_shortage;
+use crate::model::kinds::Kind;
 use crate::model::pool::{ClusterPool, PAUSED, REFRESH};
 use crate::model::refusal::Exit;
 use crate::model::state::{Scope, State};
-use crate::output::{self, Format};
+use crate::output::{self, Answer, DifferenceLine, Name, joined};
 use crate::plan;
 
 use crate::commands::{Context, Quit, Verb};
@@ -27,21 +29,14 @@ impl Verb for Plan {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let scope = match &self.pool {
-            Some(name) => Scope::pool(
-                context.find(&store, crate::model::kinds::Kind::ClusterPool, name)?.key(),
-            ),
+            Some(name) => Scope::pool(context.find(&store, Kind::ClusterPool, name)?.key()),
             None => Scope::Whole,
         };
         let state = context.door(&store).preview(&scope)?;
         let mut lines = output::lines(&state);
         lines.extend(state.pools.rows().filter_map(|pool| stale(&state, pool)));
         lines.extend(state.pools.rows().filter_map(short));
-        if context.globals.output.whole() {
-            let document = serde_json::json!({"changes": lines});
-            context.print(&output::document_text(&context.globals.output, &document)?)?;
-        } else if context.globals.output != Format::Name {
-            context.print(&output::joined(&lines))?;
-        }
+        context.answer(answer(lines))?;
         if state.is_unchanged() {
             context.hint("nothing to do");
             return Ok(());
@@ -50,19 +45,27 @@ impl Verb for Plan {
     }
 }
 
+/// What a pass would change, line by line.
+pub fn answer(lines: Vec<DifferenceLine>) -> Answer {
+    let (names, lines): (Vec<Option<Name>>, Vec<String>) =
+        lines.into_iter().map(|line| (line.name, line.text)).unzip();
+    let answer = Answer::text(joined(&lines)).with_names(names.into_iter().flatten());
+    answer.with_document(json!({"changes": lines}))
+}
+
 /// Why a pool has not the clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.
-fn short(pool: &ClusterPool) -> Option<String> {
-    if pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED) {
-        return None;
-    }
-    let why = describe_shortage(pool)?;
+fn short(pool: &ClusterPool) -> Option<DifferenceLine> {
+    let waits = pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED);
+    let why = describe_shortage(pool).filter(|_| !waits)?;
     let wanted = pool.spec.size.saturating_add(pool.status.pending);
-    let (name, has) = (&pool.metadata.name, pool.status.size);
-    Some(format!("clusterpool/{name}: {has} of {wanted} clusters: {}", output::clean(&why)))
+    let name = Name::of(Kind::ClusterPool, &pool.key());
+    let has = pool.status.size;
+    let text = format!("{name}: {has} of {wanted} clusters: {}", output::clean(&why));
+    Some(DifferenceLine::of(name, text))
 }
 
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
-fn stale(state: &State, pool: &ClusterPool) -> Option<String> {
+fn stale(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
     let key = pool.key();
     let goes = state
         .events
@@ -84,5 +87,7 @@ fn stale(state: &State, pool: &ClusterPool) -> Option<String> {
             status.installing, status.deleting, status.pending
         )
     };
-    Some(format!("clusterpool/{}: {many} stale, {then}", pool.metadata.name))
+    let name = Name::of(Kind::ClusterPool, &key);
+    let text = format!("{name}: {many} stale, {then}");
+    Some(DifferenceLine::of(name, text))
 }

@@ -71,6 +71,6 @@ pub fn scale(
             }
             Ok(())
         })?;
-    context.changed(Kind::ClusterPool, name, "scaled")?;
+    context.changed(Kind::ClusterPool, &key, "scaled")?;
     Ok(context.finish(&passed)?)
 }

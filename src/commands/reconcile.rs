@@ -12,7 +12,7 @@ use crate::reconcile::Door;
 use crate::store::try_pass_lock;
 
 use crate::commands::waiting::Waiting;
-use crate::commands::{Context, Verb};
+use crate::commands::{Context, Verb, plan};
 
 #[derive(Args)]
 pub struct Reconcile {
@@ -45,8 +45,7 @@ impl Verb for Reconcile {
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
             let state = door.preview(&scope)?;
-            let lines = output::lines(&state);
-            return context.print(&output::joined(&lines));
+            return context.answer(plan::answer(output::lines(&state)));
         }
         if let Some(limit) = self.wait {
             let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };

@@ -67,7 +67,7 @@ impl Verb for Create {
         });
         let (verdict, passed) = change?;
         let done = if verdict == Verdict::Created { "created" } else { "replaced" };
-        context.changed(Kind::Secret, &key.name, done)?;
+        context.changed(Kind::Secret, &key, done)?;
         Ok(context.finish(&passed)?)
     }
 }

@@ -1,6 +1,9 @@
 //! `state path`.
 
 use clap::Args;
+use serde_json::json;
+
+use crate::output::{Answer, Name};
 
 use crate::commands::{Context, Verb};
 
@@ -13,6 +16,8 @@ impl Verb for Path {
     const EXAMPLE: &'static str = "poolctl state path";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        context.print(&format!("{}\n", context.path()?.display()))
+        let path = context.path()?.display().to_string();
+        let answer = Answer::text(format!("{path}\n")).with_document(json!({"path": path}));
+        context.answer(answer.with_name(Name::plain(path)))
     }
 }

@@ -18,7 +18,7 @@ use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::Refusal;
-use crate::output::{self, clean};
+use crate::output::{Answer, Name, clean};
 use crate::plan;
 use crate::store::{Filter, Store};
 
@@ -39,16 +39,13 @@ impl Verb for Status {
         let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
         let pools = store.list::<ClusterPool>(&filter)?.into_iter();
         let pools: Vec<ClusterPool> = pools.map(|pool| context.visible_pool(pool)).collect();
-        if context.globals.output.whole() {
+        if !context.is_for_people() {
+            let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
             let documents = pools.iter().map(|pool| {
                 json!({"namespace": pool.metadata.namespace, "name": pool.metadata.name,
                        "size": pool.spec.size, "status": pool.status})
             });
-            return context.print(&output::documents(
-                &context.globals.output,
-                documents.collect(),
-                false,
-            )?);
+            return context.answer(Answer::default().with_names(names).with_list(documents));
         }
         if context.guest().is_some() {
             return show_to_guest(context, &store, &filter, &pools);
@@ -82,7 +79,7 @@ impl Verb for Status {
         };
         let (hosts, agents) = (some(hosts.len(), "hosts"), some(agents.len(), "agents"));
         let _ = writeln!(out, "{} pools, {hosts}{agents}{jobs} jobs running", pools.len());
-        context.print(&out)
+        context.answer(Answer::text(out))
     }
 }
 
@@ -104,7 +101,7 @@ fn show_to_guest(
         }
     }
     let _ = writeln!(out, "{} pools, {} claims", pools.len(), claims.len());
-    context.print(&out)
+    context.answer(Answer::text(out))
 }
 
 fn claim_line(claim: &Claim) -> String {

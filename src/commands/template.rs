@@ -15,7 +15,7 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output::{self, Format};
+use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::render::host_data::{Facts, Leased, meta_data, network_data, nmstate};
 use crate::store::{Filter, Need, Store};
@@ -96,11 +96,7 @@ impl Verb for Render {
             leases: &leases,
         };
         let document = self.document(&facts, &data).map_err(Refusal::invalid)?;
-        let format = match &context.globals.output {
-            Format::Table | Format::Wide | Format::Name => &Format::Yaml,
-            whole => whole,
-        };
-        context.print(&output::document_text(format, &document)?)
+        context.answer(Answer::document(document)?.with_name(Name::of(Kind::DataTemplate, &key)))
     }
 }
 
@@ -172,7 +168,7 @@ impl Verb for Release {
             Ok(())
         };
         let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
-        context.changed(Kind::DataTemplate, &key.name, &format!("given back by {host}"))?;
+        context.changed(Kind::DataTemplate, &key, &format!("given back by {host}"))?;
         Ok(context.finish(&passed)?)
     }
 }

@@ -4,8 +4,9 @@
 use std::sync::LazyLock;
 
 use clap::Args;
+use serde_json::json;
 
-use crate::output;
+use crate::output::{Answer, Name};
 use crate::store::SCHEMA;
 
 use crate::commands::{Context, Verb};
@@ -28,11 +29,8 @@ impl Verb for Version {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        if context.globals.output.whole() {
-            let document =
-                serde_json::json!({ "version": PROGRAM, "commit": COMMIT, "schema": SCHEMA });
-            return context.print(&output::document_text(&context.globals.output, &document)?);
-        }
-        context.print(&format!("poolctl {}\n", *VERSION))
+        let document = json!({"version": PROGRAM, "commit": COMMIT, "schema": SCHEMA});
+        let answer = Answer::text(format!("poolctl {}\n", *VERSION)).with_document(document);
+        context.answer(answer.with_name(Name::plain(PROGRAM)))
     }
 }

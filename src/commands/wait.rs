@@ -147,7 +147,7 @@ impl Verb for Wait {
                     context.find(&store, kind, &key.name)?;
                 }
                 if self.what.holds(found.as_ref())? {
-                    let said = context.changed(kind, &key.name, "condition met");
+                    let said = context.changed(kind, &key, "condition met");
                     printed = std::mem::replace(&mut printed, Ok(())).and(said);
                 } else {
                     left.push((kind, key));

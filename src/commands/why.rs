@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::causes;
-use crate::output::{self, clean};
+use crate::output::{Answer, Name, clean, joined};
 
 use crate::commands::{Context, Verb, target};
 
@@ -31,16 +31,13 @@ impl Verb for Why {
         let object = context.find(&store, kind, &name)?;
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
         let next = context.step(&chain.next);
-        let format = &context.globals.output;
-        if format.whole() {
-            let document = json!({"causes": chain.causes, "next": next});
-            return context.print(&output::document_text(format, &document)?);
-        }
         let indent = |(depth, cause): (usize, &String)| {
             format!("{}{}", "  ".repeat(depth.min(4)), clean(cause))
         };
         let mut lines: Vec<String> = chain.causes.iter().enumerate().map(indent).collect();
         lines.push(format!("Next: {next}"));
-        context.print(&output::joined(&lines))
+        let name = Name::of(kind, &object.key());
+        let answer = Answer::text(joined(&lines)).with_name(name);
+        context.answer(answer.with_document(json!({"causes": chain.causes, "next": next})))
     }
 }

@@ -14,8 +14,28 @@ use crate::model::object::Object;
 use crate::model::state::{ChangedObject, State};
 use crate::model::table::{Change, Row};
 
+use super::answer::Name;
+
+/// A line of a difference, and the object of which it is the first one.
+#[derive(Debug)]
+pub struct DifferenceLine {
+    pub name: Option<Name>,
+    pub text: String,
+}
+
+impl DifferenceLine {
+    pub fn of(name: Name, text: String) -> Self {
+        Self { name: Some(name), text }
+    }
+
+    /// A line that names nothing, or goes on with what is named above.
+    fn text(text: String) -> Self {
+        Self { name: None, text }
+    }
+}
+
 /// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field.
-pub fn lines(state: &State) -> Vec<String> {
+pub fn lines(state: &State) -> Vec<DifferenceLine> {
     let mut lines = Vec::new();
     let mut changed_objects = state.changed_objects();
     // Claims, clusters and pools first: what they refer to changes because of them.
@@ -26,7 +46,8 @@ pub fn lines(state: &State) -> Vec<String> {
         }
     }
     lines.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
-    lines.extend(state.jobs.difference().filter_map(|change| job(&change)));
+    let jobs = state.jobs.difference().filter_map(|change| job(&change));
+    lines.extend(jobs.map(DifferenceLine::text));
     lines
 }
 
@@ -41,25 +62,29 @@ fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
     changed.before.is_none() && state.clusters.difference().any(is_new)
 }
 
-fn object_lines(changed: &ChangedObject, lines: &mut Vec<String>) {
+fn object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
     let Some(object) = changed.after.as_ref().or(changed.before.as_ref()) else { return };
-    let name = name(object.kind(), &object.key());
+    let name = Name::of(object.kind(), &object.key());
     match (&changed.before, &changed.after) {
         (Some(before), Some(after)) => {
             let mut fields = Vec::new();
             fields_of("", &told(before), &told(after), &mut fields);
             if !fields.is_empty() {
-                lines.push(format!("~ {name}"));
+                let text = format!("~ {name}");
+                lines.push(DifferenceLine::of(name, text));
             }
-            lines.extend(fields.into_iter().map(|field| format!("    {field}")));
+            let fields = fields.into_iter().map(|field| format!("    {field}"));
+            lines.extend(fields.map(DifferenceLine::text));
         }
-        (None, _) => lines.push(format!("+ {name}{}", about(object))),
-        (_, None) => lines.push(format!("- {name}")),
+        (None, _) => {
+            let text = format!("+ {name}{}", about(object));
+            lines.push(DifferenceLine::of(name, text));
+        }
+        (_, None) => {
+            let text = format!("- {name}");
+            lines.push(DifferenceLine::of(name, text));
+        }
     }
-}
-
-fn name(kind: Kind, key: &Key) -> String {
-    format!("{}/{}", kind.word(), key.name)
 }
 
 /// What of an object is compared.
@@ -134,9 +159,9 @@ fn about(object: &Object) -> String {
 }
 
 /// `~ ipclaim/web -> 10.0.0.7`: what a claim gets, gives back, or waits for.
-fn lease(change: &Change<'_, IpLease>) -> Option<String> {
+fn lease(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
     let one = change.after.or(change.before)?;
-    let name = name(Kind::IpClaim, &one.key());
+    let name = Name::of(Kind::IpClaim, &one.key());
     let has = |one: Option<&IpLease>| one.and_then(|one| one.address);
     let (before, after) = (has(change.before), has(change.after));
     let mark = match (change.before, change.after) {
@@ -150,7 +175,8 @@ fn lease(change: &Change<'_, IpLease>) -> Option<String> {
         _ if one.error.is_empty() => String::new(),
         _ => format!(": {}", super::clean(&one.error)),
     };
-    Some(format!("{mark} {name}{what}"))
+    let text = format!("{mark} {name}{what}");
+    Some(DifferenceLine::of(name, text))
 }
 
 fn job(change: &Change<'_, Job>) -> Option<String> {

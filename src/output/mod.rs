@@ -1,5 +1,6 @@
 //! Shows: pure functions from rows and documents to text. Never reads the state.
 
+mod answer;
 mod clean;
 mod columns;
 mod difference;
@@ -8,19 +9,14 @@ mod progress;
 mod table;
 mod unified;
 
+pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean, clean_lines};
 pub use columns::{Place, Row, View, event_row, job_row, row};
-pub use difference::lines;
+pub use difference::{DifferenceLine, lines};
 pub use jsonpath::{find, shown};
 pub use progress::Progress;
 pub use table::{render, table};
 pub use unified::unified;
-
-use serde_json::{Value, json};
-
-use crate::model::refusal::Refusal;
-use crate::model::text::safe_json;
-use crate::yaml;
 
 /// What `-o` asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -34,53 +30,60 @@ pub enum Format {
     JsonPath(String),
 }
 
+/// The formats that are a word.
+const WORDS: [(&str, Format); 5] = [
+    ("table", Format::Table),
+    ("wide", Format::Wide),
+    ("json", Format::Json),
+    ("yaml", Format::Yaml),
+    ("name", Format::Name),
+];
+/// Before a template.
+const JSONPATH: &str = "jsonpath=";
+
 impl std::str::FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "table" => Self::Table,
-            "wide" => Self::Wide,
-            "json" => Self::Json,
-            "yaml" => Self::Yaml,
-            "name" => Self::Name,
-            other => match other.strip_prefix("jsonpath=") {
-                Some(path) => Self::JsonPath(path.to_owned()),
-                None => {
-                    return Err("it is none of table, wide, json, yaml, name, jsonpath=...".into());
-                }
-            },
-        })
+        if let Some(template) = text.strip_prefix(JSONPATH) {
+            return Ok(Self::JsonPath(template.to_owned()));
+        }
+        let known = WORDS.into_iter().find(|(word, _)| *word == text);
+        known
+            .map(|(_, format)| format)
+            .ok_or_else(|| format!("it is none of {}...", Self::names().join(", ")))
     }
 }
 
 impl Format {
+    /// All formats, as they are typed.
+    pub fn names() -> Vec<&'static str> {
+        WORDS.into_iter().map(|(word, _)| word).chain([JSONPATH]).collect()
+    }
+
+    /// What `--help` says of `-o`.
+    pub fn help() -> String {
+        let words = WORDS.map(|(word, _)| word).join(", ");
+        format!("{words} or {JSONPATH}TEMPLATE")
+    }
+
     /// Whether whole documents are shown, not columns.
-    pub fn whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         matches!(self, Self::Json | Self::Yaml | Self::JsonPath(_))
     }
-}
 
-/// Documents in one of the whole formats: one as it is, several as a List.
-pub fn documents(format: &Format, mut all: Vec<Value>, single: bool) -> Result<String, Refusal> {
-    let document = if single && all.len() == 1 {
-        all.remove(0)
-    } else {
-        json!({"apiVersion": "v1", "kind": "List", "items": all})
-    };
-    document_text(format, &document)
+    /// Whether tables have all columns.
+    pub fn is_wide(&self) -> bool {
+        *self == Self::Wide
+    }
+
+    /// Whether people read it: it has lines and tables.
+    pub fn is_for_people(&self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
 }
 
 /// Lines, each with its end.
 pub fn joined(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
-}
-
-/// One document in one of the whole formats.
-pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
-    match format {
-        Format::JsonPath(template) => jsonpath::evaluate(template, document),
-        Format::Yaml => yaml::text(document).map_err(|wrong| Refusal::invalid(wrong.to_string())),
-        _ => Ok(safe_json(&format!("{document:#}\n"))),
-    }
 }

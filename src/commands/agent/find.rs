@@ -12,7 +12,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output::{self, Format};
+use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::rules::validations::lacks;
 use crate::store::{Filter, Need};
@@ -75,7 +75,7 @@ impl Verb for Discover {
             context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
         for (key, new) in hosts.iter().zip(found) {
             let done = if new { "discovered" } else { "looked at again" };
-            context.changed(Kind::Agent, &key.name, done)?;
+            context.changed(Kind::Agent, key, done)?;
         }
         Ok(context.finish(&passed)?)
     }
@@ -179,8 +179,9 @@ impl Verb for Match {
             seen.picked = true;
         }
         let many = fits.len();
-        if context.globals.output != Format::Name || many >= self.count {
-            show(context, &fits.into_iter().chain(others).collect::<Vec<_>>())?;
+        // Names are for another command, which needs all of them or none.
+        if many >= self.count || context.is_for_people() || context.wants_documents() {
+            context.answer(list(context, &fits.into_iter().chain(others).collect::<Vec<_>>()))?;
         }
         if many < self.count {
             let what = format!("{many} of {} hosts that are needed fit", self.count);
@@ -201,37 +202,30 @@ struct Seen {
 }
 
 /// All of them; by name, for another command, those that are picked.
-fn show(context: &Context, all: &[Seen]) -> anyhow::Result<()> {
-    let format = &context.globals.output;
-    if *format == Format::Name {
-        let mut picked = all.iter().filter(|one| one.picked);
-        return picked
-            .try_for_each(|one| context.changed(Kind::Agent, &one.agent.metadata.name, ""));
-    }
-    if format.whole() {
-        let document = |Seen { agent, picked, why }: &Seen| {
+fn list(context: &Context, seen: &[Seen]) -> Answer {
+    let entry = |Seen { agent, picked, why }: &Seen| {
+        let name = picked.then(|| Name::of(Kind::Agent, &agent.metadata.key()));
+        let row = || {
+            let fit = match (*picked, why.is_empty()) {
+                (true, _) => "fits".to_owned(),
+                (false, true) => "fits, not needed".to_owned(),
+                _ => why.join("; "),
+            };
+            vec![
+                ("name", agent.metadata.name.clone()),
+                ("hostname", agent.hostname().to_owned()),
+                ("state", agent.state().name().to_owned()),
+                ("fit", fit),
+            ]
+        };
+        let document = || {
             let Meta { name, namespace, .. } = &agent.metadata;
             json!({"name": name, "namespace": namespace, "hostname": agent.hostname(),
                    "state": agent.state(), "fits": why.is_empty(), "picked": picked, "why": why})
         };
-        let all = all.iter().map(document).collect();
-        return context.print(&output::documents(format, all, false)?);
-    }
-    let row = |Seen { agent, picked, why }: &Seen| -> output::Row {
-        let fit = match (*picked, why.is_empty()) {
-            (true, _) => "fits".to_owned(),
-            (false, true) => "fits, not needed".to_owned(),
-            _ => why.join("; "),
-        };
-        vec![
-            ("name", agent.metadata.name.clone()),
-            ("hostname", agent.hostname().to_owned()),
-            ("state", agent.state().name().to_owned()),
-            ("fit", fit),
-        ]
+        context.entry(name, row, document)
     };
-    let rows: Vec<output::Row> = all.iter().map(row).collect();
-    context.print(&output::render(&rows, true))
+    Answer::list(seen.iter().map(entry).collect())
 }
 
 impl Match {

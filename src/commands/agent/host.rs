@@ -22,6 +22,7 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{AgentId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
+use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::reconcile::Door;
 use crate::rules;
@@ -60,7 +61,7 @@ impl Verb for Register {
         let store = context.look()?;
         let infra_env = context.find(&store, Kind::InfraEnv, &self.infraenv)?.key();
         let (name, _) = registered(context, &store, &infra_env, &self.id, None)?;
-        context.changed(Kind::Agent, &name, "registered")
+        context.changed(Kind::Agent, &Key::new(infra_env.namespace, name), "registered")
     }
 }
 
@@ -102,7 +103,7 @@ impl Verb for Report {
             return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
         }
         record(context, &store, &key, |state, at, tick| reported(&store, state, at, said, tick))?;
-        context.changed(Kind::Agent, &key.name, "reported")
+        context.changed(Kind::Agent, &key, "reported")
     }
 }
 
@@ -148,8 +149,9 @@ impl Verb for CheckIn {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let key = context.find(&store, Kind::Agent, &self.name)?.key();
-        let answer = checked_in(context, &store, &key)?;
-        context.print(&format!("{answer}\n"))
+        let next = checked_in(context, &store, &key)?;
+        let answer = Answer::text(format!("{next}\n")).with_document(next);
+        context.answer(answer.with_name(Name::of(Kind::Agent, &key)))
     }
 }
 

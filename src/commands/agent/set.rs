@@ -213,7 +213,7 @@ fn change(
     let scope = Scope::Pools(Vec::new());
     let ((), passed) = context.door(&store).change_if(&scope, &needs(&keys), edit, look)?;
     for key in &keys {
-        context.changed(Kind::Agent, &key.name, done)?;
+        context.changed(Kind::Agent, key, done)?;
     }
     Ok(context.finish(&passed)?)
 }

@@ -55,7 +55,7 @@ impl Verb for Extend {
                 "extended (its time begins when it gets a cluster)".into()
             }
         };
-        context.changed(Kind::ClusterClaim, &key.name, &said)?;
+        context.changed(Kind::ClusterClaim, &key, &said)?;
         if matches!(extended, Extended::To { capped: true, .. }) {
             context.warn(&format!("pool `{}` allows no longer lifetime", found.pool));
         }

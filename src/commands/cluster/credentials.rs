@@ -9,7 +9,7 @@ use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{self, Format};
+use crate::output::{Answer, Name};
 use crate::rules::access::Deed;
 use crate::store::{Filter, Store, copies};
 
@@ -30,12 +30,15 @@ impl Verb for Kubeconfig {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
+        let cluster = cluster(context, &store, &self.name)?;
         if context.world.is_behind_sudo() {
             // The file would be the account's: no use to anybody else.
-            let cluster = cluster(context, &store, &self.name)?;
             return context.print_value(content(&store, &cluster)?.reveal());
         }
-        context.print(&format!("{}\n", kubeconfig_of(context, &store, &self.name)?))
+        let path = kubeconfig(&store, &cluster)?;
+        let document = json!({"cluster": cluster.name, "kubeconfig": path});
+        let answer = Answer::text(format!("{path}\n")).with_document(document);
+        context.answer(answer.with_name(Name::plain(path)))
     }
 }
 
@@ -70,18 +73,13 @@ impl Verb for Credentials {
             "password": password.reveal(),
             "kubeconfig": path,
         });
-        let format = &context.globals.output;
-        if format.whole() {
-            return context.print(&output::document_text(format, &document)?);
-        }
-        if *format == Format::Name {
-            return context.print(&format!("cluster/{}\n", cluster.name));
-        }
         let line = |name: &str| {
             format!("{:<12}{}\n", format!("{name}:"), document[name].as_str().unwrap_or_default())
         };
         let lines = ["api", "console", "username", "password", "kubeconfig"].map(line);
-        context.print_value(&lines.concat())
+        let name = Name::of(Kind::ClusterDeployment, &cluster.key());
+        let answer = Answer::text(lines.concat()).with_name(name).with_document(document);
+        context.answer(answer.verbatim())
     }
 }
 

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
-
+use crate::output::{Answer, Name};
 use crate::store::copies;
 
 use crate::commands::{Context, Verb, target};
@@ -83,6 +84,9 @@ impl Extract {
                 _ => refusal,
             }
         })?;
-        context.print(&format!("{}\n", path.display()))
+        let path = path.display().to_string();
+        let document = json!({"key": key, "file": path});
+        let answer = Answer::text(format!("{path}\n")).with_list([document]);
+        context.answer(answer.with_name(Name::plain(path)))
     }
 }

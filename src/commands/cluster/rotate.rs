@@ -71,7 +71,7 @@ impl Verb for RotateCredentials {
             let of = cluster.claim.as_ref().map(|claim| format!(" (claim {claim})"));
             let what = if *rotated { "rotated" } else { "has them already" };
             let what = format!("{what}{}", of.unwrap_or_default());
-            context.changed(Kind::ClusterDeployment, &cluster.name, &what)?;
+            context.changed(Kind::ClusterDeployment, &cluster.key(), &what)?;
         }
         if copies.is_empty() {
             context.hint(&format!("pool `{}` has no clusters", self.name));

@@ -9,7 +9,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::output;
+use crate::output::Answer;
 use crate::store::Store;
 
 use crate::commands::Context;
@@ -62,11 +62,11 @@ fn show(
     seen: &mut Seen,
 ) -> anyhow::Result<()> {
     let mut news = Vec::new();
-    for (at, object) in found.iter().enumerate() {
+    for (index, object) in found.iter().enumerate() {
         let document = object.to_wire();
         let old = seen.documents.insert((kind, object.key()), document.clone());
         if old.as_ref() != Some(&document) {
-            news.push((at, document));
+            news.push(index);
         }
     }
     let there = |key: &Key| found.iter().any(|one| one.key() == *key);
@@ -76,22 +76,11 @@ fn show(
         context.hint(&format!("{}/{} is gone", kind.word(), one.1.name));
         seen.documents.remove(&one);
     }
-    let format = &context.globals.output;
-    if format.whole() {
-        for (_, document) in &news {
-            context.print(&output::document_text(format, document)?)?;
-        }
-        return Ok(());
-    }
     if news.is_empty() {
         return Ok(());
     }
     // Of the whole table, so that columns stay where they are.
-    let text = get.text(context, store, kind, found)?;
-    let lines: Vec<&str> = text.lines().collect();
-    let header = lines.len() - found.len();
-    let heading = lines.iter().take(if seen.headed.insert(kind) { header } else { 0 });
-    let rows = news.iter().filter_map(|(at, _)| lines.get(header + at));
-    let shown: Vec<String> = heading.chain(rows).map(|line| (*line).to_owned()).collect();
-    context.print(&output::joined(&shown))
+    let entries = get.entries(context, store, kind, found)?;
+    let headers = seen.headed.insert(kind) && !get.no_headers;
+    context.answer(Answer::some_of(entries, &news).with_headers(headers).streamed())
 }

@@ -90,7 +90,7 @@ impl Verb for Add {
         let store = context.open()?;
         let (verdicts, passed) = put_all(context, &store, vec![made], true)?;
         let done = if verdicts.contains(&Verdict::Created) { "added" } else { "unchanged" };
-        context.changed(Kind::BareMetalHost, &key.name, done)?;
+        context.changed(Kind::BareMetalHost, &key, done)?;
         Ok(context.finish(&passed)?)
     }
 }

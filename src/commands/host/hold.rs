@@ -62,8 +62,8 @@ fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Resul
     })?;
     let done = if reason.is_some() { "held" } else { "free" };
     for host in hosts {
+        context.changed(Kind::BareMetalHost, &host.key(), done)?;
         let name = &host.metadata.name;
-        context.changed(Kind::BareMetalHost, name, done)?;
         if reason.is_none() && host.is_to_be_wiped() {
             let at = context.in_namespace(&host.metadata.namespace);
             context.hint(&format!(

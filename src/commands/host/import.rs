@@ -64,19 +64,19 @@ impl Verb for Import {
             refusal.causes = problems;
             return Err(refusal.into());
         }
-        let names: Vec<String> = all.iter().map(|one| one.host.metadata.name.clone()).collect();
+        let keys: Vec<Key> = all.iter().map(|made| made.host.key()).collect();
         for one in &all {
             one.check(context)?;
         }
         let store = context.open()?;
         let (verdicts, passed) = put_all(context, &store, all, false)?;
-        for (name, verdict) in names.iter().zip(verdicts) {
+        for (key, verdict) in keys.iter().zip(verdicts) {
             let done = match verdict {
                 Verdict::Created => "added",
                 Verdict::Configured(_) => "changed",
                 Verdict::Unchanged => "unchanged",
             };
-            context.changed(Kind::BareMetalHost, name, done)?;
+            context.changed(Kind::BareMetalHost, key, done)?;
         }
         Ok(context.finish(&passed)?)
     }

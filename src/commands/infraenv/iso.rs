@@ -126,7 +126,7 @@ impl Verb for Iso {
         let what = if self.base.is_some() { "image" } else { "Ignition" };
         context.changed(
             Kind::InfraEnv,
-            &one.metadata.name,
+            &one.key(),
             &format!(
                 "{what} is in {}; hosts report to {} and are admitted {until} (token {})",
                 out.display(),

@@ -1,6 +1,7 @@
 //! `ip claim`: addresses, all or none.
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::edits::put;
 use crate::model::address::Addr;
@@ -12,7 +13,7 @@ use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
-use crate::output::{self, Format};
+use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{Need, Store};
@@ -81,7 +82,7 @@ impl Verb for Claim {
         };
         let leased = |state: &State, keys: Vec<Key>| leased(state, &keys);
         let (found, passed) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, leased)?;
-        show(context, &found)?;
+        context.answer(answer(context, &found))?;
         Ok(context.finish(&passed)?)
     }
 }
@@ -201,28 +202,32 @@ fn fits(known: &IpLease, new: &IpClaim) -> Result<(), Refusal> {
 }
 
 /// Leases, with what their IPAddresses are called.
-fn show(context: &Context, found: &[(IpLease, String)]) -> anyhow::Result<()> {
-    let format = &context.globals.output;
-    if format.whole() {
-        let document = |(one, name): &(IpLease, String)| {
-            let mut wire = Object::IpClaim(Box::new(one.to_claim(name))).to_wire();
-            if let Some(address) = one.address {
-                wire["status"]["address"]["address"] = address.to_string().into();
-            }
-            wire
-        };
-        let all = found.iter().map(document).collect();
-        return context.print(&output::documents(format, all, found.len() == 1)?);
+fn answer(context: &Context, leases: &[(IpLease, String)]) -> Answer {
+    let names = leases.iter().map(|(lease, _)| Name::of(Kind::IpClaim, &lease.key()));
+    let mut answer = Answer::default().with_names(names);
+    if context.wants_documents() {
+        answer = answer.with_list(leases.iter().map(|(lease, name)| document(lease, name)));
+    } else {
+        answer = answer.with_text(
+            leases.iter().map(|(lease, _)| line(lease, leases.len())).collect::<String>(),
+        );
     }
-    let line = |(one, _): &(IpLease, String)| {
-        let address = one.address?.to_string();
-        Some(match format {
-            Format::Name => format!("{}/{}", Kind::IpClaim.word(), one.claim),
-            // One that is asked for alone can be put into a variable.
-            _ if found.len() == 1 => address,
-            _ => format!("{} {address}", one.claim),
-        })
-    };
-    let lines: Vec<String> = found.iter().filter_map(line).collect();
-    context.print(&output::joined(&lines))
+    if leases.len() == 1 { answer.single() } else { answer }
+}
+
+fn document(lease: &IpLease, name: &str) -> Value {
+    let mut document = Object::IpClaim(Box::new(lease.to_claim(name))).to_wire();
+    if let Some(address) = lease.address {
+        document["status"]["address"]["address"] = address.to_string().into();
+    }
+    document
+}
+
+fn line(lease: &IpLease, count: usize) -> String {
+    match lease.address {
+        None => String::new(),
+        // One that is asked for alone can be put into a variable.
+        Some(address) if count == 1 => format!("{address}\n"),
+        Some(address) => format!("{} {address}\n", lease.claim),
+    }
 }

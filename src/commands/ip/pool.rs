@@ -16,7 +16,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::output;
+use crate::output::{Answer, Name, clean};
 use crate::rules;
 use crate::store::Store;
 
@@ -94,7 +94,7 @@ impl Verb for Create {
             put(state, made, true, tick)
         };
         let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
-        context.changed(Kind::IpPool, &key.name, "created")?;
+        context.changed(Kind::IpPool, &key, "created")?;
         Ok(context.finish(&passed)?)
     }
 }
@@ -143,41 +143,46 @@ impl Verb for Map {
         let Object::IpPool(pool) = context.find(&store, Kind::IpPool, &self.name)? else {
             return Ok(());
         };
-        let format = &context.globals.output;
-        if format.whole() {
-            return context.print(&output::documents(format, stretches(&pool, &store)?, false)?);
-        }
-        let mut out = String::new();
-        for (_, whole) in pool.ranges() {
-            draw(&mut out, &pool, whole, &store)?;
-        }
-        for (address, letter, claim) in beside(&pool, &store)?.iter().take(BESIDE) {
-            let claim = output::clean(claim);
-            let _ = writeln!(out, "{address}  {letter} {claim}, beside the ranges");
-        }
-        for (range, comment) in pool.reserved() {
-            let _ = writeln!(out, "reserved {range} {}", output::clean(&comment));
-        }
-        let counts = pool.status.ip_addresses.clone().unwrap_or_default();
-        let count = |name: &str| {
-            counts[name].as_str().map_or_else(|| counts[name].to_string(), str::to_owned)
+        let answer = if context.wants_documents() {
+            Answer::default().with_list(stretches(&pool, &store)?)
+        } else {
+            Answer::text(picture(&pool, &store)?)
         };
-        let _ = writeln!(
-            out,
-            "{} addresses: {} used, {} reserved, {} free{}",
-            count("total"),
-            count("used"),
-            count("reserved"),
-            count("free"),
-            match count("outOfRange").as_str() {
-                "0" => String::new(),
-                many => format!(", {many} out of range"),
-            }
-        );
-        let legend = LETTERS.map(|(letter, word)| format!("{letter} {word}")).join("  ");
-        let _ = writeln!(out, "{legend}");
-        context.print(&out)
+        context.answer(answer.with_name(Name::of(Kind::IpPool, &pool.metadata.key())))
     }
+}
+
+/// A pool for people: its addresses as letters, and their counts.
+fn picture(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
+    let mut out = String::new();
+    for (_, whole) in pool.ranges() {
+        draw(&mut out, pool, whole, store)?;
+    }
+    for (address, letter, claim) in beside(pool, store)?.iter().take(BESIDE) {
+        let claim = clean(claim);
+        let _ = writeln!(out, "{address}  {letter} {claim}, beside the ranges");
+    }
+    for (range, comment) in pool.reserved() {
+        let _ = writeln!(out, "reserved {range} {}", clean(&comment));
+    }
+    let counts = pool.status.ip_addresses.clone().unwrap_or_default();
+    let count =
+        |name: &str| counts[name].as_str().map_or_else(|| counts[name].to_string(), str::to_owned);
+    let _ = writeln!(
+        out,
+        "{} addresses: {} used, {} reserved, {} free{}",
+        count("total"),
+        count("used"),
+        count("reserved"),
+        count("free"),
+        match count("outOfRange").as_str() {
+            "0" => String::new(),
+            many => format!(", {many} out of range"),
+        }
+    );
+    let legend = LETTERS.map(|(letter, word)| format!("{letter} {word}")).join("  ");
+    let _ = writeln!(out, "{legend}");
+    Ok(out)
 }
 
 /// What is known of the addresses of a part of a pool.

@@ -10,7 +10,7 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
-use crate::output;
+use crate::output::{Answer, Name, joined};
 use crate::store::Store;
 
 use crate::commands::{Context, Verb};
@@ -45,9 +45,10 @@ impl Verb for Advise {
         let since = since.max(Time(now.0 - self.since.0));
         let history = History::read(&store, &pool.key(), since)?;
         let (many, span) = (history.claims.len(), now.since(since).short());
-        if many < LEAST && !context.globals.output.whole() {
-            context
-                .print(&format!("{many} claims in {span}: fewer than {LEAST} tell nothing\n"))?;
+        let own_name = Name::of(Kind::ClusterPool, &pool.key());
+        if many < LEAST && !context.wants_documents() {
+            let text = format!("{many} claims in {span}: fewer than {LEAST} tell nothing\n");
+            context.answer(Answer::text(text).with_name(own_name))?;
             context.hint(&format!("next: poolctl pool advise {name} --since 8w"));
             return Ok(());
         }
@@ -63,12 +64,8 @@ impl Verb for Advise {
             "size": size, "runningCount": running, "peak": peak, "claims": many,
             "claimEvery": every, "installTakes": takes, "wakingTakes": usually(wake),
         });
-        let format = &context.globals.output;
-        if format.whole() {
-            return context.print(&output::document_text(format, &document)?);
-        }
         let (old, wake) = (&pool.spec, usually(wake));
-        context.print(&output::joined(&[
+        let text = joined(&[
             format!("{many} claims in {span}, one every {every}; an installation takes {takes}"),
             format!(
                 "runningCount {} -> {running}: as many claims come on average while one is installed \
@@ -76,7 +73,11 @@ impl Verb for Advise {
                 old.running_count
             ),
             format!("size {} -> {size}: for the busiest time", old.size),
-        ]))?;
+        ]);
+        context.answer(Answer::text(text).with_name(own_name).with_document(document))?;
+        if context.wants_documents() {
+            return Ok(());
+        }
         if let Some(most) =
             old.max_size.filter(|most| usize::try_from(*most).is_ok_and(|most| most < size))
         {

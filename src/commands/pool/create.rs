@@ -95,7 +95,7 @@ impl Verb for Create {
             Ok(())
         };
         let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
-        context.changed(Kind::ClusterPool, &key.name, "created")?;
+        context.changed(Kind::ClusterPool, &key, "created")?;
         misfits::warn(context, &passed.state, &[(Kind::ClusterPool, key.clone())]);
         Ok(context.finish(&passed)?)
     }

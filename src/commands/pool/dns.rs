@@ -13,7 +13,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
-use crate::output::{self, clean};
+use crate::output::{Answer, Name, clean};
 use crate::plan;
 use crate::render::install_config;
 use crate::store::Store;
@@ -53,14 +53,15 @@ impl Verb for Dns {
         let listed = pool.spec.inventory.iter().flatten();
         let all = listed.map(|entry| Needed::by(&store, &state, &pool, &entry.name));
         let all: Vec<Needed> = all.collect::<Result<_, _>>()?;
-        let format = &context.globals.output;
-        if format.whole() {
-            let documents: Result<Vec<Value>, _> = all.iter().map(serde_json::to_value).collect();
-            return context.print(&output::documents(format, documents?, false)?);
-        }
+        let documents: Vec<Value> =
+            all.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let names = all.iter().map(|needed| {
+            let key = Key::new(&*pool.metadata.namespace, needed.customization);
+            Name::of(Kind::Customization, &key)
+        });
         let mut text = format!("# pool {}: records that its clusters need\n", self.name);
         text.extend(all.iter().map(Needed::lines));
-        context.print(&text)
+        context.answer(Answer::text(text).with_names(names).with_list(documents))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `pool render`: the install-config a cluster would get, secrets hidden.
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::customization::CustomizationSpec;
 use crate::model::kinds::Kind;
@@ -9,11 +9,11 @@ use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
-use crate::output::Format;
+use crate::output::{self, Answer, Name};
 use crate::render::install_config::Rendered;
 use crate::render::redact;
 use crate::store::{Need, Store};
-use crate::{output, plan, yaml};
+use crate::{plan, yaml};
 
 use crate::commands::{Context, Verb};
 
@@ -38,16 +38,16 @@ impl Verb for Render {
         let store = context.look()?;
         let tried = Tried::load(context, &store, &self.name, self.customization.as_deref())?;
         let rendered = tried.render(context)?;
+        let name = Name::of(Kind::ClusterPool, &tried.pool);
         if self.diff {
-            return context.print(&tried.diff(context, &rendered)?);
+            let difference = tried.diff(context, &rendered)?;
+            let document = json!({"difference": difference});
+            let answer = Answer::text(difference).with_document(document);
+            return context.answer(answer.with_name(name));
         }
         let mut document = rendered.document;
         redact::redact(&mut document);
-        let format = match &context.globals.output {
-            Format::Table | Format::Wide | Format::Name => &Format::Yaml,
-            whole => whole,
-        };
-        context.print(&output::document_text(format, &document)?)
+        context.answer(Answer::document(document)?.with_name(name))
     }
 }
 

@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, Args, Command};
 
 use crate::model::kinds::Kind;
 use crate::model::platform::platform_names;
+use crate::output::{Format, joined};
 use crate::store::{Filter, Store};
 
 use crate::commands::context::{Context, Globals};
@@ -31,7 +32,7 @@ impl Verb for Complete {
         found.retain(|one| one.starts_with(typed));
         found.sort();
         found.dedup();
-        context.print(&crate::output::joined(&found))
+        context.print(&joined(&found))
     }
 }
 
@@ -180,7 +181,7 @@ impl Line {
             "IMAGESET" => of(&[Kind::ClusterImageSet]),
             "PLATFORM" => words(&platform_names()),
             "NAMESPACE" => self.namespaces(context),
-            "FORMAT" => words(&["table", "wide", "json", "yaml", "name", "jsonpath="]),
+            "FORMAT" => words(&Format::names()),
             "secret/NAME" => self.slashed(context, Kind::Secret),
             "KIND[.FIELD]" => fields(typed),
             "KIND[,KIND]" | "KIND/NAME" | "KIND/NAME|KEY=VALUE|KEY-" => {
