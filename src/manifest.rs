@@ -199,7 +199,7 @@ fn take(
             // Others know more of what they saw.
             continue;
         }
-        let refusal = at(name, problem.line, problem.column, &problem.message);
+        let refusal = at(name, problem.line, problem.column, &problem.message());
         if reading.lenient && problem.unknown {
             found.warnings.push(format!("{}; left out", refusal.what));
         } else {
@@ -348,7 +348,7 @@ pub fn recheck(kind: Kind, document: &Value) -> Result<Object, Refusal> {
     let mut node = plain(document);
     remove(&mut node, &["apiVersion", "kind"]);
     if let Some(problem) = schema::check(kind, &mut node).into_iter().next() {
-        return Err(Refusal::invalid(problem.message));
+        return Err(Refusal::invalid(problem.message()));
     }
     let object = Object::from_wire(kind, node.value())
         .map_err(|error| Refusal::invalid(error.to_string()))?;

@@ -21,7 +21,7 @@ fn sandbox() -> Sandbox {
 }
 
 fn claims(sandbox: &Sandbox) -> String {
-    sandbox.ok(&["get", "claim", "--no-headers", "-q"])
+    sandbox.ok(&["get", "claim", "--no-headers"])
 }
 
 fn pause(millis: u64) {

@@ -134,7 +134,7 @@ impl Verb for Check {
         }
         let bad = rows.iter().any(|row| row.state == "missing");
         let entry = |program: &Program| {
-            let name = Name::plain(program.program.as_str());
+            let name = Name::plain(program.name.as_str());
             context.entry(Some(name), || program.row(), || program.document())
         };
         context.answer(Answer::list(rows.iter().map(entry).collect()))?;
@@ -155,7 +155,7 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
 /// A program that a driver needs or uses.
 struct Program {
     driver: String,
-    program: String,
+    name: String,
     state: &'static str,
     version: String,
     /// Where it is, or why it is not.
@@ -168,7 +168,7 @@ impl Program {
     fn row(&self) -> Row {
         vec![
             ("driver", self.driver.clone()),
-            ("program", self.program.clone()),
+            ("program", self.name.clone()),
             ("state", self.state.to_owned()),
             ("version", self.version.clone()),
             ("path", self.path.clone()),
@@ -178,7 +178,7 @@ impl Program {
     }
 
     fn document(&self) -> serde_json::Value {
-        json!({"driver": self.driver, "program": self.program, "state": self.state,
+        json!({"driver": self.driver, "program": self.name, "state": self.state,
                "version": self.version, "path": self.path, "owner": self.owner, "mode": self.mode})
     }
 }
@@ -197,7 +197,7 @@ fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> 
         let version = version.unwrap_or_default();
         let (owner, mode) = found.map(|path| owner_and_mode(&path)).unwrap_or_default();
         let (driver, program) = (driver.to_owned(), program.to_owned());
-        Program { driver, program, state, version, path, owner, mode }
+        Program { driver, name: program, state, version, path, owner, mode }
     };
     if let Some(name) = driver.strip_prefix(EXEC) {
         let program = format!("poolctl-driver-{name}");

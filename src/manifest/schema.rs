@@ -15,17 +15,27 @@ use crate::yaml::{Node, Tree};
 pub struct Problem {
     pub line: u64,
     pub column: u64,
-    pub message: String,
+    /// The field, `spec.role`; empty for the document.
+    path: String,
+    message: String,
+    /// The value that stands there, where one of another type was expected.
+    value: Option<Value>,
     /// A field that is not known; `--lenient` drops it.
     pub unknown: bool,
     /// Whether it is poolctl's to write: something below `status`.
     pub status: bool,
 }
 
-/// Before the value that a message ends with.
-const HOLDS: &str = ": it holds ";
-/// How it begins what is said of a role that there is not.
-const ROLE: &str = "`spec.role`: ";
+impl Problem {
+    /// What is wrong, and the value that stands there instead.
+    pub fn message(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}: it holds {value}", self.message),
+            None => self.message.clone(),
+        }
+    }
+}
+
 /// What other tools call a field, and its name here.
 const ALIASES: [(&str, &str); 4] = [
     ("replicas", "size"),
@@ -39,16 +49,15 @@ pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
     let mut found = Vec::new();
     walk(document, schema(kind), "", &mut found);
     if kind == Kind::Agent
-        && let Some(problem) = found.iter_mut().find(|one| one.message.starts_with(ROLE))
+        && let Some(problem) =
+            found.iter_mut().find(|problem| problem.path == "spec.role" && problem.value.is_none())
     {
         problem.message = format!("{}: {}", no_role(document), problem.message);
     }
     if kind == Kind::Secret {
         // What stands where a value was expected may be one.
         for problem in &mut found {
-            if let Some(at) = problem.message.find(HOLDS) {
-                problem.message.truncate(at);
-            }
+            problem.value = None;
         }
     }
     found
@@ -69,7 +78,9 @@ fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
     let problem = |node: &Node, message: String| Problem {
         line: node.line,
         column: node.column,
+        path: path.to_owned(),
         message,
+        value: None,
         unknown: false,
         status: path.starts_with("status"),
     };
@@ -77,8 +88,9 @@ fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
     let given = type_of(&node.tree);
     let fits = |wanted: &str| wanted == given || (wanted == "number" && given == "integer");
     if !wanted.is_empty() && !wanted.iter().any(|wanted| fits(wanted)) {
-        let message = mismatch(path, &wanted, given, &node.value());
-        found.push(problem(node, message));
+        let value = Some(node.value()).filter(|value| !value.is_object() && !value.is_array());
+        let message = mismatch(path, &wanted, given);
+        found.push(Problem { value, ..problem(node, message) });
         return;
     }
     // As hubs print a role that nobody has set.
@@ -130,9 +142,11 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
         found.push(Problem {
             line: key.line,
             column: key.column,
-            message,
-            unknown: true,
             status: below.starts_with("status."),
+            path: below,
+            message,
+            value: None,
+            unknown: true,
         });
         false
     });
@@ -143,7 +157,8 @@ fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem
             let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
             let message = format!("`{below}` is missing");
             let status = path.starts_with("status");
-            found.push(Problem { line, column, message, unknown: false, status });
+            let (path, value) = (below, None);
+            found.push(Problem { line, column, path, message, value, unknown: false, status });
         }
     }
 }
@@ -197,7 +212,7 @@ fn type_of(tree: &Tree) -> &'static str {
     }
 }
 
-fn mismatch(path: &str, wanted: &[&str], given: &str, value: &Value) -> String {
+fn mismatch(path: &str, wanted: &[&str], given: &str) -> String {
     let words = |name: &str| match name {
         "array" => "a list",
         "object" => "a mapping",
@@ -208,12 +223,8 @@ fn mismatch(path: &str, wanted: &[&str], given: &str, value: &Value) -> String {
         _ => "nothing",
     };
     let path = if path.is_empty() { "the document" } else { path };
-    let shown = match value {
-        Value::Object(_) | Value::Array(_) => String::new(),
-        scalar => format!("{HOLDS}{scalar}"),
-    };
     let quote = if wanted == ["string"] { "; write it in quotes" } else { "" };
-    format!("`{path}` is {}, not {}{quote}{shown}", words(given), words(wanted[0]))
+    format!("`{path}` is {}, not {}{quote}", words(given), words(wanted[0]))
 }
 
 /// Ranges, durations, times, and lists of allowed words.

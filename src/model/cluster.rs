@@ -6,7 +6,7 @@ mod conditions;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::condition::{self, Condition, Shortage};
+use super::condition::{self, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
@@ -40,7 +40,6 @@ pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password
 
 facts! {
     /// What plan reads. The rest is `body`, loaded only for rows that a user edits or looks at.
-    #[expect(clippy::struct_excessive_bools, reason = "one column each, independent of each other")]
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Cluster in "cluster" {
         /// Order of insertion; 0 for a new one.
@@ -261,24 +260,13 @@ impl Cluster {
         self.power_since = ready.and_then(|one| one.last_probe_time.or(one.last_transition_time));
         let awake = hibernating.filter(|one| one.status == "False");
         self.awake_since = awake.and_then(|one| one.last_transition_time);
-        self.power_message = self.named_in([hibernating, ready]);
+        self.power_message = Some(status.power_detail.clone()).filter(|text| !text.is_empty());
         let (failed, stopped) = (holds("ProvisionFailed"), holds("ProvisionStopped"));
         self.stopped = stopped.is_some();
         if let Some(one) = failed.or(stopped).filter(|_| !self.installed()) {
             self.failed_at = Some(one.last_transition_time.unwrap_or(self.created));
             self.failure = failed.map(|one| one.message.clone());
         }
-    }
-
-    /// What the message of a condition says beyond its fixed words.
-    fn named_in(&self, found: [Option<&Condition>; 2]) -> Option<String> {
-        const MARK: &str = "\u{0}";
-        let fixed = self.power.conditions(Some(MARK));
-        fixed.iter().zip(found).find_map(|(fixed, found)| {
-            let (before, after) = fixed.message.split_once(MARK)?;
-            let rest = found?.message.strip_prefix(before)?;
-            Some(rest.strip_suffix(after)?.to_owned())
-        })
     }
 
     fn take_annotations(&mut self, wire: &mut ClusterDeployment) {
@@ -350,6 +338,7 @@ impl Cluster {
             installed_timestamp: self.installed_at,
             passed_over_timestamp: self.passed_over,
             power_state: self.power_state().into(),
+            power_detail: self.power_message.clone().unwrap_or_default(),
             conditions: self.conditions(),
         }
     }

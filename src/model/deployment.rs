@@ -191,6 +191,9 @@ pub struct DeploymentStatus {
     /// Running, Hibernating, StartingMachines, Stopping; nothing until it is installed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub power_state: String,
+    /// The machines that are waited for, or what failed when it was started or stopped.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub power_detail: String,
     /// Provisioned, ProvisionFailed, ProvisionStopped, Hibernating, Ready; each when it applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

@@ -76,8 +76,8 @@ macro_rules! declare_state {
             members: HashMap<Key, Members>,
             /// Pools that have no addresses or hosts for another cluster, and why.
             pub short: HashMap<Key, Shortage>,
-            /// When the first address that a claim waits for will have rested.
-            pub rested: Option<Time>,
+            /// Pools of addresses whose claims wait for an address that rests, and until when.
+            pub resting: HashMap<Key, Time>,
             /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its
             /// end.
             pub begun: HashMap<PoolId, u32>,

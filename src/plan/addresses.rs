@@ -15,7 +15,7 @@ use super::desk::Desk;
 /// Every claim that waits is looked at, and those that go, go.
 pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
     go(state);
-    state.rested = None;
+    state.resting.clear();
     let pools: Vec<IpPoolId> = state.ip_pools.iter().map(|(at, _)| at).collect();
     let mut waiting: Vec<(Time, String, IpLeaseId)> = state
         .ip_leases
@@ -49,7 +49,9 @@ pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
                 Err(why) => refuse(state, *lease, why, tick),
             }
         }
-        state.rested = state.rested.into_iter().chain(desk.due).min();
+        if let Some(until) = desk.due {
+            state.resting.insert(key, until);
+        }
     }
 }
 

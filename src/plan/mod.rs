@@ -188,7 +188,7 @@ pub fn due(state: &State, now: Time) -> Option<Time> {
         .chain(powers)
         .chain(timeouts)
         .chain(schedules);
-    all.chain(state.rested).filter(|instant| *instant > now).min()
+    all.chain(state.resting.values().copied()).filter(|instant| *instant > now).min()
 }
 
 /// Writes down what is done and why.

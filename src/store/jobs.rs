@@ -117,8 +117,8 @@ pub fn write_changes(
 ) -> Result<(), Refusal> {
     for is_ended in [true, false] {
         let changes = state.jobs.difference().filter(|change| change.is_of(owner));
-        let changed = changes.filter_map(|change| change.after);
-        for job in changed.filter(|job| job.ended.is_some() == is_ended) {
+        let jobs = changes.filter_map(|change| change.after);
+        for job in jobs.filter(|job| job.ended.is_some() == is_ended) {
             write_job(conn, job)?;
         }
     }

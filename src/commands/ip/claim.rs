@@ -96,8 +96,8 @@ fn leased(state: &State, keys: &[Key]) -> Result<Vec<(IpLease, String)>, Refusal
             let why = Some(&one.error).filter(|why| !why.is_empty());
             let why = why.map_or("its pool is paused", String::as_str);
             let what = format!("IPPool `{}` has no address for claim `{}`", one.pool, one.claim);
-            let rests = why.contains("can be leased again at");
-            let exit = if rests { Exit::Timeout } else { Exit::Exhausted };
+            let is_resting = state.resting.contains_key(&one.pool_key());
+            let exit = if is_resting { Exit::Timeout } else { Exit::Exhausted };
             let next = format!("poolctl ippool map {}", one.pool);
             let mut refusal = Refusal::new(exit, what).because(why);
             if keys.len() > 1 {
