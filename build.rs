@@ -1,16 +1,44 @@
-//! Tells the program which commit it is built from. It never fails the build: without git or a
-//! repository the commit is what `POOLCTL_COMMIT` says, else `unknown`.
+//! Tells the program which commit it is built from, and which migrations there are. The commit never
+//! fails the build: without git or a repository it is what `POOLCTL_COMMIT` says, else `unknown`.
 
 #![expect(clippy::disallowed_methods, reason = "a build script is no part of the program")]
 
-use std::path::Path;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// SQL files called 1.sql, 2.sql and so on.
+const MIGRATIONS: &str = "src/store/migrations";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=POOLCTL_COMMIT");
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
+    write_migrations();
+}
+
+/// Writes the list of migrations and its length, which is the schema of this program.
+fn write_migrations() {
+    println!("cargo:rerun-if-changed={MIGRATIONS}");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(MIGRATIONS);
+    let file = |number: u32| folder.join(format!("{number}.sql"));
+    let schema = (1..).take_while(|number| file(*number).exists()).last().unwrap_or_default();
+    let files = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+    assert_eq!(usize::try_from(schema), Ok(files), "a migration is missing or called otherwise");
+    let mut code = format!(
+        "/// The schema of this program: as many as there are migrations.\n\
+         pub const SCHEMA: u32 = {schema};\n\
+         /// Migration N makes schema N out of the one before; the first makes it out of an empty \
+         file.\n\
+         pub const MIGRATIONS: [&str; {schema}] = ["
+    );
+    for number in 1..=schema {
+        let _ = write!(code, "include_str!({:?}),", file(number));
+    }
+    code.push_str("];\n");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    std::fs::write(out.join("migrations.rs"), code).expect("the list of migrations is written");
 }
 
 /// The commit that is checked out, if this folder is the top of a repository. A source archive that

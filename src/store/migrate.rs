@@ -11,15 +11,8 @@ use crate::model::refusal::{Exit, Refusal};
 
 use super::connection::Store;
 use super::copies::{belongs_with, beside};
-use super::schema::{SCHEMA, read_schema};
+use super::schema::{MIGRATIONS, SCHEMA, read_schema};
 use super::snapshot::{transfer, write_snapshot};
-
-/// Migration N makes schema N out of the one before; the first makes it out of an empty file.
-const MIGRATIONS: [&str; SCHEMA as usize] = [
-    include_str!("migrations/1.sql"),
-    include_str!("migrations/2.sql"),
-    include_str!("migrations/3.sql"),
-];
 
 /// How a digest of the first schema begins.
 const FIRST: &str = "40134e11517b9943";

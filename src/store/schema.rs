@@ -1,4 +1,5 @@
-//! The number of a state's schema. Reads it and refuses a newer one; never changes it.
+//! The number of a state's schema, and the migrations, which the build lists by their files. Reads the
+//! number and refuses a newer one; never changes it.
 
 use std::path::Path;
 
@@ -6,8 +7,7 @@ use rusqlite::Connection;
 
 use crate::model::refusal::{Exit, Refusal};
 
-/// The schema of this program: as many as there are migrations.
-pub const SCHEMA: u32 = 3;
+include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// The schema that a file says it has; 0 for an empty one.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
