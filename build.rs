@@ -10,22 +10,19 @@ use std::process::Command;
 /// SQL files called 1.sql, 2.sql and so on.
 const MIGRATIONS: &str = "src/store/migrations";
 
-fn main() {
+fn main() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=POOLCTL_COMMIT");
     let commit = commit_of_repository().or_else(given_commit);
     println!("cargo:rustc-env=POOLCTL_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
-    write_migrations();
+    write_migrations()
 }
 
 /// Writes the list of migrations and its length, which is the schema of this program.
-fn write_migrations() {
+fn write_migrations() -> std::io::Result<()> {
     println!("cargo:rerun-if-changed={MIGRATIONS}");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(MIGRATIONS);
-    let file = |number: u32| folder.join(format!("{number}.sql"));
-    let schema = (1..).take_while(|number| file(*number).exists()).last().unwrap_or_default();
-    let files = std::fs::read_dir(&folder).map_or(0, Iterator::count);
-    assert_eq!(usize::try_from(schema), Ok(files), "a migration is missing or called otherwise");
+    let schema = std::fs::read_dir(&folder)?.count();
     let mut code = format!(
         "/// The schema of this program: as many as there are migrations.\n\
          pub const SCHEMA: u32 = {schema};\n\
@@ -34,11 +31,13 @@ fn write_migrations() {
          pub const MIGRATIONS: [&str; {schema}] = ["
     );
     for number in 1..=schema {
-        let _ = write!(code, "include_str!({:?}),", file(number));
+        // A file that is missing or called otherwise fails the build here.
+        let path = folder.join(format!("{number}.sql")).canonicalize()?;
+        let _ = write!(code, "include_str!({:?}),", path.to_string_lossy());
     }
     code.push_str("];\n");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    std::fs::write(out.join("migrations.rs"), code).expect("the list of migrations is written");
+    std::fs::write(out.join("migrations.rs"), code)
 }
 
 /// The commit that is checked out, if this folder is the top of a repository. A source archive that

@@ -418,3 +418,17 @@ fn a_secret_without_a_password_is_to_be_written_again() {
     let next = format!("secret bmc has no password\nNext: {create} --overwrite\n");
     assert!(why.ends_with(&next), "{why}");
 }
+
+#[test]
+fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
+    let mut sandbox = Sandbox::new();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
+    std::fs::copy(fixture, sandbox.state()).unwrap();
+    sandbox.set("POOLCTL_NOW", "");
+    let ran = sandbox.run(&["plan"]);
+    assert_eq!(ran.code, 10, "{}", ran.err);
+    assert!(ran.out.contains("! ClockJumped: "), "{}", ran.out);
+    let ran = sandbox.run(&["plan", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(plan["changes"].as_array().unwrap().len(), 1, "{plan}");
+}

@@ -274,3 +274,27 @@ fn an_export_that_does_not_say_whose_an_address_is_comes_in_with_the_hosts_named
     moved.ok(&["import", &file]);
     assert_eq!(hosts_of_claims(&moved), before);
 }
+
+#[test]
+fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_is_deleted() {
+    let mut sandbox = Sandbox::new();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
+    std::fs::copy(fixture, sandbox.state()).unwrap();
+    sandbox.set("POOLCTL_NOW", "2026-03-02T11:06:00Z");
+    sandbox.ok(&["release", "ci-3", "-y", "-q"]);
+    sandbox.ok(&["reconcile", "--wait=2h", "-q"]);
+    let claims = |sandbox: &Sandbox| {
+        let names = sandbox.ok(&["get", "ipclaim", "-o", "name"]);
+        names.lines().filter(|name| name.contains("metal-cns7l")).count()
+    };
+    // They may still run with their addresses, and nobody else is given one of them.
+    assert_eq!(claims(&sandbox), 5);
+    let ran = sandbox.run(&["ip", "claim", "nodes", "metal-cns7l-a"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("is of cluster `metal-cns7l`"), "{}", ran.err);
+    sandbox.ok(&["delete", "agent", "a", "b", "-y", "-q"]);
+    assert_eq!(claims(&sandbox), 3);
+    sandbox.ok(&["delete", "agent", "a-nodes", "-y", "-q"]);
+    assert_eq!(claims(&sandbox), 0);
+    sandbox.ok(&["doctor"]);
+}

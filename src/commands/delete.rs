@@ -93,6 +93,29 @@ impl Verb for Delete {
     }
 }
 
+/// What to type about who uses the addresses of a cluster: the cluster itself, or a host that has
+/// left it and may run on. None when neither is there any more.
+fn next_for_user_of_address(
+    store: &Store,
+    namespace: &str,
+    cluster: &str,
+) -> Result<Option<String>, Refusal> {
+    let named = Filter { name: Some(cluster.to_owned()), ..Filter::default() };
+    if !store.list::<Cluster>(&named)?.is_empty() {
+        return Ok(Some(format!("poolctl describe cluster {cluster}")));
+    }
+    let in_namespace = Filter { namespace: Some(namespace.to_owned()), ..Filter::default() };
+    let agents = store.list::<Agent>(&in_namespace)?;
+    let has_left = |agent: &&Agent| {
+        let left = agent.status.deprovision_info.as_ref();
+        left.is_some_and(|left| left.cluster_name == cluster)
+    };
+    Ok(agents
+        .iter()
+        .find(has_left)
+        .map(|agent| format!("poolctl why agent/{}", agent.metadata.name)))
+}
+
 /// A claimed cluster is somebody's, and so is one that no pool made.
 pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let (key, word) = (object.key(), object.kind().word());
@@ -103,9 +126,11 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
     };
     let claim = claim.map(|name| Key::new(&*key.namespace, name));
     let lease = claim.map(|claim| store.lease_of(&claim)).transpose()?.flatten();
-    if let Some(cluster) = lease.as_ref().and_then(IpLease::cluster) {
+    if let Some(cluster) = lease.as_ref().and_then(IpLease::cluster)
+        && let Some(next) = next_for_user_of_address(store, &key.namespace, cluster)?
+    {
         let what = format!("{word} `{}` is of cluster `{cluster}`, and goes with it", key.name);
-        return Err(Refusal::conflict(what).next(format!("poolctl describe cluster {cluster}")));
+        return Err(Refusal::conflict(what).next(next));
     }
     let loss = match object {
         Object::ClusterDeployment(cluster) => cluster_lost(cluster),

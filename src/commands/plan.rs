@@ -33,10 +33,10 @@ impl Verb for Plan {
             None => Scope::Whole,
         };
         let state = context.door(&store).preview(&scope)?;
-        let mut lines = output::lines(&state);
-        lines.extend(state.pools.rows().filter_map(|pool| stale(&state, pool)));
-        lines.extend(state.pools.rows().filter_map(short));
-        context.answer(answer(lines))?;
+        let mut notes: Vec<DifferenceLine> =
+            state.pools.rows().filter_map(|pool| stale(&state, pool)).collect();
+        notes.extend(state.pools.rows().filter_map(short));
+        context.answer(answer(output::lines(&state), notes))?;
         if state.is_unchanged() {
             context.hint("nothing to do");
             return Ok(());
@@ -45,12 +45,18 @@ impl Verb for Plan {
     }
 }
 
-/// What a pass would change, line by line.
-pub fn answer(lines: Vec<DifferenceLine>) -> Answer {
-    let (names, lines): (Vec<Option<Name>>, Vec<String>) =
-        lines.into_iter().map(|line| (line.name, line.text)).unzip();
-    let answer = Answer::text(joined(&lines)).with_names(names.into_iter().flatten());
-    answer.with_document(json!({"changes": lines}))
+/// What a pass would change, line by line, and what is worth knowing beside that.
+pub fn answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) -> Answer {
+    let mut names = Vec::new();
+    let mut texts = Vec::new();
+    for change in changes {
+        names.extend(change.name);
+        texts.push(change.text);
+    }
+    let notes: Vec<String> = notes.into_iter().map(|note| note.text).collect();
+    let document = json!({"changes": texts, "notes": notes});
+    let lines = [texts, notes].concat();
+    Answer::text(joined(&lines)).with_names(names).with_document(document)
 }
 
 /// Why a pool has not the clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.

@@ -34,7 +34,8 @@ impl DifferenceLine {
     }
 }
 
-/// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field.
+/// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field. Where
+/// nothing changes, `!` is an event that is recorded.
 pub fn lines(state: &State) -> Vec<DifferenceLine> {
     let mut lines = Vec::new();
     let mut changed_objects = state.changed_objects();
@@ -48,6 +49,13 @@ pub fn lines(state: &State) -> Vec<DifferenceLine> {
     lines.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
     let jobs = state.jobs.difference().filter_map(|change| job(&change));
     lines.extend(jobs.map(DifferenceLine::text));
+    if lines.is_empty() {
+        // A pass may record what has happened and change nothing else.
+        for (event, _) in &state.events {
+            let message = super::clean(&event.message);
+            lines.push(DifferenceLine::text(format!("! {}: {message}", event.reason)));
+        }
+    }
     lines
 }
 

@@ -184,8 +184,14 @@ pub fn release_host(state: &mut State, agent: &Agent, cluster: &str) {
     }
 }
 
-/// What a cluster had that is gone, once none of its hosts may run with it.
-pub fn release_of(state: &mut State, namespace: &str, cluster: &str) {
+/// What a cluster had, if that is gone and none of the hosts that have left it may run as its nodes.
+pub fn release_of_gone_cluster(state: &mut State, namespace: &str, cluster: &str) {
+    if state.cluster(cluster).is_none() && !may_have_nodes_left(state, namespace, cluster) {
+        release_of(state, namespace, cluster);
+    }
+}
+
+fn release_of(state: &mut State, namespace: &str, cluster: &str) {
     for at in those(state, |one| one.namespace == namespace && one.cluster() == Some(cluster)) {
         state.ip_leases.remove(at);
     }

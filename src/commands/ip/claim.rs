@@ -191,6 +191,10 @@ fn fits(known: &IpLease, new: &IpClaim) -> Result<(), Refusal> {
         let what = format!("ipclaim `{name}` is being deleted");
         return Err(Refusal::conflict(what).next(format!("poolctl describe ipclaim {name}")));
     }
+    if let Some(cluster) = known.cluster() {
+        let what = format!("ipclaim `{name}` is of cluster `{cluster}`");
+        return Err(Refusal::conflict(what).next("poolctl ip claim IPPOOL NAME, with another name"));
+    }
     let wanted = new.metadata.annotation(WANTED).and_then(|text| text.parse::<Addr>().ok());
     match known.address.zip(wanted) {
         Some((has, wanted)) if has != wanted => {

@@ -125,6 +125,11 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let text = format!("Host {}: deregistered", agent.hostname());
     note(state, agent_id, "host_deregistered", false, text, tick);
     state.agents.remove(agent_id);
+    // Nobody is left who would tell that it runs no more: its deletion says so.
+    if let Some(left) = &agent.status.deprovision_info {
+        vips::release_host(state, &agent, &left.cluster_name);
+        vips::release_of_gone_cluster(state, &agent.metadata.namespace, &left.cluster_name);
+    }
 }
 
 /// What a host that is to be deleted would leave behind as a node of its cluster.

@@ -8,7 +8,7 @@ use crate::model::driver::Driver;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
-use crate::plan::clusters_hosts::{cluster_that_may_run, may_have_nodes_left};
+use crate::plan::clusters_hosts::cluster_that_may_run;
 use crate::plan::vips;
 use crate::rules::validations::disk_problems;
 
@@ -58,10 +58,7 @@ fn cleaned(state: &mut State, at: AgentId) {
         left => *left = None,
     });
     vips::release_host(state, &agent, &gone);
-    let namespace = &agent.metadata.namespace;
-    if state.cluster(&gone).is_none() && !may_have_nodes_left(state, namespace, &gone) {
-        vips::release_of(state, namespace, &gone);
-    }
+    vips::release_of_gone_cluster(state, &agent.metadata.namespace, &gone);
 }
 
 /// One that does not register again for its cluster is not taken.
