@@ -1,8 +1,7 @@
 //! Edits of pools of addresses, of claims of addresses and of leases made by hand, which are two
-//! views of one row, and of templates of what hosts are told.
+//! views of one row. No edit gives an address to a claim that waits: a pass does.
 
 use crate::model::address::Addr;
-use crate::model::data_template::Metal3DataTemplate;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes, WITH_CLUSTER, cluster_of};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, Network};
 use crate::model::kinds::Kind;
@@ -10,35 +9,35 @@ use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::refusal::Refusal;
 use crate::model::state::{IpLeaseId, State};
 use crate::model::tick::Tick;
-use crate::rules;
 
-use super::documents::{delete_document, merge_maps, put_document};
+use super::documents::{EditedDocument, merge_metadata, put_document};
 use super::edited::Edited;
 use super::verdict::Verdict;
 
-impl Edited for IpPool {
+impl EditedDocument for IpPool {
+    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
+        old.spec != new.spec
+    }
+
     fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        // What is counted is counted anew.
+        // What is counted of a pool is not for a manifest to say.
         new.status = IpPoolStatus::default();
-        let table = &mut state.ip_pools;
-        put_document(table, new, merge, tick, |old, new| old.spec != new.spec)
+        put_document(state, new, merge, tick)
     }
 
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        delete_document(&mut state.ip_pools, key, tick.now)
-    }
-
-    fn import(state: &mut State, mut new: Self, _: &Tick) -> Result<(), Refusal> {
-        let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut new.status);
-        new.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };
-        state.ip_pools.insert(new);
+    fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
+        let IpPoolStatus { last_updated, history, .. } = std::mem::take(&mut self.status);
+        self.status = IpPoolStatus { last_updated, history, ..IpPoolStatus::default() };
         Ok(())
     }
 }
 
 impl Edited for IpClaim {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        put_claim(state, new, merge, tick)
+        match state.ip_leases.find(&new.metadata.key()) {
+            Some(lease_id) => change_claim(state, lease_id, new, merge, tick),
+            None => Ok(insert_claim(state, new, tick)),
+        }
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
@@ -47,7 +46,7 @@ impl Edited for IpClaim {
     }
 
     fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
-        put_claim(state, new, false, tick).map(drop)
+        Edited::put(state, new, false, tick).map(drop)
     }
 }
 
@@ -57,29 +56,13 @@ impl Edited for IpAddress {
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        let mut leases = state.ip_leases.iter();
-        let (lease_id, _) = leases.find(|(_, lease)| state.name_of(lease) == key.name)?;
-        drop(leases);
+        let (lease_id, _) =
+            state.ip_leases.iter().find(|(_, lease)| state.name_of(lease) == key.name)?;
         Some(release(state, lease_id, tick))
     }
 
     fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
-        put_address(state, new, false, tick).map(drop)
-    }
-}
-
-impl Edited for Metal3DataTemplate {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        put_template(state, new, merge, tick)
-    }
-
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        delete_document(&mut state.data_templates, key, tick.now)
-    }
-
-    fn import(state: &mut State, new: Self, _: &Tick) -> Result<(), Refusal> {
-        state.data_templates.insert(new);
-        Ok(())
+        Edited::put(state, new, false, tick).map(drop)
     }
 }
 
@@ -90,58 +73,57 @@ fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
     })
 }
 
-fn put_claim(
+fn insert_claim(state: &mut State, new: IpClaim, tick: &Tick) -> Verdict {
+    let Key { namespace, name } = new.metadata.key();
+    state.ip_leases.insert(IpLease {
+        namespace,
+        claim: name,
+        pool: new.spec.pool.name,
+        created: new.metadata.creation_timestamp.unwrap_or(tick.now),
+        claimed: true,
+        deleting: new.metadata.deletion_timestamp,
+        error: new.status.error_message,
+        notes: Some(Box::new(Notes { claim: note_of(new.metadata, &[]), ..Notes::default() })),
+        ..IpLease::default()
+    });
+    Verdict::Created
+}
+
+/// Changes a claim, or makes one for a lease that had none.
+fn change_claim(
     state: &mut State,
+    lease_id: IpLeaseId,
     new: IpClaim,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let key = new.metadata.key();
-    let created = new.metadata.creation_timestamp;
-    let deleting = new.metadata.deletion_timestamp;
-    let note = bare(new.metadata, &[]);
-    let Some(at) = state.ip_leases.find(&key) else {
-        let notes = Some(Box::new(Notes { claim: note, ..Notes::default() }));
-        state.ip_leases.insert(IpLease {
-            namespace: key.namespace,
-            claim: key.name,
-            pool: new.spec.pool.name,
-            created: created.unwrap_or(tick.now),
-            claimed: true,
-            deleting,
-            error: new.status.error_message,
-            notes,
-            ..IpLease::default()
-        });
-        return Ok(Verdict::Created);
-    };
-    let Some(known) = state.ip_leases.get(at).cloned() else { return Ok(Verdict::Unchanged) };
-    if known.pool != new.spec.pool.name {
+    let Some(old) = state.ip_leases.get(lease_id).cloned() else { return Ok(Verdict::Unchanged) };
+    if old.pool != new.spec.pool.name {
         return Err(Refusal::conflict(format!(
             "IPClaim `{}`: spec.pool cannot be modified: it is of pool `{}`",
-            key.name, known.pool
+            new.metadata.name, old.pool
         )));
     }
-    // One that was left running without its row lets go of its addresses by hand.
-    let lives = known.cluster().is_some_and(|name| state.cluster(name).is_some());
-    let changed = state.ip_leases.update(at, |one| {
-        one.deleting = one.deleting.or(deleting);
-        let mut notes = one.notes.take().unwrap_or_default();
-        let new = if merge { onto(&notes.claim, note) } else { note };
-        notes.claim = if lives { tied(&notes.claim, new) } else { new };
-        one.notes = Some(notes).filter(|notes| **notes != Notes::default());
-        if !one.claimed {
-            // The lease was there before.
-            let since = one.leased.unwrap_or(one.created);
-            one.created = created.unwrap_or(tick.now);
-            (one.leased, one.claimed) = ((since != one.created).then_some(since), true);
+    // A cluster that was left running has no row any more; its claims are let go of by hand.
+    let cluster_exists = old.cluster().is_some_and(|name| state.cluster(name).is_some());
+    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
+    let deleting = new.metadata.deletion_timestamp;
+    let note = note_of(new.metadata, &[]);
+    let is_changed = state.ip_leases.update(lease_id, |lease| {
+        lease.deleting = lease.deleting.or(deleting);
+        let mut notes = lease.notes.take().unwrap_or_default();
+        let note = if merge { merge_notes(&notes.claim, note) } else { note };
+        notes.claim = if cluster_exists { keep_holders(&notes.claim, note) } else { note };
+        lease.notes = none_if_empty(notes);
+        if !lease.claimed {
+            // The lease was there before its claim.
+            let leased = lease.leased.unwrap_or(lease.created);
+            lease.created = created;
+            lease.leased = (leased != created).then_some(leased);
+            lease.claimed = true;
         }
     });
-    Ok(match (known.claimed, changed) {
-        (false, _) => Verdict::Created,
-        (true, true) => Verdict::Configured(String::new()),
-        (true, false) => Verdict::Unchanged,
-    })
+    Ok(if old.claimed { Verdict::of_update(is_changed) } else { Verdict::Created })
 }
 
 fn put_address(
@@ -150,10 +132,8 @@ fn put_address(
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let (name, spec) = (new.metadata.name.clone(), new.spec);
-    let wrong = |path: &str, why: String| {
-        Err(Refusal::conflict(format!("IPAddress `{name}`: spec.{path} {why}")))
-    };
+    let name = new.metadata.name.clone();
+    let spec = new.spec;
     let address: Addr = spec.address.parse().map_err(Refusal::invalid)?;
     let key = Key::new(&*new.metadata.namespace, &*spec.claim.name);
     let network = Network {
@@ -162,122 +142,89 @@ fn put_address(
         dns_servers: spec.dns_servers,
     };
     let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
-    let usual = IpLease {
+    let mut note = note_of(new.metadata, &[Kind::IpPool.name(), Kind::IpClaim.name()]);
+    let new_lease = IpLease {
         address: Some(address),
-        pool: spec.pool.name.clone(),
+        pool: spec.pool.name,
         namespace: key.namespace.clone(),
         ..IpLease::default()
     };
-    let is_usual = state.name_of(&usual) == name;
-    let mut note = bare(new.metadata, &["IPPool", "IPClaim"]);
-    if !is_usual {
+    // The usual name of an IPAddress follows from its pool and its address.
+    if state.name_of(&new_lease) != name {
         note.name.clone_from(&name);
     }
-    let Some(at) = state.ip_leases.find(&key) else {
-        let notes = Notes { address: note, ..Notes::default() };
-        state.ip_leases.insert(IpLease {
-            claim: key.name,
-            network,
-            created,
-            notes: Some(Box::new(notes)).filter(|notes| **notes != Notes::default()),
-            ..usual
-        });
+    let Some(lease_id) = state.ip_leases.find(&key) else {
+        let notes = none_if_empty(Box::new(Notes { address: note, ..Notes::default() }));
+        state.ip_leases.insert(IpLease { claim: key.name, network, created, notes, ..new_lease });
         return Ok(Verdict::Created);
     };
-    let Some(known) = state.ip_leases.get(at).cloned() else { return Ok(Verdict::Unchanged) };
-    if known.pool != spec.pool.name {
-        return wrong(
-            "pool",
-            format!("cannot be modified: claim `{}` is of `{}`", key.name, known.pool),
-        );
+    let Some(old) = state.ip_leases.get(lease_id).cloned() else { return Ok(Verdict::Unchanged) };
+    let refuse = |fixed: String| Err(Refusal::conflict(format!("IPAddress `{name}`: {fixed}")));
+    if old.pool != new_lease.pool {
+        return refuse(format!(
+            "spec.pool cannot be modified: claim `{}` is of `{}`",
+            key.name, old.pool
+        ));
     }
-    if let Some(old) = known.address.filter(|old| *old != address) {
-        return wrong("address", format!("cannot be modified: claim `{}` has {old}", key.name));
+    if let Some(old_address) = old.address.filter(|old_address| *old_address != address) {
+        return refuse(format!(
+            "spec.address cannot be modified: claim `{}` has {old_address}",
+            key.name
+        ));
     }
-    let changed = state.ip_leases.update(at, |one| {
-        let mut notes = one.notes.take().unwrap_or_default();
-        notes.address = if merge { onto(&notes.address, note) } else { note };
-        one.notes = Some(notes).filter(|notes| **notes != Notes::default());
-        one.network = network;
-        if one.address.is_none() {
-            one.address = Some(address);
-            one.leased = (created != one.created).then_some(created);
-            one.error.clear();
+    let is_changed = state.ip_leases.update(lease_id, |lease| {
+        let mut notes = lease.notes.take().unwrap_or_default();
+        notes.address = if merge { merge_notes(&notes.address, note) } else { note };
+        lease.notes = none_if_empty(notes);
+        lease.network = network;
+        if lease.address.is_none() {
+            lease.address = Some(address);
+            lease.leased = (created != lease.created).then_some(created);
+            lease.error.clear();
         }
     });
-    Ok(match (known.address, changed) {
-        (None, _) => Verdict::Created,
-        (Some(_), true) => Verdict::Configured(String::new()),
-        (Some(_), false) => Verdict::Unchanged,
-    })
+    Ok(if old.address.is_some() { Verdict::of_update(is_changed) } else { Verdict::Created })
 }
 
-/// A template is fixed once it is made: hosts were told what it says.
-fn put_template(
-    state: &mut State,
-    new: Metal3DataTemplate,
-    merge: bool,
-    tick: &Tick,
-) -> Result<Verdict, Refusal> {
-    if let Some(old) = state.data_templates.by_key(&new.metadata.key()) {
-        rules::data_templates::check_change(old, &new).map_err(|wrong| {
-            let what =
-                format!("Metal3DataTemplate `{}` is fixed once it is made", new.metadata.name);
-            let mut refusal = Refusal::conflict(what);
-            refusal.causes = wrong;
-            refusal.next("apply it under another name")
-        })?;
-    }
-    put_document(&mut state.data_templates, new, merge, tick, |old, new| {
-        new.status.clone_from(&old.status);
-        old.spec != new.spec
-    })
+fn none_if_empty(notes: Box<Notes>) -> Option<Box<Notes>> {
+    Some(notes).filter(|notes| **notes != Notes::default())
 }
 
-/// What of an object's metadata its row does not say, without owners that follow from it.
-fn bare(meta: Meta, owners: &[&str]) -> Meta {
+/// What of an object's metadata its row does not say, without the owners that follow from it.
+fn note_of(meta: Meta, kinds_of_owners: &[&str]) -> Meta {
+    let mut owner_references = meta.owner_references;
+    owner_references.retain(|owner| !kinds_of_owners.contains(&owner.kind.as_str()));
     Meta {
         labels: meta.labels,
         annotations: meta.annotations,
         finalizers: meta.finalizers,
-        owner_references: meta
-            .owner_references
-            .into_iter()
-            .filter(|one| !owners.contains(&&*one.kind))
-            .collect(),
+        owner_references,
         uid: meta.uid,
         ..Meta::default()
     }
 }
 
 /// No edit takes a claim away from the living cluster that it goes with, or from the host.
-fn tied(old: &Meta, mut new: Meta) -> Meta {
+fn keep_holders(old: &Meta, mut new: Meta) -> Meta {
     if cluster_of(old).is_none() {
         return new;
     }
-    if !new.finalizers.iter().any(|one| one == WITH_CLUSTER) {
+    if !new.finalizers.iter().any(|finalizer| finalizer == WITH_CLUSTER) {
         new.finalizers.push(WITH_CLUSTER.into());
     }
-    let holders = [Kind::ClusterDeployment.name(), Kind::Agent.name()];
-    let is_holder = |owner: &&OwnerReference| holders.contains(&owner.kind.as_str());
-    let held_by = old.owner_references.iter().filter(is_holder).cloned();
-    let others = new.owner_references.into_iter().filter(|owner| !is_holder(&owner));
-    new.owner_references = held_by.chain(others).collect();
+    let holders = old.owner_references.iter().filter(|owner| is_holder(owner)).cloned();
+    let others = new.owner_references.into_iter().filter(|owner| !is_holder(owner));
+    new.owner_references = holders.chain(others).collect();
     new
 }
 
-fn onto(old: &Meta, new: Meta) -> Meta {
-    Meta {
-        labels: merge_maps(&old.labels, &new.labels),
-        annotations: merge_maps(&old.annotations, &new.annotations),
-        finalizers: if new.finalizers.is_empty() { old.finalizers.clone() } else { new.finalizers },
-        owner_references: if new.owner_references.is_empty() {
-            old.owner_references.clone()
-        } else {
-            new.owner_references
-        },
-        uid: old.uid.clone(),
-        name: new.name,
-        ..Meta::default()
-    }
+/// Whether an owner of a claim is the cluster or the host that has the address.
+fn is_holder(owner: &OwnerReference) -> bool {
+    [Kind::ClusterDeployment.name(), Kind::Agent.name()].contains(&owner.kind.as_str())
+}
+
+fn merge_notes(old: &Meta, mut new: Meta) -> Meta {
+    merge_metadata(old, &mut new);
+    new.uid.clone_from(&old.uid);
+    new
 }

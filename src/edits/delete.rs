@@ -1,4 +1,4 @@
-//! Asks for the deletion of an object of any kind.
+//! Asks for the deletion of an object of any kind and records that. Never waits until it is gone.
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;

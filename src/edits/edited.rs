@@ -1,14 +1,13 @@
-//! What commands can do with the objects of a kind. Kinds without logic need nothing but their
-//! declaration.
+//! What commands can do with the objects of every kind: put, delete and import. It knows how each
+//! kind is asked, never what a kind does then.
 
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource, match_object};
 use crate::model::refusal::Refusal;
-use crate::model::state::{Plain, State};
-use crate::model::table::Row;
+use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::documents::{delete_document, finish_deletion, put_document, without_metadata};
+use super::documents::EditedDocument;
 use super::verdict::Verdict;
 
 /// A kind that commands can edit.
@@ -25,22 +24,17 @@ pub trait Edited: Resource {
     fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal>;
 }
 
-impl<T: Plain> Edited for T {
+impl<T: EditedDocument> Edited for T {
     fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        let key = Row::key(&new);
-        let table = T::table_mut(state);
-        let verdict = put_document(table, new, merge, tick, |old, new| {
-            without_metadata(old) != without_metadata(new)
-        })?;
-        finish_deletion(table, &key);
-        Ok(verdict)
+        EditedDocument::put(state, new, merge, tick)
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        delete_document(T::table_mut(state), key, tick.now)
+        <T as EditedDocument>::delete(state, key, tick)
     }
 
-    fn import(state: &mut State, new: Self, _: &Tick) -> Result<(), Refusal> {
+    fn import(state: &mut State, mut new: Self, tick: &Tick) -> Result<(), Refusal> {
+        new.prepare_import(tick)?;
         T::table_mut(state).insert(new);
         Ok(())
     }

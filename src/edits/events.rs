@@ -15,7 +15,7 @@ pub fn record_event(
     reason: &str,
     message: &str,
 ) {
-    event(state, tick, false, (kind, object), reason, message);
+    state.event(make_event(tick, kind, object, reason, message));
 }
 
 /// Records what went wrong.
@@ -27,20 +27,19 @@ pub fn record_warning(
     reason: &str,
     message: &str,
 ) {
-    event(state, tick, true, (kind, object), reason, message);
+    state.event(Event { warning: true, ..make_event(tick, kind, object, reason, message) });
 }
 
-fn event(
-    state: &mut State,
-    tick: &Tick,
-    warning: bool,
-    (kind, object): (Kind, Key),
-    reason: &str,
-    message: &str,
-) {
-    let (kind, reason, message) = (kind.name(), reason.to_owned(), message.to_owned());
-    let (time, actor) = (tick.now, tick.actor.clone());
-    state.event(Event { time, warning, reason, kind, object, actor, message, ..Event::default() });
+fn make_event(tick: &Tick, kind: Kind, object: Key, reason: &str, message: &str) -> Event {
+    Event {
+        time: tick.now,
+        reason: reason.to_owned(),
+        kind: kind.name(),
+        object,
+        actor: tick.actor.clone(),
+        message: message.to_owned(),
+        ..Event::default()
+    }
 }
 
 /// The claim behind an object, and its owner, if that is somebody else.
@@ -54,7 +53,8 @@ pub fn other_owner(state: &State, kind: Kind, key: &Key, tick: &Tick) -> Option<
     (!owner.is_empty() && *owner != tick.actor).then(|| (claim, owner.clone()))
 }
 
-/// Says what somebody did with an object; with another's cluster, at the claim too.
+/// Records what somebody did with an object; if it is a cluster that another has claimed, on the
+/// claim too.
 pub fn record_deed(
     state: &mut State,
     tick: &Tick,
@@ -63,9 +63,11 @@ pub fn record_deed(
     reason: &str,
     text: &str,
 ) {
-    let behind = other_owner(state, kind, key, tick).filter(|_| kind == Kind::ClusterDeployment);
+    let claim_and_owner = other_owner(state, kind, key, tick);
     record_event(state, tick, kind, key.clone(), reason, text);
-    if let Some((claim, _)) = behind {
+    if kind == Kind::ClusterDeployment
+        && let Some((claim, _)) = claim_and_owner
+    {
         let text = format!("Its cluster {}: {text}", key.name);
         record_event(state, tick, Kind::ClusterClaim, claim, reason, &text);
     }

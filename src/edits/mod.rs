@@ -6,6 +6,7 @@ pub mod agents;
 mod claims;
 mod clusters;
 mod customizations;
+mod data_templates;
 mod delete;
 mod documents;
 mod edited;

@@ -1,4 +1,4 @@
-//! Edits of pools of clusters.
+//! Edits of pools of clusters: their clusters go first, in passes, so no edit removes a pool.
 
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -6,46 +6,38 @@ use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::tick::Tick;
 
-use super::documents::{mark_for_deletion, put_document};
-use super::edited::Edited;
+use super::documents::{EditedDocument, mark_for_deletion, put_document};
 use super::verdict::Verdict;
 
-impl Edited for ClusterPool {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        put_pool(state, new, merge, tick)
-    }
-
-    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
-        mark_for_deletion(&mut state.pools, key, tick.now)
-    }
-
-    fn import(state: &mut State, new: Self, _: &Tick) -> Result<(), Refusal> {
-        state.pools.insert(new);
-        Ok(())
-    }
-}
-
-fn put_pool(
-    state: &mut State,
-    new: ClusterPool,
-    merge: bool,
-    tick: &Tick,
-) -> Result<Verdict, Refusal> {
-    let old = state.pools.by_key(&new.key()).map(|old| (old.spec.size, old.spec.running_count));
-    let (size, running) = (new.spec.size, new.spec.running_count);
-    let verdict = put_document(&mut state.pools, new, merge, tick, |old, new| {
+impl EditedDocument for ClusterPool {
+    fn carry_over(old: &Self, new: &mut Self, _: bool, tick: &Tick) -> bool {
         new.status.clone_from(&old.status);
-        if (old.spec.size, old.spec.running_count) != (size, running) {
+        if sizes(old) != sizes(new) {
             new.scaled_by_hand(tick.now);
         }
         old.spec != new.spec
-    })?;
-    Ok(match verdict {
-        Verdict::Configured(_) => Verdict::Configured(
-            old.map(|old| describe_sizes(old, (size, running))).unwrap_or_default(),
-        ),
-        other => other,
-    })
+    }
+
+    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        let sizes_before = state.pools.by_key(&new.key()).map(sizes);
+        let sizes_after = sizes(&new);
+        let verdict = put_document(state, new, merge, tick)?;
+        Ok(match (verdict, sizes_before) {
+            (Verdict::Configured(_), Some(sizes_before)) => {
+                Verdict::Configured(describe_sizes(sizes_before, sizes_after))
+            }
+            (verdict, _) => verdict,
+        })
+    }
+
+    fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
+        mark_for_deletion::<Self>(state, key, tick.now)
+    }
+}
+
+/// A pool's size, and how many of its clusters run.
+fn sizes(pool: &ClusterPool) -> (u32, u32) {
+    (pool.spec.size, pool.spec.running_count)
 }
 
 /// What changed of a pool's size and of how many of its clusters run: `size 1 -> 3`.

@@ -1,5 +1,5 @@
-//! Puts an object of any kind into a state and records that. Used by apply, patch and the words for
-//! daily jobs.
+//! Puts an object of any kind into a state and records that, for every command that makes or changes
+//! objects. Never loads the object nor what its edit needs.
 
 use crate::model::claim::Claim;
 use crate::model::object::{Object, match_object};
@@ -12,14 +12,16 @@ use super::events::{other_owner, record_deed, record_event};
 use super::verdict::Verdict;
 
 /// Makes an object, or makes the one that is there like it, without what is not the user's.
-/// `merge`: labels and annotations that the new object does not name stay.
+/// `merge`: labels and annotations that the new object does not name stay. A change that the kind
+/// forbids is refused, and leaves the state as it was.
 pub fn put(
     state: &mut State,
     object: Object,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let (kind, key) = (object.kind(), object.key());
+    let kind = object.kind();
+    let key = object.key();
     let created = match &object {
         Object::ClusterClaim(claim) => Claim::asks(&claim.pool),
         _ => "Created".into(),
@@ -28,11 +30,13 @@ pub fn put(
     match &verdict {
         Verdict::Created => record_event(state, tick, kind, key, "Created", &created),
         Verdict::Configured(what) => {
-            let mut text = String::from("Changed");
-            if let Some((_, owner)) = other_owner(state, kind, &key, tick) {
-                text = format!("What {owner} claimed was changed by {}", tick.actor);
+            let mut text = match other_owner(state, kind, &key, tick) {
+                Some((_, owner)) => format!("What {owner} claimed was changed by {}", tick.actor),
+                None => "Changed".to_owned(),
+            };
+            if !what.is_empty() {
+                text = format!("{text}: {what}");
             }
-            let text = if what.is_empty() { text } else { format!("{text}: {what}") };
             record_deed(state, tick, kind, &key, "Configured", &text);
         }
         Verdict::Unchanged => {}

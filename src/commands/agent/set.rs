@@ -193,7 +193,7 @@ fn change(
                 let text = format!("Host {}: changed", after.hostname());
                 agents::about(&after, "host_configured", false, text, &tick.actor, tick)
             } else {
-                edits::agents::approved(&after, tick)
+                edits::agents::approval_event(&after, tick)
             };
             state.event(event);
             state.agents.update(at, |one| *one = after);
