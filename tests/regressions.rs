@@ -384,7 +384,7 @@ fn a_plan_prints_changes_of_every_kind() {
         expected.push(format!("+ {}/sample", kind.word()));
         poolctl::edits::import(&mut state, object, &poolctl::model::tick::Tick::default()).unwrap();
     }
-    let lines = poolctl::output::lines(&state);
+    let lines = poolctl::output::difference_lines(&state);
     for line in expected {
         assert!(lines.iter().any(|printed| printed.text.starts_with(&line)), "{line}: {lines:#?}");
     }

@@ -36,7 +36,7 @@ impl Verb for Plan {
         let mut notes: Vec<DifferenceLine> =
             state.pools.rows().filter_map(|pool| stale(&state, pool)).collect();
         notes.extend(state.pools.rows().filter_map(short));
-        context.answer(answer(output::lines(&state), notes))?;
+        context.answer(answer(output::difference_lines(&state), notes))?;
         if state.is_unchanged() {
             context.hint("nothing to do");
             return Ok(());
@@ -67,7 +67,7 @@ fn short(pool: &ClusterPool) -> Option<DifferenceLine> {
     let name = Name::of(Kind::ClusterPool, &pool.key());
     let has = pool.status.size;
     let text = format!("{name}: {has} of {wanted} clusters: {}", output::clean(&why));
-    Some(DifferenceLine::of(name, text))
+    Some(DifferenceLine::new(name, text))
 }
 
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
@@ -95,5 +95,5 @@ fn stale(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
     };
     let name = Name::of(Kind::ClusterPool, &key);
     let text = format!("{name}: {many} stale, {then}");
-    Some(DifferenceLine::of(name, text))
+    Some(DifferenceLine::new(name, text))
 }

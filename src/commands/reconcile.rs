@@ -45,7 +45,7 @@ impl Verb for Reconcile {
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
             let state = door.preview(&scope)?;
-            return context.answer(plan::answer(output::lines(&state), Vec::new()));
+            return context.answer(plan::answer(output::difference_lines(&state), Vec::new()));
         }
         if let Some(limit) = self.wait {
             let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };

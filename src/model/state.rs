@@ -20,7 +20,7 @@ use super::job::Job;
 use super::kinds::{Kind, every_kind};
 use super::meta::{HasMeta, Key, Meta};
 use super::object::{Object, Resource, match_object};
-use super::table::{Change, Id, Owner, Row, Table};
+use super::table::{Id, Owner, Row, Table};
 use super::time::Time;
 use super::wire::Wire;
 
@@ -38,7 +38,8 @@ impl Scope {
     }
 }
 
-/// Declares `State` with a table for each kind that has one, and what is done with all of them.
+/// Declares `State` with a table for each kind that has one, and what is done with all of them. A
+/// view has no table: its objects are found by way of the rows that they are made from.
 macro_rules! declare_state {
     (
         {}
@@ -81,8 +82,9 @@ macro_rules! declare_state {
             /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its
             /// end.
             pub begun: HashMap<PoolId, u32>,
-            /// Names in DNS given in this pass, and to whom.
-            named: HashMap<(String, String), String>,
+            /// The clusters inserted in this pass, by their names in DNS: name and base domain.
+            new_dns_names: HashMap<(String, String), String>,
+            /// On whose behalf events are recorded now.
             acting: Owner,
         }
 
@@ -139,9 +141,9 @@ macro_rules! declare_state {
             pub fn changed_objects(&self) -> Vec<ChangedObject> {
                 let mut changed = Vec::new();
                 $(
-                    $(changed.extend(self.$plain.difference().map(|change| ChangedObject::new(&change)));)?
-                    $(changed.extend(self.$document.difference().map(|change| ChangedObject::new(&change)));)?
-                    $(changed.extend(self.$facts.difference().map(|change| ChangedObject::new(&change)));)?
+                    $(changed.extend(changed_rows(&self.$plain));)?
+                    $(changed.extend(changed_rows(&self.$document));)?
+                    $(changed.extend(changed_rows(&self.$facts));)?
                 )*
                 changed
             }
@@ -219,6 +221,7 @@ pub trait Plain: Resource + Tabled + HasMeta {}
 
 /// A kind whose objects are found in the state by their names.
 pub trait Kept: Resource {
+    /// A copy of the object of a name, as the state has it by now.
     fn find_in(state: &State, key: &Key) -> Option<Self>;
 }
 
@@ -242,12 +245,14 @@ pub struct ChangedObject {
     pub after: Option<Object>,
 }
 
-impl ChangedObject {
-    fn new<R: Resource>(change: &Change<'_, R>) -> Self {
-        let object = |resource: &R| resource.clone().into_object();
-        Self { before: change.before.map(object), after: change.after.map(object) }
-    }
+fn changed_rows<R: Resource + Row>(table: &Table<R>) -> impl Iterator<Item = ChangedObject> {
+    table.difference().map(|change| ChangedObject {
+        before: change.before.cloned().map(R::into_object),
+        after: change.after.cloned().map(R::into_object),
+    })
+}
 
+impl ChangedObject {
     pub fn kind(&self) -> Option<Kind> {
         self.after.as_ref().or(self.before.as_ref()).map(Object::kind)
     }
@@ -308,71 +313,85 @@ impl State {
 
     pub fn load_cluster(&mut self, cluster: Cluster) {
         let pool = cluster.pool.clone();
-        let at = self.clusters.load(cluster);
-        self.join(pool.as_deref(), at);
+        let cluster_id = self.clusters.load(cluster);
+        self.add_member(pool.as_deref(), cluster_id);
     }
 
     pub fn insert_cluster(&mut self, cluster: Cluster) -> ClusterId {
-        let dns = (cluster.cluster_name.clone(), cluster.base_domain.clone());
-        self.named.insert(dns, cluster.name.clone());
+        let dns_name = (cluster.cluster_name.clone(), cluster.base_domain.clone());
+        self.new_dns_names.insert(dns_name, cluster.name.clone());
         let pool = cluster.pool.clone();
-        let at = self.clusters.insert(cluster);
-        self.join(pool.as_deref(), at);
-        at
+        let cluster_id = self.clusters.insert(cluster);
+        self.add_member(pool.as_deref(), cluster_id);
+        cluster_id
     }
 
-    fn join(&mut self, pool: Option<&Key>, at: ClusterId) {
+    fn add_member(&mut self, pool: Option<&Key>, cluster_id: ClusterId) {
         if let Some(pool) = pool {
-            self.members.entry(pool.clone()).or_default().clusters.push(at);
+            self.members.entry(pool.clone()).or_default().clusters.push(cluster_id);
         }
     }
 
     pub fn load_claim(&mut self, claim: Claim) {
         let pool = claim.pool_key();
-        let at = self.claims.load(claim);
-        self.members.entry(pool).or_default().claims.push(at);
+        let claim_id = self.claims.load(claim);
+        self.members.entry(pool).or_default().claims.push(claim_id);
     }
 
     pub fn insert_claim(&mut self, claim: Claim) -> ClaimId {
         let pool = claim.pool_key();
-        let at = self.claims.insert(claim);
-        self.members.entry(pool).or_default().claims.push(at);
-        at
+        let claim_id = self.claims.insert(claim);
+        self.members.entry(pool).or_default().claims.push(claim_id);
+        claim_id
     }
 
     /// A claim that waits may be sent to another pool.
-    pub fn move_claim(&mut self, at: ClaimId, pool: &str) {
-        let Some(old) = self.claims.get(at).map(Claim::pool_key) else {
+    pub fn move_claim(&mut self, claim_id: ClaimId, pool: &str) {
+        let Some(old_pool) = self.claims.get(claim_id).map(Claim::pool_key) else {
             return;
         };
-        self.claims.update(at, |claim| pool.clone_into(&mut claim.pool));
-        let new = Key::new(&*old.namespace, pool);
-        self.members.entry(old).or_default().claims.retain(|one| *one != at);
-        self.members.entry(new).or_default().claims.push(at);
+        self.claims.update(claim_id, |claim| pool.clone_into(&mut claim.pool));
+        let new_pool = Key::new(&*old_pool.namespace, pool);
+        self.members.entry(old_pool).or_default().claims.retain(|member| *member != claim_id);
+        self.members.entry(new_pool).or_default().claims.push(claim_id);
     }
 
+    /// The cluster of a name, which is unique over all namespaces.
     pub fn cluster(&self, name: &str) -> Option<ClusterId> {
         self.clusters.find(&Key::new("", name))
     }
 
     /// The cluster that has a name in DNS, here or beyond the scope.
     pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
-        let by = |one: Option<&Customization>| Some(one?.holder.as_ref()?.cluster.clone());
-        let moved = |found: &String| {
-            let mut all = self.customizations.difference();
-            all.any(|one| by(one.before).as_ref() == Some(found) && by(one.after).is_none())
-        };
-        let there = |found: &String| {
-            let gone = self.clusters.was_removed(&Key::new("", &**found));
-            !gone && (self.cluster(found).is_some() || !moved(found))
-        };
-        let made = self.named.get(&(name.to_owned(), domain.to_owned())).cloned();
-        let full = format!("{name}.{domain}");
+        let dns_name = (name.to_owned(), domain.to_owned());
+        let inserted = self.new_dns_names.get(&dns_name);
+        if let Some(cluster) = inserted.filter(|cluster| self.keeps_dns_name(cluster)) {
+            return Some(cluster.clone());
+        }
         // What was left running keeps its name; what was given back in this pass does not.
-        let kept = self.customizations.rows().find(|one| one.status.preserved_name == full);
-        let kept = kept.and_then(|one| Some(one.holder.as_ref()?.cluster.clone()));
-        let book = || names.holder(name, domain).filter(there);
-        made.filter(there).or(kept).or_else(book)
+        let full_name = format!("{name}.{domain}");
+        let mut customizations = self.customizations.rows();
+        let preserving = customizations.find(|row| row.status.preserved_name == full_name);
+        if let Some(holder) = preserving.and_then(|customization| customization.holder.as_ref()) {
+            return Some(holder.cluster.clone());
+        }
+        names.holder(name, domain).filter(|cluster| self.keeps_dns_name(cluster))
+    }
+
+    /// Whether a cluster that had a name in DNS still has it: not if it was removed, nor if it is
+    /// beyond the scope and its customization was given back.
+    fn keeps_dns_name(&self, cluster: &str) -> bool {
+        if self.clusters.was_removed(&Key::new("", cluster)) {
+            return false;
+        }
+        if self.cluster(cluster).is_some() {
+            return true;
+        }
+        !self.customizations.difference().any(|change| {
+            let holder_before = change.before.and_then(|before| before.holder.as_ref());
+            let holder_after = change.after.and_then(|after| after.holder.as_ref());
+            holder_before.is_some_and(|holder| holder.cluster == cluster) && holder_after.is_none()
+        })
     }
 
     /// The object as the state has it.
@@ -395,16 +414,16 @@ impl State {
         live.flat_map(|job| job.hosts.iter().cloned()).collect()
     }
 
-    /// The hosts that a cluster uses, as places.
+    /// The hosts that a cluster uses.
     pub fn hosts_of(&self, cluster: &str) -> Vec<HostId> {
-        let uses = |(_, host): &(HostId, &BareMetalHost)| host.cluster() == Some(cluster);
-        self.hosts.iter().filter(uses).map(|(at, _)| at).collect()
+        let hosts = self.hosts.iter().filter(|(_, host)| host.cluster() == Some(cluster));
+        hosts.map(|(host_id, _)| host_id).collect()
     }
 
     /// The live job on a cluster, or on a host by its namespace and name.
     pub fn live_job(&self, cluster: &str) -> Option<(JobId, &Job)> {
-        let at = self.jobs.find(&Key::new("", cluster))?;
-        Some((at, self.jobs.get(at).filter(|job| job.ended.is_none())?))
+        let job_id = self.jobs.find(&Key::new("", cluster))?;
+        Some((job_id, self.jobs.get(job_id).filter(|job| job.ended.is_none())?))
     }
 
     pub fn event(&mut self, event: Event) {

@@ -1,6 +1,9 @@
-//! The difference of a pass, in lines: what would be made, changed and removed.
+//! The difference of a pass, in lines: what would be made, changed and removed. It shows no value
+//! of a Secret, and never reads anything but the state that it is given.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
@@ -15,6 +18,10 @@ use crate::model::state::{ChangedObject, State};
 use crate::model::table::{Change, Row};
 
 use super::answer::Name;
+use super::clean::clean;
+
+/// Fields that change with every pass or follow from the others, by how their names end.
+const UNTOLD_FIELDS: [&str; 3] = ["Time", "ordinal", "provisions"];
 
 /// A line of a difference, and the object of which it is the first one.
 #[derive(Debug)]
@@ -24,36 +31,39 @@ pub struct DifferenceLine {
 }
 
 impl DifferenceLine {
-    pub fn of(name: Name, text: String) -> Self {
+    /// The first line of an object.
+    pub fn new(name: Name, text: String) -> Self {
         Self { name: Some(name), text }
     }
 
     /// A line that names nothing, or goes on with what is named above.
-    fn text(text: String) -> Self {
+    fn unnamed(text: String) -> Self {
         Self { name: None, text }
     }
 }
 
 /// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field. Where
 /// nothing changes, `!` is an event that is recorded.
-pub fn lines(state: &State) -> Vec<DifferenceLine> {
+pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     let mut lines = Vec::new();
     let mut changed_objects = state.changed_objects();
     // Claims, clusters and pools first: what they refer to changes because of them.
     changed_objects.sort_by_key(|changed| std::cmp::Reverse(changed.kind()));
     for changed in &changed_objects {
         if !comes_with_cluster(changed, state) {
-            object_lines(changed, &mut lines);
+            add_object_lines(changed, &mut lines);
         }
     }
-    lines.extend(state.ip_leases.difference().filter_map(|change| lease(&change)));
-    let jobs = state.jobs.difference().filter_map(|change| job(&change));
-    lines.extend(jobs.map(DifferenceLine::text));
+    lines.extend(state.ip_leases.difference().filter_map(|change| lease_line(&change)));
+    lines.extend(state.jobs.difference().filter_map(|change| job_line(&change)));
     if lines.is_empty() {
         // A pass may record what has happened and change nothing else.
         for (event, _) in &state.events {
             let message = super::clean(&event.message);
-            lines.push(DifferenceLine::text(format!("! {}: {message}", event.reason)));
+            lines.push(DifferenceLine {
+                name: None,
+                text: format!("! {}: {message}", event.reason),
+            });
         }
     }
     lines
@@ -70,61 +80,61 @@ fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
     changed.before.is_none() && state.clusters.difference().any(is_new)
 }
 
-fn object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
+fn add_object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
     let Some(object) = changed.after.as_ref().or(changed.before.as_ref()) else { return };
     let name = Name::of(object.kind(), &object.key());
     match (&changed.before, &changed.after) {
         (Some(before), Some(after)) => {
             let mut fields = Vec::new();
-            fields_of("", &told(before), &told(after), &mut fields);
+            add_changed_fields("", &told_fields(before), &told_fields(after), &mut fields);
             if !fields.is_empty() {
                 let text = format!("~ {name}");
-                lines.push(DifferenceLine::of(name, text));
+                lines.push(DifferenceLine::new(name, text));
             }
             let fields = fields.into_iter().map(|field| format!("    {field}"));
-            lines.extend(fields.map(DifferenceLine::text));
+            lines.extend(fields.map(DifferenceLine::unnamed));
         }
         (None, _) => {
-            let text = format!("+ {name}{}", about(object));
-            lines.push(DifferenceLine::of(name, text));
+            let text = format!("+ {name}{}", describe_new_object(object));
+            lines.push(DifferenceLine::new(name, text));
         }
         (_, None) => {
             let text = format!("- {name}");
-            lines.push(DifferenceLine::of(name, text));
+            lines.push(DifferenceLine::new(name, text));
         }
     }
 }
 
-/// What of an object is compared.
-fn told(object: &Object) -> Value {
+/// The fields of an object that are compared and shown.
+fn told_fields(object: &Object) -> Value {
     match object {
-        Object::Agent(agent) => told_agent(agent),
-        Object::BareMetalHost(host) => told_host(host),
-        Object::Secret(secret) => told_secret(secret),
+        Object::Agent(agent) => told_fields_of_agent(agent),
+        Object::BareMetalHost(host) => told_fields_of_host(host),
+        Object::Secret(secret) => told_fields_of_secret(secret),
         other => other.to_wire(),
     }
 }
 
-fn told_agent(one: &Agent) -> Value {
-    let failing = one.validations().filter(|one| one.status == "failure");
-    let failing: Vec<&str> = failing.map(|one| one.id.as_str()).collect();
-    let refused = one.condition("SpecSynced").filter(|one| one.status == "False");
+fn told_fields_of_agent(agent: &Agent) -> Value {
+    let failing = agent.validations().filter(|validation| validation.status == "failure");
+    let failing: Vec<&str> = failing.map(|validation| validation.id.as_str()).collect();
+    let refused = agent.condition("SpecSynced").filter(|condition| condition.status == "False");
     json!({
-        "approved": one.spec.approved,
-        "cluster": one.bound_to().map(|key| key.name),
-        "deleted": one.metadata.deletion_timestamp.is_some(),
+        "approved": agent.spec.approved,
+        "cluster": agent.bound_to().map(|key| key.name),
+        "deleted": agent.metadata.deletion_timestamp.is_some(),
         "failing": (!failing.is_empty()).then(|| failing.join(", ")),
-        "hostname": one.hostname(),
-        "refused": refused.map(|one| one.message.as_str()),
-        "role": one.role().name(),
-        "state": one.state().name(),
-        "wanted": one.wanted().map(|key| key.name),
+        "hostname": agent.hostname(),
+        "refused": refused.map(|condition| condition.message.as_str()),
+        "role": agent.role().name(),
+        "state": agent.state().name(),
+        "wanted": agent.wanted().map(|key| key.name),
     })
 }
 
 /// What a person decides about a host and what becomes of it; what its controller tells of it each
 /// time would hide that.
-fn told_host(host: &BareMetalHost) -> Value {
+fn told_fields_of_host(host: &BareMetalHost) -> Value {
     let status = &host.status;
     json!({
         "metadata": {
@@ -140,101 +150,101 @@ fn told_host(host: &BareMetalHost) -> Value {
 }
 
 /// A Secret without its values: which keys it has, and which of them get another value.
-fn told_secret(secret: &Secret) -> Value {
-    let mut keys = serde_json::Map::new();
+fn told_fields_of_secret(secret: &Secret) -> Value {
+    let mut keys = Map::new();
     for (key, value) in &secret.values {
-        let said = match value {
+        let description = match value {
             Stored::Kept | Stored::Loaded(_) => "as it is",
             Stored::New(_) | Stored::CopyOf(_) => "another value",
         };
-        keys.insert(key.clone(), said.into());
+        keys.insert(key.clone(), description.into());
     }
     json!({"metadata": secret.metadata, "type": secret.kind, "data": keys})
 }
 
-fn about(object: &Object) -> String {
-    let cluster = match object {
-        Object::ClusterDeployment(cluster) => cluster,
-        Object::Agent(one) => {
-            let of = one.infra_env().map(|key| format!(" of infraenv/{}", key.name));
-            return of.unwrap_or_default();
+/// What stands behind the name of an object that is made.
+fn describe_new_object(object: &Object) -> String {
+    match object {
+        Object::ClusterDeployment(cluster) => {
+            let mut text = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
+            if let Some(customization) = &cluster.customization {
+                text += &format!(" with customization {customization}");
+            }
+            text
         }
-        _ => return String::new(),
-    };
-    let with = cluster.customization.as_ref().map(|one| format!(" with customization {one}"));
-    let dns = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
-    dns + &with.unwrap_or_default()
+        Object::Agent(agent) => {
+            let infra_env = agent.infra_env();
+            infra_env.map(|key| format!(" of infraenv/{}", key.name)).unwrap_or_default()
+        }
+        _ => String::new(),
+    }
 }
 
 /// `~ ipclaim/web -> 10.0.0.7`: what a claim gets, gives back, or waits for.
-fn lease(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
-    let one = change.after.or(change.before)?;
-    let name = Name::of(Kind::IpClaim, &one.key());
-    let has = |one: Option<&IpLease>| one.and_then(|one| one.address);
-    let (before, after) = (has(change.before), has(change.after));
-    let mark = match (change.before, change.after) {
+fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
+    let lease = change.after.or(change.before)?;
+    let name = Name::of(Kind::IpClaim, &lease.key());
+    let sign = match (change.before, change.after) {
         (None, _) => '+',
         (_, None) => '-',
         _ => '~',
     };
-    let what = match (before, after) {
-        (_, Some(new)) if before != after => format!(" -> {new}"),
+    let old_address = change.before.and_then(|before| before.address);
+    let new_address = change.after.and_then(|after| after.address);
+    let description = match (old_address, new_address) {
+        (_, Some(new)) if old_address != new_address => format!(" -> {new}"),
         (Some(old), None) => format!(" ({old})"),
-        _ if one.error.is_empty() => String::new(),
-        _ => format!(": {}", super::clean(&one.error)),
+        _ if lease.error.is_empty() => String::new(),
+        _ => format!(": {}", clean(&lease.error)),
     };
-    let text = format!("{mark} {name}{what}");
-    Some(DifferenceLine::of(name, text))
+    let text = format!("{sign} {name}{description}");
+    Some(DifferenceLine::new(name, text))
 }
 
-fn job(change: &Change<'_, Job>) -> Option<String> {
-    let after = change.after?;
-    let what = format!("{} of {}", after.verb.name(), after.subject());
-    Some(match &after.outcome {
-        None => format!("+ job: {what}"),
-        Some(outcome) => format!("~ job: {what} {outcome}"),
-    })
+fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
+    let job = change.after?;
+    let work = format!("{} of {}", job.verb.name(), job.subject());
+    Some(DifferenceLine::unnamed(match &job.outcome {
+        None => format!("+ job: {work}"),
+        Some(outcome) => format!("~ job: {work} {outcome}"),
+    }))
 }
 
-fn fields_of(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
-    if before == after
-        || path.ends_with("Time")
-        || path.ends_with("ordinal")
-        || path.ends_with("provisions")
-    {
+/// Adds `path: old -> new` for every field below a path that changes.
+fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Vec<String>) {
+    if before == after || UNTOLD_FIELDS.iter().any(|end| path.ends_with(*end)) {
         return;
     }
-    if let (Value::Object(before), Value::Object(after)) = (before, after) {
-        let names: std::collections::BTreeSet<&String> =
-            before.keys().chain(after.keys()).collect();
-        for name in names {
-            let value =
-                |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            fields_of(&path, &value(before), &value(after), found);
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+            for name in names {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let before = before.get(name).unwrap_or(&Value::Null);
+                let after = after.get(name).unwrap_or(&Value::Null);
+                add_changed_fields(&path, before, after, fields);
+            }
         }
-        return;
-    }
-    if let (true, Value::Array(before), Value::Array(after)) =
-        (path.ends_with("conditions"), before, after)
-    {
-        for new in after {
-            let same = before.iter().find(|old| old["type"] == new["type"]);
-            let kind = new["type"].as_str().unwrap_or_default();
-            fields_of(&format!("{path}.{kind}"), same.unwrap_or(&Value::Null), new, found);
+        // Conditions are found again by their types; one that is gone is not told of.
+        (Value::Array(before), Value::Array(after)) if path.ends_with("conditions") => {
+            for condition in after {
+                let same_type = before.iter().find(|old| old["type"] == condition["type"]);
+                let path = format!("{path}.{}", condition["type"].as_str().unwrap_or_default());
+                let old = same_type.unwrap_or(&Value::Null);
+                add_changed_fields(&path, old, condition, fields);
+            }
         }
-        return;
+        _ => fields.push(format!("{path}: {} -> {}", format_value(before), format_value(after))),
     }
-    found.push(format!("{path}: {} -> {}", short(before), short(after)));
 }
 
-fn short(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
-        Value::String(text) => super::clean(text).into_owned(),
+        Value::String(text) => clean(text).into_owned(),
         Value::Object(fields) if fields.contains_key("reason") => {
-            format!("{} ({})", short(&fields["status"]), short(&fields["reason"]))
+            format!("{} ({})", format_value(&fields["status"]), format_value(&fields["reason"]))
         }
-        other => super::clean(&other.to_string()).into_owned(),
+        other => clean(&other.to_string()).into_owned(),
     }
 }

@@ -12,7 +12,7 @@ mod unified;
 pub use answer::{Answer, Entry, Name, document_text};
 pub use clean::{clean, clean_lines};
 pub use columns::{Place, Row, View, event_row, job_row, row};
-pub use difference::{DifferenceLine, lines};
+pub use difference::{DifferenceLine, difference_lines};
 pub use jsonpath::{find, shown};
 pub use progress::Progress;
 pub use table::{render, table};
