@@ -3,7 +3,6 @@
 use rusqlite::{Connection, Params, params, params_from_iter};
 
 use crate::model::claim::Claim;
-use crate::model::facts::SharedTexts;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -11,7 +10,7 @@ use crate::model::table::{Change, Owner};
 
 use super::clusters::load_clusters;
 use super::connection::Store;
-use super::facts::{read_body, read_facts, select, write_body, write_facts};
+use super::facts::{read_body, select_facts, write_body, write_facts};
 use super::filter::Filter;
 use super::stored::Stored;
 
@@ -22,12 +21,7 @@ pub fn load_claims(
     clauses: &str,
     values: impl Params,
 ) -> Result<(), Refusal> {
-    let sql = format!("{} {clauses}", select::<Claim>());
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query(values)?;
-    let mut shared = SharedTexts::default();
-    while let Some(row) = rows.next()? {
-        let claim: Claim = read_facts(row, &mut shared)?;
+    for claim in select_facts::<Claim>(conn, clauses, values)? {
         if state.claims.find(&claim.key()).is_none() {
             state.load_claim(claim);
         }
@@ -63,17 +57,11 @@ impl Stored for Claim {
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) = filter.conditions("namespace = #", Some("name = #"));
-        let sql = format!("{} {condition} ORDER BY id", select::<Self>());
-        let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut claims = Vec::new();
-        let mut shared = SharedTexts::default();
-        while let Some(row) = rows.next()? {
-            let mut claim: Self = read_facts(row, &mut shared)?;
-            if filter.whole {
-                claim.body = read_body(store.conn(), "claim_body", claim.id)?;
-            }
-            claims.push(claim);
+        let clauses = format!("{condition} ORDER BY id");
+        let values = params_from_iter(values);
+        let mut claims: Vec<Self> = select_facts(store.conn(), &clauses, values)?;
+        for claim in claims.iter_mut().filter(|_| filter.whole) {
+            claim.body = read_body(store.conn(), "claim_body", claim.id)?;
         }
         Ok(claims)
     }
@@ -97,9 +85,7 @@ fn write_change(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Ref
         conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
         return Ok(());
     };
-    let new_id = write_facts(conn, claim)?;
-    let id = if claim.id == 0 { new_id } else { claim.id };
+    let id = write_facts(conn, claim)?;
     let body_before = change.before.and_then(|before| before.body.as_ref());
-    let body = claim.body.as_ref().filter(|body| Some(*body) != body_before);
-    write_body(conn, "claim_body", id, body)
+    write_body(conn, "claim_body", id, body_before, claim.body.as_ref())
 }

@@ -3,7 +3,6 @@
 use rusqlite::{Connection, OptionalExtension, Params, params_from_iter};
 
 use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
-use crate::model::facts::SharedTexts;
 use crate::model::meta::{Key, Steering};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
@@ -12,7 +11,7 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 use super::customizations::remove_leases_of_cluster;
-use super::facts::{read_body, read_facts, select, write_body, write_facts};
+use super::facts::{read_body, select_facts, write_body, write_facts};
 use super::filter::Filter;
 use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
@@ -25,12 +24,7 @@ pub fn load_clusters(
     clauses: &str,
     values: impl Params,
 ) -> Result<(), Refusal> {
-    let sql = format!("{} {clauses}", select::<Cluster>());
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query(values)?;
-    let mut shared = SharedTexts::default();
-    while let Some(row) = rows.next()? {
-        let cluster: Cluster = read_facts(row, &mut shared)?;
+    for cluster in select_facts::<Cluster>(conn, clauses, values)? {
         if state.cluster(&cluster.name).is_none() {
             state.load_cluster(cluster);
         }
@@ -71,17 +65,11 @@ impl Stored for Cluster {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) =
             filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
-        let sql = format!("{} {condition} ORDER BY id", select::<Self>());
-        let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        let mut clusters = Vec::new();
-        let mut shared = SharedTexts::default();
-        while let Some(row) = rows.next()? {
-            let mut cluster: Self = read_facts(row, &mut shared)?;
-            if filter.whole {
-                cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
-            }
-            clusters.push(cluster);
+        let clauses = format!("{condition} ORDER BY id");
+        let values = params_from_iter(values);
+        let mut clusters: Vec<Self> = select_facts(store.conn(), &clauses, values)?;
+        for cluster in clusters.iter_mut().filter(|_| filter.whole) {
+            cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
         }
         Ok(clusters)
     }
@@ -147,9 +135,7 @@ fn write_change(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), R
     let Some(cluster) = change.after else {
         return Ok(());
     };
-    let new_id = write_facts(conn, cluster)?;
-    let id = if cluster.id == 0 { new_id } else { cluster.id };
+    let id = write_facts(conn, cluster)?;
     let body_before = change.before.and_then(|before| before.body.as_ref());
-    let body = cluster.body.as_ref().filter(|body| Some(*body) != body_before);
-    write_body(conn, "cluster_body", id, body)
+    write_body(conn, "cluster_body", id, body_before, cluster.body.as_ref())
 }

@@ -11,9 +11,9 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 
 use super::connection::Store;
-use super::documents::{list_documents, select_document, select_documents, write_document};
+use super::documents::{select_document, select_documents, write_document};
 use super::filter::Filter;
-use super::stored::Stored;
+use super::stored::StoredDocument;
 
 /// All customizations, of a namespace if one is given, and who holds them.
 pub fn load_customizations(
@@ -72,17 +72,14 @@ fn read_holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
     Ok(Holder { cluster: row.get(0)?, pool, preserved })
 }
 
-impl Stored for Customization {
+impl StoredDocument for Customization {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_customization(conn, state, key)
     }
 
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let mut customizations: Vec<Self> = list_documents(store.conn(), filter)?;
-        for customization in &mut customizations {
-            customization.holder = select_holder(store.conn(), customization.metadata.id)?;
-        }
-        Ok(customizations)
+    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+        self.holder = select_holder(store.conn(), self.metadata.id)?;
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, Type, Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params, params_from_iter};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -51,18 +51,26 @@ impl FromSql for Time {
     }
 }
 
-/// The columns of a type, in the order in which they are read.
-fn columns<T: Facts>() -> String {
-    T::COLUMNS.concat().join(", ")
-}
-
-/// The beginning of a statement that selects all columns of a type from its table.
-pub fn select<T: Facts>() -> String {
-    format!("SELECT {} FROM {}", columns::<T>(), T::TABLE)
+/// The rows of a type that clauses name, such as `WHERE name = ?1 ORDER BY id`.
+pub fn select_facts<T: Facts>(
+    conn: &Connection,
+    clauses: &str,
+    values: impl Params,
+) -> Result<Vec<T>, Refusal> {
+    let columns = T::COLUMNS.concat().join(", ");
+    let sql = format!("SELECT {columns} FROM {} {clauses}", T::TABLE);
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    let mut shared = SharedTexts::default();
+    let mut facts = Vec::new();
+    while let Some(row) = rows.next()? {
+        facts.push(read_facts(row, &mut shared)?);
+    }
+    Ok(facts)
 }
 
 /// Reads a row of all columns of a type.
-pub fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
+fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
     T::read(&mut FactReader::new(row, shared)).map_err(|unreadable| {
         let UnreadableFact { column, why } = unreadable;
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, why.into())
@@ -70,7 +78,7 @@ pub fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite
 }
 
 /// Writes a row, by its first column, which is its id; a new row whose id is 0 is given one.
-/// Returns the id of the row that was inserted last.
+/// Returns the id, if it is a number.
 pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     let columns = T::COLUMNS.concat();
     let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
@@ -84,11 +92,14 @@ pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i
         sets.join(", ")
     );
     let mut values = facts.write();
-    if let Some(id) = values.first_mut().filter(|id| **id == FactValue::Integer(0)) {
-        *id = FactValue::Null;
+    let mut known_id = None;
+    match values.first_mut() {
+        Some(id) if *id == FactValue::Integer(0) => *id = FactValue::Null,
+        Some(FactValue::Integer(id)) => known_id = Some(*id),
+        _ => {}
     }
     conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
-    Ok(conn.last_insert_rowid())
+    Ok(known_id.unwrap_or_else(|| conn.last_insert_rowid()))
 }
 
 /// The document beside a row's facts.
@@ -105,14 +116,15 @@ pub fn read_body<T: DeserializeOwned>(
     })
 }
 
-/// Writes the document beside a row's facts, if there is a new one.
-pub fn write_body<T: Serialize>(
+/// Writes the document beside a row's facts, if it is loaded and another one than before.
+pub fn write_body<T: Serialize + PartialEq>(
     conn: &Connection,
     table: &str,
     id: i64,
-    body: Option<&T>,
+    before: Option<&T>,
+    after: Option<&T>,
 ) -> Result<(), Refusal> {
-    let Some(body) = body else { return Ok(()) };
+    let Some(body) = after.filter(|after| before != Some(*after)) else { return Ok(()) };
     let text = serde_json::to_string(body).map_err(|error| {
         Refusal::invalid("an object cannot be written").because(error.to_string())
     })?;

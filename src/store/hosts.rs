@@ -10,11 +10,10 @@ use crate::model::state::State;
 use crate::model::table::Row;
 
 use super::connection::Store;
-use super::documents::{list_documents, load_document, read_document, select_documents};
-use super::filter::Filter;
+use super::documents::{load_document, read_document, select_documents};
 use super::jobs::load_jobs;
 use super::secrets::load_secret;
-use super::stored::Stored;
+use super::stored::StoredDocument;
 
 /// All hosts; whoever loads them loads all live jobs.
 pub fn load_all_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
@@ -171,13 +170,9 @@ fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<
     load_jobs(conn, state, condition, [key.to_string()])
 }
 
-impl Stored for BareMetalHost {
+impl StoredDocument for BareMetalHost {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_host(conn, state, key)
-    }
-
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        list_documents(store.conn(), filter)
     }
 }
 

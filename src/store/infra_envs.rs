@@ -12,9 +12,8 @@ use crate::model::time::Time;
 use super::agents::{load_agents_of_host_id, load_agents_of_infra_env, load_cluster_with_agents};
 use super::clusters::load_cluster;
 use super::connection::Store;
-use super::documents::{list_documents, load_document, select_documents, write_document};
-use super::filter::Filter;
-use super::stored::Stored;
+use super::documents::{load_document, select_documents, write_document};
+use super::stored::StoredDocument;
 
 pub fn load_all_infra_envs(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for mut infra_env in select_documents::<InfraEnv>(conn, None)? {
@@ -72,19 +71,16 @@ fn select_tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusa
     Ok(tokens.collect::<Result<_, _>>()?)
 }
 
-impl Stored for InfraEnv {
+impl StoredDocument for InfraEnv {
     /// With its Agents: whoever changes it changes them.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_infra_env(conn, state, key)?;
         load_agents_of_infra_env(conn, state, key)
     }
 
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let mut infra_envs: Vec<Self> = list_documents(store.conn(), filter)?;
-        for infra_env in &mut infra_envs {
-            infra_env.tokens = select_tokens(store.conn(), infra_env.metadata.id)?;
-        }
-        Ok(infra_envs)
+    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+        self.tokens = select_tokens(store.conn(), self.metadata.id)?;
+        Ok(())
     }
 }
 

@@ -14,17 +14,14 @@ use crate::model::time::Time;
 
 use super::clusters::load_cluster;
 use super::connection::Store;
-use super::documents::{
-    list_documents, load_document, select_document, select_documents, write_document,
-};
-use super::filter::Filter;
+use super::documents::{load_document, select_document, select_documents, write_document};
 use super::free_addresses::{give_back_address, make_or_remove_list, remove_list, take_address};
 use super::ip_counts::{count_lease, insert_count, recount_leases};
 use super::ip_leases::{
     LEASE, More, WAIT, find_or_insert_network, find_or_insert_scope, load_lease, read_lease,
     read_waiting_claim, select_lease_of_address, select_leases,
 };
-use super::stored::Stored;
+use super::stored::StoredDocument;
 use super::tenants::write_past_tenant;
 
 /// As many leases that do not fit are told of.
@@ -192,34 +189,30 @@ fn find_leases_out_of_bounds(
     Ok(offenders)
 }
 
-impl Stored for IpPool {
+impl StoredDocument for IpPool {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_ip_pool(conn, state, key)
     }
 
-    /// Pools with their counts; whole ones with who has what.
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let mut pools: Vec<Self> = list_documents(store.conn(), filter)?;
-        for pool in &mut pools {
-            let (counts, updated) = store.ip_counts(pool)?;
-            let mut status = IpPoolStatus {
-                last_updated: updated
-                    .max(pool.status.last_updated)
-                    .or(pool.metadata.creation_timestamp),
-                ip_addresses: Some(counts.to_document()),
-                ..IpPoolStatus::default()
-            };
-            if filter.whole {
-                for lease in store.leases_of(pool)? {
-                    let Some(address) = lease.address else { continue };
-                    status.allocations.insert(lease.claim.clone(), address.to_string());
-                    status.addresses.insert(lease.claim.clone(), address_name(pool, &lease));
-                }
-                status.indexes.clone_from(&status.allocations);
+    /// Counts the addresses of a pool; for a whole one, says who has which, too.
+    fn complete(&mut self, store: &Store, is_whole: bool) -> Result<(), Refusal> {
+        let (counts, updated) = store.ip_counts(self)?;
+        let last_updated = updated.max(self.status.last_updated);
+        let mut status = IpPoolStatus {
+            last_updated: last_updated.or(self.metadata.creation_timestamp),
+            ip_addresses: Some(counts.to_document()),
+            ..IpPoolStatus::default()
+        };
+        if is_whole {
+            for lease in store.leases_of(self)? {
+                let Some(address) = lease.address else { continue };
+                status.allocations.insert(lease.claim.clone(), address.to_string());
+                status.addresses.insert(lease.claim.clone(), address_name(self, &lease));
             }
-            pool.status = status;
+            status.indexes.clone_from(&status.allocations);
         }
-        Ok(pools)
+        self.status = status;
+        Ok(())
     }
 }
 

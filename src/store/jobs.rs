@@ -2,7 +2,6 @@
 
 use rusqlite::{Connection, Params, params};
 
-use crate::model::facts::SharedTexts;
 use crate::model::job::{Job, Verb};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -11,7 +10,7 @@ use crate::model::table::Owner;
 use crate::model::time::Time;
 
 use super::connection::Store;
-use super::facts::{read_facts, select, write_facts};
+use super::facts::{select_facts, write_facts};
 
 /// Loads the jobs that a condition names, but none of an object whose live job is loaded.
 pub fn load_jobs(
@@ -20,12 +19,8 @@ pub fn load_jobs(
     condition: &str,
     values: impl Params,
 ) -> Result<(), Refusal> {
-    let sql = format!("{} WHERE {condition} ORDER BY started, id", select::<Job>());
-    let mut statement = conn.prepare_cached(&sql)?;
-    let mut rows = statement.query(values)?;
-    let mut shared = SharedTexts::default();
-    while let Some(row) = rows.next()? {
-        let job: Job = read_facts(row, &mut shared)?;
+    let clauses = format!("WHERE {condition} ORDER BY started, id");
+    for job in select_facts::<Job>(conn, &clauses, values)? {
         if state.live_job(&job.object).is_none() {
             state.jobs.load(job);
         }
@@ -77,15 +72,7 @@ impl Store {
     }
 
     fn select_jobs(&self, clauses: &str, values: impl Params) -> Result<Vec<Job>, Refusal> {
-        let sql = format!("{} {clauses}", select::<Job>());
-        let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(values)?;
-        let mut shared = SharedTexts::default();
-        let mut jobs = Vec::new();
-        while let Some(row) = rows.next()? {
-            jobs.push(read_facts(row, &mut shared)?);
-        }
-        Ok(jobs)
+        select_facts(self.conn(), clauses, values)
     }
 }
 

@@ -9,7 +9,6 @@ mod clusters;
 mod connection;
 pub mod copies;
 mod customizations;
-mod data_templates;
 mod doctor;
 mod documents;
 mod events;

@@ -1,4 +1,4 @@
-//! Networks of hosts: all of a namespace are loaded together.
+//! Networks of hosts: all of a namespace are loaded together, never one alone.
 
 use rusqlite::Connection;
 
@@ -7,12 +7,10 @@ use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
-use super::connection::Store;
-use super::documents::{list_documents, select_documents};
-use super::filter::Filter;
-use super::stored::Stored;
+use super::documents::select_documents;
+use super::stored::StoredDocument;
 
-impl Stored for NMStateConfig {
+impl StoredDocument for NMStateConfig {
     /// All of its namespace: no two of them may be for one interface.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         let namespace = key.namespace.as_str();
@@ -25,9 +23,5 @@ impl Stored for NMStateConfig {
             }
         }
         Ok(())
-    }
-
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        list_documents(store.conn(), filter)
     }
 }

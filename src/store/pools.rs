@@ -1,27 +1,13 @@
-//! Pools of clusters, and the pools that clusters and claims name.
+//! The names of pools: of those that are there, and those that clusters and claims name. It reads
+//! no pool itself.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 
 use super::connection::Store;
-use super::documents::{list_documents, load_document};
-use super::filter::Filter;
-use super::stored::Stored;
-
-impl Stored for ClusterPool {
-    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        load_document(conn, &mut state.pools, key)
-    }
-
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        list_documents(store.conn(), filter)
-    }
-}
 
 impl Store {
     /// Pools that are there, and those that clusters or claims name.

@@ -12,9 +12,8 @@ use crate::model::state::State;
 use crate::model::table::{Change, Owner};
 
 use super::connection::Store;
-use super::documents::{list_documents, select_document, write_document};
-use super::filter::Filter;
-use super::stored::Stored;
+use super::documents::{select_document, write_document};
+use super::stored::StoredDocument;
 
 /// A Secret without its values.
 pub fn load_secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
@@ -71,17 +70,14 @@ pub fn select_secret_value(
     Ok(bytes.map(|bytes| SecretValue::new(String::from_utf8_lossy(&bytes))))
 }
 
-impl Stored for Secret {
+impl StoredDocument for Secret {
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_secret_with_values(conn, state, key)
     }
 
-    fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let mut secrets: Vec<Self> = list_documents(store.conn(), filter)?;
-        for secret in &mut secrets {
-            secret.values = select_kept_values(store.conn(), secret.metadata.id)?;
-        }
-        Ok(secrets)
+    fn complete(&mut self, store: &Store, _: bool) -> Result<(), Refusal> {
+        self.values = select_kept_values(store.conn(), self.metadata.id)?;
+        Ok(())
     }
 }
 

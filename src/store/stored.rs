@@ -1,13 +1,15 @@
-//! How objects of each kind are read: one loaded for an edit, or those that a filter names. Kinds
-//! without logic need nothing but their declaration.
+//! How objects of every kind are read: one loaded for an edit, or those that a filter names. It
+//! writes nothing.
 
 use rusqlite::Connection;
 
+use crate::model::data_template::Metal3DataTemplate;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource, match_kind};
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Plain, State};
+use crate::model::state::{Plain, State, Tabled};
 
 use super::connection::Store;
 use super::documents::{Document, list_documents, load_document};
@@ -22,19 +24,42 @@ pub trait Stored: Resource {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
 }
 
-impl<T: Plain + Document> Stored for T {
+/// A kind whose objects are documents in a table of the state. What a kind does not say itself is
+/// done as for kinds without logic.
+pub trait StoredDocument: Resource + Tabled + Document {
+    /// As `Stored::fetch`.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-        load_document(conn, T::table_mut(state), key)
+        load_document(conn, Self::table_mut(state), key)
+    }
+
+    /// Adds to an object of a list what is kept beside its document; all of it, if the object is
+    /// to be whole.
+    fn complete(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+impl<T: Plain + Document> StoredDocument for T {}
+impl StoredDocument for ClusterPool {}
+impl StoredDocument for Metal3DataTemplate {}
+
+impl<T: StoredDocument> Stored for T {
+    fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
+        <T as StoredDocument>::fetch(conn, state, key)
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        list_documents(store.conn(), filter)
+        let mut documents: Vec<Self> = list_documents(store.conn(), filter)?;
+        for document in &mut documents {
+            document.complete(store, filter.whole)?;
+        }
+        Ok(documents)
     }
 }
 
 /// Loads an object of a kind. Records are not edited.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
-    match_kind!(kind, R => R::fetch(conn, state, key), Ok(()))
+    match_kind!(kind, R => <R as Stored>::fetch(conn, state, key), Ok(()))
 }
 
 impl Store {
