@@ -1,4 +1,4 @@
-//! Who has which address and what is free, looked up as it is asked for.
+//! Who has which address and what is free, looked up as it is asked for. It gives no address away.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -24,23 +24,24 @@ impl AddressBook for Names<'_> {
     }
 
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
-        let (conn, id) = (self.store.conn(), pool.metadata.id);
+        let conn = self.store.conn();
+        let pool_id = pool.metadata.id;
         self.keep_failure(|| {
             let kept = select_document::<IpPool>(conn, &pool.metadata.key())?;
             // An edit may have opened more than is listed; where pools overlap, another may have it.
-            let same = kept.is_some_and(|kept| {
+            let is_as_listed = kept.is_some_and(|kept| {
                 kept.open() == pool.open()
                     && kept.remembers() == pool.remembers()
                     && !kept.metadata.annotated(OVERLAP)
             });
-            if same && is_listed(conn, id)? {
-                return select_listed_ranges(conn, id, pool, after);
+            if is_as_listed && is_listed(conn, pool_id)? {
+                return select_listed_ranges(conn, pool_id, pool, after);
             }
             // All at once: what is not listed is little, or new.
             if after.is_some() {
                 return Ok(Vec::new());
             }
-            let ranges = compute_free_ranges(conn, id, pool)?;
+            let ranges = compute_free_ranges(conn, pool_id, pool)?;
             Ok(ranges.into_iter().map(|(_, range)| range).collect())
         })
     }

@@ -39,13 +39,13 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
         // A claim that is gone may have left a cluster, of any pool.
         load_clusters(conn, state, "WHERE pool_namespace = ?1 AND claim = ?2", values)?;
     }
-    let Some(place) = state.claims.find(key) else {
-        return Ok(());
-    };
-    let id = state.claims.get(place).map_or(0, |claim| claim.id);
-    if state.claims.get(place).is_some_and(|claim| claim.body.is_none()) {
-        let body = read_body(conn, "claim_body", id)?;
-        state.claims.fill(place, |claim| claim.body = body);
+    let Some(claim_id) = state.claims.find(key) else { return Ok(()) };
+    // A body that is there may have been edited.
+    if let Some(claim) = state.claims.get(claim_id)
+        && claim.body.is_none()
+    {
+        let body = read_body(conn, "claim_body", claim.id)?;
+        state.claims.fill(claim_id, |claim| claim.body = body);
     }
     Ok(())
 }

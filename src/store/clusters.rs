@@ -44,14 +44,13 @@ pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<
 /// A cluster with its document.
 pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     load_cluster(conn, state, name)?;
-    let Some(place) = state.cluster(name) else {
-        return Ok(());
-    };
-    let id = state.clusters.get(place).map_or(0, |cluster| cluster.id);
+    let Some(cluster_id) = state.cluster(name) else { return Ok(()) };
     // A body that is there may have been edited.
-    if state.clusters.get(place).is_some_and(|cluster| cluster.body.is_none()) {
-        let body = read_body(conn, "cluster_body", id)?;
-        state.clusters.fill(place, |cluster| cluster.body = body);
+    if let Some(cluster) = state.clusters.get(cluster_id)
+        && cluster.body.is_none()
+    {
+        let body = read_body(conn, "cluster_body", cluster.id)?;
+        state.clusters.fill(cluster_id, |cluster| cluster.body = body);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Looks for what should not be in and beside the state file, and puts right what it can.
 
+use std::collections::HashSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -19,24 +20,27 @@ use super::lock::Lock;
 
 /// A log that was not folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
-/// File systems over the network: NFS, SMB, CIFS, AFS.
+/// File systems over the network, as statfs(2) numbers them: NFS, SMB, CIFS, SMB 2 and AFS.
 const NETWORK: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f];
 
 impl Store {
     /// What SQLite finds wrong with tables, indexes and references.
     pub fn constraints(&self) -> Result<Vec<String>, Refusal> {
-        let mut found: Vec<String> = Vec::new();
+        let mut mistakes: Vec<String> = Vec::new();
         let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;
         let mut rows = check.query([])?;
         while let Some(row) = rows.next()? {
-            let text: String = row.get(0)?;
-            found.extend(Some(text).filter(|text| text != "ok"));
+            mistakes.push(row.get(0)?);
         }
+        // SQLite says so when nothing is wrong.
+        mistakes.retain(|mistake| mistake != "ok");
         let mut check = self.conn().prepare("PRAGMA foreign_key_check")?;
         let mut rows = check.query([])?;
         while let Some(row) = rows.next()? {
-            let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-            found.push(format!("a row of {table} points to a row of {parent} that is not there"));
+            let table: String = row.get(0)?;
+            let parent: String = row.get(2)?;
+            mistakes
+                .push(format!("a row of {table} points to a row of {parent} that is not there"));
         }
         for table in ["cluster", "claim"] {
             let sql =
@@ -44,28 +48,28 @@ impl Store {
             let mut check = self.conn().prepare(&sql)?;
             let mut rows = check.query([])?;
             while let Some(row) = rows.next()? {
-                found.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
+                mistakes.push(format!("{table} `{}` has no document", row.get::<_, String>(0)?));
             }
         }
-        Ok(found)
+        Ok(mistakes)
     }
 
     /// The log beside the file: its mode, its size, and whether it can work there.
     pub fn journal(&self) -> Result<Vec<String>, Refusal> {
-        let mut found = Vec::new();
+        let mut mistakes = Vec::new();
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" && !self.is_earlier() {
-            found.push(format!("the journal mode is {mode}, not wal"));
+            mistakes.push(format!("the journal mode is {mode}, not wal"));
         }
         let size = fs::metadata(copies::beside(self.path(), "-wal")).map_or(0, |log| log.len());
         if size > LARGE_LOG {
-            found.push(format!("the log has {size} bytes that are not folded in"));
+            mistakes.push(format!("the log has {size} bytes that are not folded in"));
         }
-        let place = rustix::fs::statfs(self.path()).map(|found| found.f_type.unsigned_abs());
-        if place.is_ok_and(|kind| NETWORK.contains(&kind)) {
-            found.push("the state is on a network file system, where locks do not hold".into());
+        let file_system = rustix::fs::statfs(self.path());
+        if file_system.is_ok_and(|system| NETWORK.contains(&system.f_type.unsigned_abs())) {
+            mistakes.push("the state is on a network file system, where locks do not hold".into());
         }
-        Ok(found)
+        Ok(mistakes)
     }
 
     /// Counts and free addresses of pools of addresses, against the leases.
@@ -73,7 +77,7 @@ impl Store {
         check_addresses(self.conn(), false)
     }
 
-    /// Makes them anew from the leases.
+    /// Makes the counts and the free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
@@ -84,6 +88,7 @@ impl Store {
         fixed
     }
 
+    /// Keeps a log again, and folds in what is in it.
     pub fn fix_journal(&self) -> Result<(), Refusal> {
         self.keep_log()?;
         // A log that is new, or read by others, is folded in another time.
@@ -94,16 +99,17 @@ impl Store {
     /// Files that others could read or write, or that are another's.
     pub fn open_to_others(&self) -> Vec<(PathBuf, String)> {
         let owner = fs::metadata(self.path()).map(|found| found.uid()).unwrap_or_default();
-        let wrong = |path: PathBuf| {
-            let found = fs::symlink_metadata(&path).ok()?;
-            let mode = found.mode() & 0o777;
+        let mut open_files = Vec::new();
+        for path in self.files() {
+            let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+            let mode = metadata.mode() & 0o777;
             if mode & 0o077 != 0 {
-                return Some((path, format!("has mode {mode:o}")));
+                open_files.push((path, format!("has mode {mode:o}")));
+            } else if metadata.uid() != owner {
+                open_files.push((path, format!("belongs to user {}, not {owner}", metadata.uid())));
             }
-            let other = found.uid() != owner;
-            other.then(|| (path, format!("belongs to user {}, not {owner}", found.uid())))
-        };
-        self.files().into_iter().filter_map(wrong).collect()
+        }
+        open_files
     }
 
     /// Takes others' rights away; what cannot be changed is found again.
@@ -119,48 +125,49 @@ impl Store {
     /// somebody else's business.
     fn files(&self) -> Vec<PathBuf> {
         let ends = ["", "-wal", "-shm", ".lock", ".pass"];
-        let mut found: Vec<PathBuf> =
+        let mut paths: Vec<PathBuf> =
             ends.into_iter().map(|end| copies::beside(self.path(), end)).collect();
-        found.retain(|path| path.exists());
-        let real = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        paths.retain(|path| path.exists());
         let mut folders: Vec<PathBuf> =
-            ["clusters", "jobs"].map(|what| copies::folder(self.path(), what)).into();
-        folders.retain(|path| real(path));
+            ["clusters", "jobs"].map(|name| copies::folder(self.path(), name)).into();
+        folders.retain(|path| fs::symlink_metadata(path).is_ok_and(|entry| entry.is_dir()));
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() => folders.push(entry.path()),
-                    Ok(kind) if kind.is_file() => found.push(entry.path()),
+                    Ok(kind) if kind.is_file() => paths.push(entry.path()),
                     _ => {}
                 }
             }
-            found.push(folder);
+            paths.push(folder);
         }
-        found
+        paths
     }
 
     /// Copies of clusters that the state does not know, and files that were being made.
     pub fn orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
         let names = self.names(Kind::ClusterDeployment)?;
-        let mut found = Vec::new();
-        for one in copies::clusters(self.path()) {
-            if !names.iter().any(|key| key.name == one) {
-                found.push(copies::cluster_folder(self.path(), &one));
+        let mut orphans = Vec::new();
+        for cluster in copies::clusters(self.path()) {
+            if !names.iter().any(|key| key.name == cluster) {
+                orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
         }
-        found.extend(copies::abandoned(self.path()));
-        Ok(found)
+        orphans.extend(copies::abandoned(self.path()));
+        Ok(orphans)
     }
 
     /// Folders of jobs that the state does not know. What is in them may be all that is known of
     /// machines that run: nobody but the operator removes them.
     pub fn strays(&self) -> Result<Vec<PathBuf>, Refusal> {
-        let known: Vec<String> = self.all_jobs()?.iter().map(|job| job.id.to_string()).collect();
-        let mut found = job_folders(self.path());
-        let id =
-            |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found.retain(|path| !known.contains(&id(path)));
-        Ok(found)
+        let jobs = self.all_jobs()?;
+        let known_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
+        let mut folders = job_folders(self.path());
+        folders.retain(|path| {
+            let id = path.file_name().unwrap_or_default().to_string_lossy();
+            !known_ids.contains(&*id)
+        });
+        Ok(folders)
     }
 
     /// Removes orphans; what stays is found again.

@@ -1,4 +1,5 @@
-//! Kinds that are one JSON document a row.
+//! Kinds that are one JSON document a row: how such rows are read and written. Knows nothing of what
+//! else a kind keeps.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
@@ -80,7 +81,8 @@ pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    // The namespace is in the document: only through its index it is not read out of each.
+    // The column of namespaces is computed from the documents. Only a clause that its index serves
+    // keeps SQLite from reading every document.
     let condition = namespace.map_or("", |_| "WHERE namespace = ?1");
     let sql = format!("SELECT id, body FROM {} {condition}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
@@ -113,11 +115,6 @@ pub fn write_document<T: Document>(
     change: &Change<'_, T>,
 ) -> Result<i64, Refusal> {
     let table = T::TABLE;
-    let body = |document: &T| {
-        serde_json::to_string(document).map_err(|error| {
-            Refusal::invalid("an object cannot be written").because(error.to_string())
-        })
-    };
     match (change.before, change.after) {
         (None, None) => Ok(0),
         (Some(before), None) => {
@@ -127,16 +124,22 @@ pub fn write_document<T: Document>(
         }
         (None, Some(after)) => {
             let sql = format!("INSERT INTO {table} (body) VALUES (?1)");
-            conn.prepare_cached(&sql)?.execute([body(after)?])?;
+            conn.prepare_cached(&sql)?.execute([to_body(after)?])?;
             Ok(conn.last_insert_rowid())
         }
         (Some(before), Some(after)) => {
             let sql = format!("UPDATE {table} SET body = ?2 WHERE id = ?1");
             let id = before.meta().id;
-            conn.prepare_cached(&sql)?.execute(params![id, body(after)?])?;
+            conn.prepare_cached(&sql)?.execute(params![id, to_body(after)?])?;
             Ok(id)
         }
     }
+}
+
+/// The text of the column `body`.
+pub fn to_body<T: Serialize>(document: &T) -> Result<String, Refusal> {
+    serde_json::to_string(document)
+        .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))
 }
 
 /// Writes the changes of a table, on behalf of an owner or of all.

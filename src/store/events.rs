@@ -17,17 +17,21 @@ impl Store {
     /// The newest events first, of one object or of all. Those of an InfraEnv are also those of its
     /// hosts, and those of a cluster those of its hosts. A cluster's name is unique over the state,
     /// so its namespace does not count.
-    pub fn events(&self, of: Option<(Kind, &Key)>, limit: usize) -> Result<Vec<Event>, Refusal> {
+    pub fn events(
+        &self,
+        object: Option<(Kind, &Key)>,
+        limit: usize,
+    ) -> Result<Vec<Event>, Refusal> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let Some((kind, key)) = of else {
+        let Some((kind, key)) = object else {
             return self.select_events("", params![limit]);
         };
-        let (name, namespace, full) = (&key.name, &key.namespace, key.to_string());
+        let Key { namespace, name } = key;
         match kind {
             Kind::InfraEnv => self.select_events(
                 "WHERE id IN (SELECT id FROM event WHERE kind = ?2 AND name = ?3 AND namespace = ?4 \
                  UNION SELECT id FROM event WHERE infra_env = ?5)",
-                params![limit, kind.name(), name, namespace, full],
+                params![limit, kind.name(), name, namespace, key.to_string()],
             ),
             Kind::ClusterDeployment => self.select_events(
                 "WHERE id IN (SELECT id FROM event WHERE kind = ?2 AND name = ?3 \
@@ -55,10 +59,15 @@ impl Store {
         let sql = format!("SELECT {EVENT} FROM event ORDER BY id DESC");
         let mut statement = self.conn().prepare_cached(&sql)?;
         let rows = statement.query_map([], read_event)?;
-        let lately = |event: &rusqlite::Result<Event>| {
-            event.as_ref().map_or(true, |event| event.time >= since)
-        };
-        Ok(rows.take_while(lately).collect::<Result<_, _>>()?)
+        let mut events = Vec::new();
+        for event in rows {
+            let event = event?;
+            if event.time < since {
+                break;
+            }
+            events.push(event);
+        }
+        Ok(events)
     }
 
     /// The number of the newest event.
@@ -67,12 +76,12 @@ impl Store {
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
-    /// Events after one of this number, oldest first, and the number of the last of them.
-    pub fn events_after(&self, known: i64) -> Result<(Vec<Event>, i64), Refusal> {
+    /// Events after the one of a number, the oldest first, and the number of the last of them.
+    pub fn events_after(&self, number: i64) -> Result<(Vec<Event>, i64), Refusal> {
         let sql = format!("SELECT {EVENT}, id FROM event WHERE id > ?1 ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut last = known;
-        let rows = statement.query_map([known], |row| {
+        let mut last = number;
+        let rows = statement.query_map([number], |row| {
             last = row.get(10)?;
             read_event(row)
         })?;

@@ -12,6 +12,8 @@ use crate::model::facts::{FactReader, FactRow, FactValue, Facts, SharedTexts, Un
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::time::Time;
 
+use super::documents::to_body;
+
 impl FactRow for Row<'_> {
     fn value(&self, column: usize) -> Result<FactValue<'_>, UnreadableFact> {
         let unreadable = |why: String| UnreadableFact { column, why };
@@ -125,10 +127,7 @@ pub fn write_body<T: Serialize + PartialEq>(
     after: Option<&T>,
 ) -> Result<(), Refusal> {
     let Some(body) = after.filter(|after| before != Some(*after)) else { return Ok(()) };
-    let text = serde_json::to_string(body).map_err(|error| {
-        Refusal::invalid("an object cannot be written").because(error.to_string())
-    })?;
     let sql = format!("INSERT OR REPLACE INTO {table} (id, body) VALUES (?1, ?2)");
-    conn.prepare_cached(&sql)?.execute(params![id, text])?;
+    conn.prepare_cached(&sql)?.execute(params![id, to_body(body)?])?;
     Ok(())
 }

@@ -14,21 +14,23 @@ pub struct Filter {
 
 impl Filter {
     pub fn named(key: &Key) -> Self {
-        let (namespace, name) = (Some(key.namespace.clone()), Some(key.name.clone()));
-        Self { namespace, name, whole: false }
+        Self { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole: false }
     }
 
     /// The conditions that are asked for, as a WHERE clause, and their values; `#` stands for the
     /// value. A condition that is not asked for is not there: `?1 IS NULL OR x = ?1` makes SQLite
     /// scan the whole table.
     pub(super) fn conditions(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
-        let (mut clauses, mut values) = (Vec::new(), Vec::new());
+        let mut clauses = Vec::new();
+        let mut values = Vec::new();
         for (value, clause) in [(&self.namespace, Some(namespace)), (&self.name, name)] {
             let (Some(value), Some(clause)) = (value, clause) else { continue };
             values.push(value.as_str());
             clauses.push(clause.replace('#', &format!("?{}", values.len())));
         }
-        let condition = clauses.join(" AND ");
-        (if condition.is_empty() { condition } else { format!("WHERE {condition}") }, values)
+        if clauses.is_empty() {
+            return (String::new(), values);
+        }
+        (format!("WHERE {}", clauses.join(" AND ")), values)
     }
 }

@@ -1,4 +1,5 @@
-//! Hosts, loaded with the Secrets of their controllers and the jobs that work on them.
+//! Hosts, loaded with the Secrets of their controllers and the jobs that work on them. Secrets come
+//! without their values.
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -106,7 +107,8 @@ pub fn load_rivals_of_edited_hosts(conn: &Connection, state: &mut State) -> Resu
     load_users_of_edited_secrets(conn, state)
 }
 
-/// One controller has many spellings: each is read.
+/// The hosts that collide with one of these identities. One controller has many spellings, so no
+/// index serves: the addresses of all hosts are read.
 fn select_hosts_colliding_with(
     conn: &Connection,
     identities: &[Identity],
@@ -119,8 +121,8 @@ fn select_hosts_colliding_with(
         let address: Option<String> = row.get(3)?;
         let address = address.and_then(|text| text.parse::<Address>().ok());
         let controller = address.map(|address| address.controller());
-        let known = Identity { mac: row.get(2)?, controller };
-        if identities.iter().any(|identity| identity.collides_with(&known)) {
+        let known_identity = Identity { mac: row.get(2)?, controller };
+        if identities.iter().any(|identity| identity.collides_with(&known_identity)) {
             colliding.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
         }
     }
@@ -161,7 +163,7 @@ fn load_credentials(
     load_secret(conn, state, &Key::new(&*host.metadata.namespace, &*bmc.credentials_name))
 }
 
-/// The Secret of a host's controller too: it may be loaded without it.
+/// The live jobs on a host that is loaded, and the Secret of its controller, which they need.
 fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if let Some(host) = state.hosts.by_key(key).cloned() {
         load_credentials(conn, state, &host)?;

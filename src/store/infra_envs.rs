@@ -29,10 +29,11 @@ pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result
         return Ok(());
     }
     load_document(conn, &mut state.infra_envs, key)?;
-    if let Some(place) = state.infra_envs.find(key) {
-        let id = state.infra_envs.get(place).map_or(0, |infra_env| infra_env.metadata.id);
-        let tokens = select_tokens(conn, id)?;
-        state.infra_envs.fill(place, |infra_env| infra_env.tokens = tokens);
+    if let Some(infra_env_id) = state.infra_envs.find(key)
+        && let Some(infra_env) = state.infra_envs.get(infra_env_id)
+    {
+        let tokens = select_tokens(conn, infra_env.metadata.id)?;
+        state.infra_envs.fill(infra_env_id, |infra_env| infra_env.tokens = tokens);
     }
     load_cluster_of_infra_env(conn, state, key)
 }

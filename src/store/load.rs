@@ -32,6 +32,7 @@ pub struct Need {
 }
 
 impl Store {
+    /// The objects of a scope, what they refer to, and the objects that a command needs beside.
     pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
         let conn = self.conn();
         let mut state = State::default();
@@ -72,7 +73,7 @@ impl Store {
     }
 }
 
-/// Pools first: they refer to more.
+/// Pools that are named come first, because they refer to more.
 fn load_named_pools_and_references(
     conn: &Connection,
     scope: &Scope,

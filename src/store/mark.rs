@@ -1,4 +1,4 @@
-//! When the state was last committed, and what the clocks said then.
+//! When the state was last committed, and what the clocks said then. It reads no clock.
 
 use rusqlite::{Connection, params};
 
@@ -20,11 +20,14 @@ impl Store {
     pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
         let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
         let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
-            let (now, wall) = (Time(row.get(1)?), Time(row.get(2)?));
-            let (boot, since_boot) = (row.get(3)?, row.get(4)?);
-            let (doubted, off) = (row.get(5)?, row.get(6)?);
-            let clocks = Clocks { wall, boot, since_boot, doubted, off };
-            Ok((row.get(0)?, Mark { now, clocks }))
+            let clocks = Clocks {
+                wall: Time(row.get(2)?),
+                boot: row.get(3)?,
+                since_boot: row.get(4)?,
+                doubted: row.get(5)?,
+                off: row.get(6)?,
+            };
+            Ok((row.get(0)?, Mark { now: Time(row.get(1)?), clocks }))
         })?;
         Ok(mark)
     }

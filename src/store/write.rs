@@ -70,8 +70,9 @@ pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<R
     Ok(refused)
 }
 
-/// What goes before anything is taken: what goes of all pools others may take in this pass, and two
-/// pools may well swap. A pool whose changes are undone has lost it all the same.
+/// Removes clusters that are gone and frees the hosts of jobs that ended, for all pools before any
+/// pool writes: what one gives back another may take in the same pass, and two may even swap. A pool
+/// whose changes are undone has lost these all the same.
 fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
     let holders = state.customizations.rows().filter_map(|customization| {
         customization.holder.as_ref().filter(|holder| holder.preserved)
@@ -92,9 +93,7 @@ fn write_events_and_mark(
     mark: &Mark,
 ) -> Result<(), Refusal> {
     for (event, owner) in &state.events {
-        let is_undone =
-            owner.as_ref().is_some_and(|owner| refused.iter().any(|(pool, _)| pool == owner));
-        if !is_undone {
+        if !refused.iter().any(|(pool, _)| Some(pool) == owner.as_ref()) {
             write_event(conn, event)?;
         }
     }
@@ -115,8 +114,8 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// What changed on behalf of an owner, or all of it. Leases come after the clusters that they point
-/// to.
+/// Writes what changed on behalf of an owner, or all of it. Leases come after the clusters that they
+/// point to.
 fn write_changes(
     conn: &Connection,
     state: &State,
