@@ -8,6 +8,7 @@ use crate::model::order::Ending;
 use super::task::{Stopped, Task};
 use super::{agent, exec, installer, kube, machines};
 
+/// Runs the driver of a task to its end.
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let ending = match task.order.driver {
         Driver::Installer => installer::run(task)?,

@@ -16,26 +16,29 @@ pub struct Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // Whoever is left behind by a crash goes with the deprovision job.
+        // What a crash leaves behind goes with the deprovision job.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
 
-/// Finds `KIND.<architecture>.iso`.
+/// Finds `KIND.<architecture>.iso` in a folder.
 pub fn find_image(work: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
-    let is_image = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy());
-        path.extension().is_some_and(|end| end == "iso")
-            && name.is_some_and(|name| name.split('.').next() == Some(kind))
-    };
-    let mut paths = Vec::new();
     for entry in fs::read_dir(work)? {
-        paths.push(entry?.path());
+        let path = entry?.path();
+        if is_image(&path, kind) {
+            return Ok(Some(path));
+        }
     }
-    Ok(paths.into_iter().find(is_image))
+    Ok(None)
 }
 
-/// Puts the image where controllers fetch it; without controllers it stays where it is.
+fn is_image(path: &Path, kind: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.extension().is_some_and(|end| end == "iso") && name.split('.').next() == Some(kind)
+}
+
+/// Puts the image where controllers fetch it, until the value is dropped; without controllers it
+/// stays where it is. The error says why not, for people.
 pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>, String> {
     if task.order.machines.is_empty() {
         return Ok(None);
@@ -45,16 +48,16 @@ pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>
                     controllers fetch them, and are not set"
             .into());
     };
-    let wrong = |error: io::Error| format!("{}: {error}", folder.display());
-    let image = find_image(work, kind).map_err(wrong)?.ok_or("there is no image")?;
-    let own = folder.join(&task.order.job);
-    shelf::folder(&own).map_err(wrong)?;
+    let describe = |error: io::Error| format!("{}: {error}", folder.display());
+    let image = find_image(work, kind).map_err(describe)?.ok_or("there is no image")?;
+    let job_folder = folder.join(&task.order.job);
+    shelf::folder(&job_folder).map_err(describe)?;
     let name = format!("{kind}.iso");
     let published = Published {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
-        folder: own.clone(),
+        folder: job_folder.clone(),
     };
-    fs::copy(image, own.join(&name)).map_err(wrong)?;
-    shelf::open(&own.join(name)).map_err(wrong)?;
+    fs::copy(image, job_folder.join(&name)).map_err(describe)?;
+    shelf::open(&job_folder.join(name)).map_err(describe)?;
     Ok(Some(published))
 }

@@ -1,5 +1,5 @@
-//! The task of a driver: the order, the folder, the log and the deadline of one job. Starts and ends
-//! the programs that drivers name; never decides which.
+//! The task of a driver: the order, the folder, the log and the deadline of one job. Starts and
+//! ends the programs that drivers name; never decides which.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -95,7 +95,7 @@ impl Task {
         self.run_to_end(program, arguments, folder, environment, output)
     }
 
-    /// The same; what it prints is returned.
+    /// Runs a program in the job's folder to its end. Returns its exit code and what it printed.
     pub fn ask(
         &mut self,
         program: &Path,
@@ -185,7 +185,8 @@ impl Task {
 
     /// How a job ends whose driver has no such verb.
     pub fn refuse_verb(&self) -> Ending {
-        let (driver, verb) = (self.order.driver.name(), self.order.verb.name());
+        let driver = self.order.driver.name();
+        let verb = self.order.verb.name();
         Ending::failed(format!("driver `{driver}` has no verb `{verb}`"))
     }
 }

@@ -69,7 +69,7 @@ impl<'r, R: FactRow> FactReader<'r, R> {
         }
     }
 
-    /// Says what is wrong with the value that was read last.
+    /// Why the value that was read last, or the last of several, cannot be used.
     fn unreadable(&self, why: impl Into<String>) -> UnreadableFact {
         UnreadableFact { column: self.column.saturating_sub(1), why: why.into() }
     }
@@ -203,9 +203,10 @@ pub fn read_named<T, R: FactRow>(
     value_of(&name).ok_or_else(|| reader.unreadable(format!("unknown name `{name}`")))
 }
 
-/// Declares how a value fills one column, and that nothing in the column stands for none of it.
+/// Declares how a value fills one column: by which method of the reader the column is read, what
+/// value is made of that, and what is written. An empty column stands for `None`.
 macro_rules! scalar {
-    ($Type:ty, $next:ident, |$found:ident| $read:expr, |$scalar:ident| $write:expr) => {
+    ($Type:ty, $next:ident, |$column:ident| $read:expr, |$scalar:ident| $write:expr) => {
         impl Fact for $Type {
             fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
                 let value = Option::<Self>::read(reader)?;
@@ -220,7 +221,7 @@ macro_rules! scalar {
 
         impl Fact for Option<$Type> {
             fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
-                let Some($found) = reader.$next()? else { return Ok(None) };
+                let Some($column) = reader.$next()? else { return Ok(None) };
                 let value: Result<$Type, String> = $read;
                 value.map(Some).map_err(|why| reader.unreadable(why))
             }
@@ -261,8 +262,7 @@ impl Fact for Option<Rc<str>> {
     }
 
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        let value = self.as_deref().map_or(FactValue::Null, |text| FactValue::Text(text.into()));
-        values.push(value);
+        values.push(optional_text(self.as_deref()));
     }
 }
 
@@ -272,18 +272,17 @@ impl Fact for Option<Rc<Key>> {
         let namespace = reader.next_text()?;
         let name = reader.next_text()?;
         let (Some(namespace), Some(name)) = (namespace, name) else { return Ok(None) };
-        let is_shared = |key: &Rc<Key>| key.name == *name && key.namespace == *namespace;
-        if !reader.shared.key.as_ref().is_some_and(is_shared) {
-            reader.shared.key = Some(Rc::new(Key::new(namespace, name)));
+        let shared_key = &mut reader.shared.key;
+        if !shared_key.as_ref().is_some_and(|key| key.name == *name && key.namespace == *namespace)
+        {
+            *shared_key = Some(Rc::new(Key::new(namespace, name)));
         }
-        Ok(reader.shared.key.clone())
+        Ok(shared_key.clone())
     }
 
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        let text = |text: &'v String| FactValue::Text(text.into());
-        let key = self.as_deref();
-        values.push(key.map_or(FactValue::Null, |key| text(&key.namespace)));
-        values.push(key.map_or(FactValue::Null, |key| text(&key.name)));
+        values.push(optional_text(self.as_deref().map(|key| key.namespace.as_str())));
+        values.push(optional_text(self.as_deref().map(|key| key.name.as_str())));
     }
 }
 
@@ -296,10 +295,13 @@ impl Fact for Option<Shortage> {
     }
 
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {
-        let text = |text: &'v String| FactValue::Text(text.into());
-        values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.reason)));
-        values.push(self.as_ref().map_or(FactValue::Null, |shortage| text(&shortage.message)));
+        values.push(optional_text(self.as_ref().map(|shortage| shortage.reason.as_str())));
+        values.push(optional_text(self.as_ref().map(|shortage| shortage.message.as_str())));
     }
+}
+
+fn optional_text(text: Option<&str>) -> FactValue<'_> {
+    text.map_or(FactValue::Null, |text| FactValue::Text(text.into()))
 }
 
 /// Names without spaces, with one between two; nothing for none.

@@ -219,6 +219,7 @@ macro_rules! declare_kinds {
         impl Kind {
             /// The kinds of objects that can be applied, each after those which it refers to.
             pub const OBJECTS: &[Self] = &[$(Self::$Kind),*];
+            /// Every kind, the records last.
             pub const ALL: &[Self] = &[$(Self::$Kind,)* $(Self::$Record),*];
         }
     };
@@ -252,11 +253,12 @@ impl Kind {
         &DECLARATIONS[self as usize]
     }
 
-    /// As on the wire.
+    /// As `kind` on the wire: `ClusterPool`.
     pub fn name(self) -> &'static str {
         self.declaration().name
     }
 
+    /// Group and version, as on the wire; the core group has no name: `v1`.
     pub fn api_version(self) -> &'static str {
         self.declaration().api_version
     }
@@ -271,6 +273,7 @@ impl Kind {
         self.declaration().words[0]
     }
 
+    /// Whether its objects are in namespaces.
     pub fn namespaced(self) -> bool {
         self.declaration().is_namespaced
     }
@@ -300,7 +303,8 @@ impl Kind {
         declaration.map(|declaration| declaration.kind)
     }
 
-    /// The kind of a manifest. Versions are not compared: the seeds spell some of them otherwise.
+    /// The kind of a manifest. Versions are not compared: published examples have several of one
+    /// kind.
     pub fn from_manifest(api_version: &str, name: &str) -> Option<Self> {
         let group = group_of(api_version);
         Self::OBJECTS.iter().copied().find(|kind| {

@@ -1,4 +1,5 @@
-//! The platforms of `spec.platform`, with the fields upstream knows.
+//! The platforms of `spec.platform`, with the fields upstream knows. Says nothing of what a driver
+//! does with them.
 
 use std::collections::BTreeMap;
 
@@ -45,15 +46,21 @@ macro_rules! platforms {
             }
 
             fn credentials_ref(&self) -> Option<&LocalRef> {
-                let mut found = None;
-                $(found = found.or(self.$field.as_ref().and_then(Credentials::credentials));)*
-                found
+                let mut reference = None;
+                $(
+                    let platform = self.$field.as_ref();
+                    reference = reference.or(platform.and_then(Credentials::credentials));
+                )*
+                reference
             }
 
             fn credentials_refs_mut(&mut self) -> Vec<&mut LocalRef> {
-                let mut found = Vec::new();
-                $(found.extend(self.$field.as_mut().and_then(Credentials::credentials_mut));)*
-                found
+                let mut references = Vec::new();
+                $(
+                    let platform = self.$field.as_mut();
+                    references.extend(platform.and_then(Credentials::credentials_mut));
+                )*
+                references
             }
         }
     };
@@ -323,18 +330,17 @@ impl Platform {
 
     /// Whether a password stands in it, where everybody can read it.
     pub fn has_password(&self) -> bool {
-        fn within(value: &Value) -> bool {
-            let hidden = |(name, value): (&String, &Value)| {
-                let text = value.as_str().is_some_and(|text| !text.is_empty());
-                (name == "password" && text) || within(value)
-            };
+        fn contains_password(value: &Value) -> bool {
             match value {
-                Value::Object(fields) => fields.iter().any(hidden),
-                Value::Array(all) => all.iter().any(within),
+                Value::Object(fields) => fields.iter().any(|(name, value)| {
+                    let is_text = value.as_str().is_some_and(|text| !text.is_empty());
+                    (name == "password" && is_text) || contains_password(value)
+                }),
+                Value::Array(elements) => elements.iter().any(contains_password),
                 _ => false,
             }
         }
-        serde_json::to_value(self).is_ok_and(|value| within(&value))
+        serde_json::to_value(self).is_ok_and(|value| contains_password(&value))
     }
 
     /// Points it to another Secret.

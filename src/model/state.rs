@@ -1,4 +1,5 @@
-//! What a pass or an edit sees: the objects of its scope, each remembering what it was.
+//! What a pass or an edit sees: the objects of its scope, each remembering what it was. It decides
+//! nothing, and what is beyond the scope it looks up only in the books that it is given.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};

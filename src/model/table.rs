@@ -1,4 +1,5 @@
-//! Rows that remember what they were: the difference is read off at the end.
+//! Rows that remember what they were: the difference is read off at the end. Knows no kind and no
+//! rule.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -71,11 +72,16 @@ impl<T> fmt::Debug for Id<T> {
 /// The pool on whose behalf a row changes; none for what a command edits itself.
 pub type Owner = Option<Rc<Key>>;
 
+/// Rows in the order in which they were loaded or inserted, found by their keys.
 #[derive(Debug)]
 pub struct Table<T> {
+    /// A removed row leaves its place empty, so that places never move.
     rows: Vec<Option<T>>,
     index: HashMap<Key, Id<T>>,
+    /// What rows were before they were first changed, none for inserted ones, and on whose behalf
+    /// they were changed last.
     before: BTreeMap<Id<T>, (Option<T>, Owner)>,
+    /// On whose behalf rows change now.
     owner: Owner,
     changes: usize,
 }
@@ -97,8 +103,13 @@ impl<T> Change<'_, T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let (rows, index, before) = (Vec::new(), HashMap::new(), BTreeMap::new());
-        Self { rows, index, before, owner: None, changes: 0 }
+        Self {
+            rows: Vec::new(),
+            index: HashMap::new(),
+            before: BTreeMap::new(),
+            owner: None,
+            changes: 0,
+        }
     }
 }
 
@@ -154,6 +165,7 @@ impl<T: Row> Table<T> {
         self.rows.iter().flatten()
     }
 
+    /// Rows that change from here on change on behalf of this owner.
     pub fn act_for(&mut self, owner: &Owner) {
         self.owner.clone_from(owner);
     }
@@ -194,28 +206,28 @@ impl<T: Row> Table<T> {
 
     fn remember(&mut self, id: Id<T>, old: Option<T>) {
         let owner = self.owner.clone();
-        let entry = self.before.entry(id).or_insert((old, None));
-        entry.1 = owner;
+        let (_, last_owner) = self.before.entry(id).or_insert((old, None));
+        *last_owner = owner;
         self.changes += 1;
     }
 
     /// Whether a row of this key was there and is not any more.
     pub fn was_removed(&self, key: &Key) -> bool {
-        let gone = |id: &Id<T>, old: &T| self.get(*id).is_none() && old.key() == *key;
         self.find(key).is_none()
-            && self
-                .before
-                .iter()
-                .any(|(id, (old, _))| old.as_ref().is_some_and(|old| gone(id, old)))
+            && self.before.iter().any(|(id, (old, _))| {
+                self.get(*id).is_none() && old.as_ref().is_some_and(|old| old.key() == *key)
+            })
     }
 
     pub fn is_unchanged(&self) -> bool {
         self.difference().next().is_none()
     }
 
+    /// The rows that are not what they were, in their order.
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
         self.before.iter().filter_map(|(id, (before, owner))| {
-            let (before, after) = (before.as_ref(), self.get(*id));
+            let before = before.as_ref();
+            let after = self.get(*id);
             (before != after).then_some(Change { owner, before, after })
         })
     }
@@ -242,10 +254,11 @@ mod tests {
         let passing = table.insert((4, 0));
         table.remove(passing);
         table.insert((5, 0));
-        let found: Vec<_> = table.difference().map(|one| (one.before, one.after)).collect();
+        let changes: Vec<_> =
+            table.difference().map(|change| (change.before, change.after)).collect();
         let expected =
             [(Some(&(2, 0)), Some(&(2, 7))), (Some(&(3, 0)), None), (None, Some(&(5, 0)))];
-        assert_eq!(found, expected);
+        assert_eq!(changes, expected);
         assert!(table.was_removed(&Key::new("", "3")) && !table.was_removed(&Key::new("", "2")));
     }
 }

@@ -122,7 +122,8 @@ impl Answer {
     /// Some things of a list, in columns as wide as those of the whole list.
     pub fn some_of(entries: Vec<Entry>, shown: &[usize]) -> Self {
         let mut rows = Vec::with_capacity(entries.len());
-        let (mut names, mut documents) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut documents = Vec::new();
         let mut next = shown.iter().peekable();
         for (index, entry) in entries.into_iter().enumerate() {
             rows.push(entry.row);
@@ -246,29 +247,33 @@ impl Answer {
     }
 
     /// Every name once, in the order of the answer.
-    fn name_lines(&self, text: fn(&Name) -> String) -> String {
+    fn name_lines(&self, format_name: fn(&Name) -> String) -> String {
         let mut seen = HashSet::new();
         let names = self.names.iter().filter(|name| seen.insert(*name));
-        names.map(|name| text(name) + "\n").collect()
+        names.map(|name| format_name(name) + "\n").collect()
     }
 }
 
 impl Part {
     fn text(&self) -> String {
-        let (rows, shown, headers) = match self {
-            Self::Text(text) => return text.clone(),
-            Self::Table { rows, shown, headers } => (rows, shown, *headers),
-        };
-        if shown.len() == rows.len() {
-            return render(rows, headers);
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Table { rows, shown, headers } if shown.len() == rows.len() => {
+                render(rows, *headers)
+            }
+            Self::Table { rows, shown, headers } => select_lines(rows, shown, *headers),
         }
-        let table = render(rows, true);
-        let lines: Vec<&str> = table.split_inclusive('\n').collect();
-        let header = if headers && !shown.is_empty() { lines.first() } else { None };
-        // The header is the first line.
-        let shown = shown.iter().filter_map(|index| lines.get(index + 1));
-        header.into_iter().chain(shown).copied().collect()
     }
+}
+
+/// The lines of some rows, in columns as wide as those of all rows.
+fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
+    let table = render(rows, true);
+    let lines: Vec<&str> = table.split_inclusive('\n').collect();
+    let header = if headers && !shown.is_empty() { lines.first() } else { None };
+    // The first line is the header, and the row of an index is the line after it.
+    let row_lines = shown.iter().filter_map(|index| lines.get(index + 1));
+    header.into_iter().chain(row_lines).copied().collect()
 }
 
 /// One document in a format of whole documents; in any other, which people read, as YAML.

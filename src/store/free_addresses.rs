@@ -11,9 +11,10 @@ use crate::model::time::Time;
 use super::ip_counts::is_scarce;
 use super::ip_leases::read_address;
 
-/// As many as are read at once.
-const SOME: i64 = 64;
+/// As many rows are read at once.
+const BATCH_SIZE: i64 = 64;
 
+/// Whether the free addresses of a pool are listed.
 pub fn is_listed(conn: &Connection, pool_id: i64) -> Result<bool, Refusal> {
     let sql = "SELECT listed FROM ip_count WHERE pool = ?1";
     let listed = conn.prepare_cached(sql)?.query_row([pool_id], |row| row.get(0)).optional()?;
@@ -26,6 +27,7 @@ fn set_listed(conn: &Connection, pool_id: i64, listed: bool) -> Result<(), Refus
     Ok(())
 }
 
+/// Removes the list of a pool, which is looked up in the leases from then on.
 pub fn remove_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool_id])?;
     set_listed(conn, pool_id, false)
@@ -37,7 +39,12 @@ fn make_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refus
     let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
     let mut insert = conn.prepare_cached(sql)?;
     for (entry, range) in compute_free_ranges(conn, pool_id, pool)? {
-        insert.execute(params![pool_id, number(entry), range.start.key(), range.end.key()])?;
+        insert.execute(params![
+            pool_id,
+            entry_number(entry),
+            range.start.key(),
+            range.end.key()
+        ])?;
     }
     set_listed(conn, pool_id, true)
 }
@@ -105,7 +112,7 @@ pub fn select_rested_by_release(
         after.map_or((Vec::new(), i64::MIN), |(address, released)| (address.key(), released.0));
     let meta = &pool.metadata;
     let mut statement = conn.prepare_cached(&sql)?;
-    let values = params![meta.id, before.0, meta.namespace, released, address, SOME];
+    let values = params![meta.id, before.0, meta.namespace, released, address, BATCH_SIZE];
     let mut rows = statement.query(values)?;
     read_released_addresses(&mut rows)
 }
@@ -129,7 +136,7 @@ pub fn select_rested_by_address(
         let Some(first) = next else { continue };
         let first = first.key();
         let end = range.end.key();
-        let values = params![meta.id, before.0, meta.namespace, first, end, SOME];
+        let values = params![meta.id, before.0, meta.namespace, first, end, BATCH_SIZE];
         let addresses = read_released_addresses(&mut statement.query(values)?)?;
         if !addresses.is_empty() {
             return Ok(addresses);
@@ -147,7 +154,8 @@ fn read_released_addresses(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Ref
     Ok(addresses)
 }
 
-fn number(entry: usize) -> i64 {
+/// The column of a pool's entries, counted from 0.
+fn entry_number(entry: usize) -> i64 {
     i64::try_from(entry).unwrap_or(i64::MAX)
 }
 
@@ -158,12 +166,12 @@ pub fn select_listed_ranges(
     pool: &IpPool,
     after: Option<Addr>,
 ) -> Result<Vec<Stretch>, Refusal> {
-    let entry = after.and_then(|after| pool.entry_of(after)).map_or(-1, number);
+    let entry = after.and_then(|after| pool.entry_of(after)).map_or(-1, entry_number);
     let sql = "SELECT start, stop FROM ip_free WHERE pool = ?1 AND (entry, start) > (?2, ?3) \
                ORDER BY entry, start LIMIT ?4";
     let mut statement = conn.prepare_cached(sql)?;
     let after = after.map(Addr::key).unwrap_or_default();
-    let mut rows = statement.query(params![pool_id, entry, after, SOME])?;
+    let mut rows = statement.query(params![pool_id, entry, after, BATCH_SIZE])?;
     let mut ranges = Vec::new();
     while let Some(row) = rows.next()? {
         let (start, end): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
@@ -183,7 +191,7 @@ fn select_range_before(
                ORDER BY start DESC LIMIT 1";
     let range: Option<(Vec<u8>, Vec<u8>)> = conn
         .prepare_cached(sql)?
-        .query_row(params![pool_id, number(entry), address.key()], |row| {
+        .query_row(params![pool_id, entry_number(entry), address.key()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
@@ -198,7 +206,7 @@ fn delete_range(
     range: Stretch,
 ) -> Result<(), Refusal> {
     let sql = "DELETE FROM ip_free WHERE pool = ?1 AND entry = ?2 AND start = ?3";
-    conn.prepare_cached(sql)?.execute(params![pool_id, number(entry), range.start.key()])?;
+    conn.prepare_cached(sql)?.execute(params![pool_id, entry_number(entry), range.start.key()])?;
     Ok(())
 }
 
@@ -209,7 +217,7 @@ fn insert_range(
     range: Stretch,
 ) -> Result<(), Refusal> {
     let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
-    let values = params![pool_id, number(entry), range.start.key(), range.end.key()];
+    let values = params![pool_id, entry_number(entry), range.start.key(), range.end.key()];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }
@@ -276,7 +284,7 @@ pub fn is_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<b
     }
     let mut free: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
         .into_iter()
-        .map(|(entry, range)| (number(entry), range.start.key(), range.end.key()))
+        .map(|(entry, range)| (entry_number(entry), range.start.key(), range.end.key()))
         .collect();
     free.sort();
     Ok(listed != free)

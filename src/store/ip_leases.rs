@@ -15,15 +15,17 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 
+/// What is selected of leases, up to the clauses; `read_lease` reads a row of it.
 pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more \
     FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
     JOIN ip_network n ON n.id = l.network";
+/// What is selected of claims that wait, up to the clauses; `read_waiting_claim` reads a row of it.
 pub const WAIT: &str = "namespace, claim, pool, created, more, id FROM ip_wait";
 
-/// What few leases have.
+/// What few leases have: the JSON in the column `more`. Times are in microseconds since 1970.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct More {
+pub struct RareFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     leased: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +39,7 @@ pub struct More {
     notes: Option<Box<Notes>>,
 }
 
-impl More {
+impl RareFields {
     pub fn of(lease: &IpLease) -> Self {
         Self {
             leased: lease.leased.map(|time| time.0),
@@ -83,7 +85,7 @@ pub fn read_lease(row: &Row<'_>) -> Result<IpLease, Refusal> {
         created: whole_seconds(row.get(5)?),
         ..IpLease::default()
     };
-    let more = more.map(|text| serde_json::from_str::<More>(&text)).transpose();
+    let more = more.map(|text| serde_json::from_str::<RareFields>(&text)).transpose();
     more.map_err(unreadable)?.unwrap_or_default().fill(&mut lease);
     Ok(lease)
 }
@@ -99,7 +101,7 @@ pub fn read_waiting_claim(row: &Row<'_>) -> Result<IpLease, Refusal> {
         id: row.get(5)?,
         ..IpLease::default()
     };
-    serde_json::from_str::<More>(&more).map_err(unreadable)?.fill(&mut lease);
+    serde_json::from_str::<RareFields>(&more).map_err(unreadable)?.fill(&mut lease);
     Ok(lease)
 }
 

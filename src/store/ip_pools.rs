@@ -18,7 +18,7 @@ use super::documents::{load_document, select_document, select_documents, write_d
 use super::free_addresses::{give_back_address, make_or_remove_list, remove_list, take_address};
 use super::ip_counts::{count_lease, insert_count, recount_leases};
 use super::ip_leases::{
-    LEASE, More, WAIT, find_or_insert_network, find_or_insert_scope, load_lease, read_lease,
+    LEASE, RareFields, WAIT, find_or_insert_network, find_or_insert_scope, load_lease, read_lease,
     read_waiting_claim, select_lease_of_address, select_leases,
 };
 use super::stored::StoredDocument;
@@ -346,8 +346,8 @@ fn write_lease(
         return write_waiting_claim(conn, before, lease);
     };
     let scope = find_or_insert_scope(conn, &lease.namespace)?;
-    let more = More::of(lease);
-    let more = if more == More::default() { None } else { Some(more.to_text()?) };
+    let more = RareFields::of(lease);
+    let more = if more == RareFields::default() { None } else { Some(more.to_text()?) };
     let network = find_or_insert_network(conn, &lease.network)?;
     if before.is_some_and(|before| before.address == lease.address) {
         let sql = "UPDATE ip_lease SET network = ?3, more = ?4 WHERE scope = ?1 AND address = ?2";
@@ -370,7 +370,7 @@ fn write_waiting_claim(
     before: Option<&IpLease>,
     lease: &IpLease,
 ) -> Result<(), Refusal> {
-    let more = More::of(lease).to_text()?;
+    let more = RareFields::of(lease).to_text()?;
     if before.is_some_and(|before| before.address.is_none()) {
         let sql = "UPDATE ip_wait SET more = ?2 WHERE id = ?1";
         conn.prepare_cached(sql)?.execute(params![lease.id, more])?;

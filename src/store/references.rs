@@ -1,6 +1,6 @@
 //! What loaded objects refer to: image sets, secrets without values, templates, customizations, and
 //! what belongs to Agents and to clusters of hosts. Loaded with the scope, and again after an edit,
-//! which may have named others.
+//! which may have named others. Never loads again what is there or was removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -32,9 +32,9 @@ use super::templates::load_template;
 /// More names than this are not looked up one by one.
 const MANY: usize = 20;
 
-/// Names in the order they are looked up.
+/// What the objects of a state name, by kind.
 #[derive(Default)]
-struct Named {
+struct NamedObjects {
     image_sets: Vec<Key>,
     secrets: Vec<Key>,
     templates: Vec<Key>,
@@ -48,7 +48,7 @@ pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> R
     load_beside_edited_pools(conn, state)?;
     load_around_agents_and_clusters(conn, state)?;
     load_addresses_of_clusters(conn, state)?;
-    let named = collect_named(state);
+    let named = collect_named_objects(state);
     for key in &named.image_sets {
         load_document(conn, &mut state.image_sets, key)?;
     }
@@ -215,8 +215,8 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     clusters
 }
 
-fn collect_named(state: &State) -> Named {
-    let mut named = Named::default();
+fn collect_named_objects(state: &State) -> NamedObjects {
+    let mut named = NamedObjects::default();
     let unfinished = state.clusters.rows().filter(|cluster| !cluster.installed());
     named.customizations.extend(unfinished.filter_map(Cluster::required));
     for cluster in state.clusters.rows().filter(|cluster| cluster.takes_hosts()) {
