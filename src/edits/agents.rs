@@ -34,12 +34,11 @@ impl EditedDocument for Agent {
         let key = new.key();
         let old = state.agents.by_key(&key);
         let was_approved = old.map(|old| old.spec.approved);
-        match old {
-            Some(old) => check_change(old, &new, merge)?,
-            None => {
-                check_new(&new)?;
-                restore_status(&mut new, tick);
-            }
+        if let Some(old) = old {
+            check_change(old, &new, merge)?;
+        } else {
+            check_new(&new)?;
+            restore_status(&mut new, tick);
         }
         let verdict = put_document(state, new, merge, tick)?;
         if let Some(agent) = state.agents.by_key(&key)

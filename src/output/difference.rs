@@ -166,11 +166,11 @@ fn told_fields_of_secret(secret: &Secret) -> Value {
 fn describe_new_object(object: &Object) -> String {
     match object {
         Object::ClusterDeployment(cluster) => {
-            let mut text = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
-            if let Some(customization) = &cluster.customization {
-                text += &format!(" with customization {customization}");
+            let text = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
+            match &cluster.customization {
+                Some(customization) => format!("{text} with customization {customization}"),
+                None => text,
             }
-            text
         }
         Object::Agent(agent) => {
             let infra_env = agent.infra_env();
