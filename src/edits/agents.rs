@@ -122,7 +122,7 @@ fn restore_status(agent: &mut Agent, tick: &Tick) {
     let has_cluster = status.bound_to.is_some();
     status.debug_info.state = match former_state {
         // A host without a cluster is not in the middle of anything.
-        Some(state) if is_bound(state) == has_cluster => state,
+        Some(noted) if is_bound(noted) == has_cluster => noted,
         _ if has_cluster => HostState::Known,
         _ => HostState::DiscoveringUnbound,
     };

@@ -60,10 +60,7 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
         // A pass may record what has happened and change nothing else.
         for (event, _) in &state.events {
             let message = super::clean(&event.message);
-            lines.push(DifferenceLine {
-                name: None,
-                text: format!("! {}: {message}", event.reason),
-            });
+            lines.push(DifferenceLine::unnamed(format!("! {}: {message}", event.reason)));
         }
     }
     lines

@@ -92,6 +92,17 @@ pub fn load_agents_with_mac(
     load_agents(conn, state, condition, [mac])
 }
 
+/// The hosts that have left a cluster and may run on as its nodes: its addresses are not free before
+/// all of them are off.
+pub fn load_agents_that_left(
+    conn: &Connection,
+    state: &mut State,
+    cluster: &str,
+) -> Result<(), Refusal> {
+    let condition = "WHERE body ->> '$.status.deprovision_info.cluster_name' = ?1";
+    load_agents(conn, state, condition, [cluster])
+}
+
 /// A cluster's hosts, its document and what that says of its installation.
 pub fn load_cluster_with_agents(
     conn: &Connection,
@@ -100,6 +111,7 @@ pub fn load_cluster_with_agents(
 ) -> Result<(), Refusal> {
     if !state.whole {
         load_agents(conn, state, "WHERE bound = ?1 OR wanted = ?1", [cluster])?;
+        load_agents_that_left(conn, state, cluster)?;
     }
     load_whole_cluster(conn, state, cluster)?;
     load_template_of_cluster(conn, state, cluster)

@@ -16,7 +16,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 
 use super::agents::{
-    load_agents_of_host_id, load_agents_of_namespace, load_agents_with_mac,
+    load_agents_of_host_id, load_agents_of_namespace, load_agents_that_left, load_agents_with_mac,
     load_cluster_with_agents,
 };
 use super::clusters::load_cluster;
@@ -147,6 +147,9 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
         load_infra_env(conn, state, &key)?;
     }
     let left = agent.status.deprovision_info.as_ref().map(|info| info.cluster_name.clone());
+    if let Some(cluster) = &left {
+        load_agents_that_left(conn, state, cluster)?;
+    }
     let clusters = [agent.wanted(), agent.bound_to()].into_iter().flatten().map(|key| key.name);
     for name in clusters.chain(left) {
         load_cluster(conn, state, &name)?;

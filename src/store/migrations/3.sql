@@ -64,3 +64,7 @@ ALTER TABLE job DROP COLUMN driver;
 ALTER TABLE job RENAME COLUMN driver_name TO driver;
 
 CREATE INDEX job_pool ON job (pool_namespace, pool, verb, started) WHERE pool IS NOT NULL;
+
+-- The hosts that have left a cluster: its addresses are free when none of them may run on.
+CREATE INDEX agent_left ON agent (body ->> '$.status.deprovision_info.cluster_name')
+  WHERE body ->> '$.status.deprovision_info.cluster_name' IS NOT NULL;
