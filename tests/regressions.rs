@@ -432,3 +432,31 @@ fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
     let plan: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(plan["changes"].as_array().unwrap().len(), 1, "{plan}");
 }
+
+#[test]
+fn what_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kind() {
+    let sandbox = Sandbox::new();
+    let objects = [
+        (
+            "ipam.metal3.io/v1alpha1",
+            "IPPool",
+            "{pools: [{start: 10.0.0.1, end: 10.0.0.9}], prefix: 24}",
+        ),
+        ("agent-install.openshift.io/v1beta1", "InfraEnv", "{pullSecretRef: {name: pull}}"),
+        ("infrastructure.cluster.x-k8s.io/v1beta1", "Metal3DataTemplate", "{clusterName: none}"),
+        ("v1", "Namespace", ""),
+    ];
+    for (api_version, kind, spec) in objects {
+        let spec = if spec.is_empty() { String::new() } else { format!("spec: {spec}\n") };
+        let manifest = format!(
+            "apiVersion: {api_version}\nkind: {kind}\n\
+             metadata: {{name: held, finalizers: [example.com/held]}}\n{spec}"
+        );
+        apply(&sandbox, &manifest);
+        sandbox.ok(&["delete", kind, "held", "-y", "-q"]);
+        let deletion = format!("{}/held", kind.to_lowercase());
+        assert_ne!(jsonpath(&sandbox, &deletion, "{.metadata.deletionTimestamp}"), "", "{kind}");
+        sandbox.ok(&["patch", kind, "held", "-p", "{\"metadata\": {\"finalizers\": null}}", "-q"]);
+        assert_eq!(sandbox.run(&["get", kind, "held"]).code, 3, "{kind}");
+    }
+}

@@ -280,6 +280,8 @@ fn addresses_of_a_cluster_that_is_gone_are_free_when_the_last_host_that_left_it_
     let mut sandbox = Sandbox::new();
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/state-1.db");
     std::fs::copy(fixture, sandbox.state()).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(sandbox.state(), private).unwrap();
     sandbox.set("POOLCTL_NOW", "2026-03-02T11:06:00Z");
     sandbox.ok(&["release", "ci-3", "-y", "-q"]);
     sandbox.ok(&["reconcile", "--wait=2h", "-q"]);

@@ -10,7 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::state::{IpLeaseId, State};
 use crate::model::tick::Tick;
 
-use super::documents::{EditedDocument, merge_metadata, put_document};
+use super::documents::{EditedDocument, merge_metadata, put_and_finish_deletion};
 use super::edited::Edited;
 use super::verdict::Verdict;
 
@@ -22,7 +22,7 @@ impl EditedDocument for IpPool {
     fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
         // What is counted of a pool is not for a manifest to say.
         new.status = IpPoolStatus::default();
-        put_document(state, new, merge, tick)
+        put_and_finish_deletion(state, new, merge, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {

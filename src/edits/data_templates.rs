@@ -7,7 +7,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::rules;
 
-use super::documents::{EditedDocument, put_document};
+use super::documents::{EditedDocument, put_and_finish_deletion};
 use super::verdict::Verdict;
 
 impl EditedDocument for Metal3DataTemplate {
@@ -26,6 +26,6 @@ impl EditedDocument for Metal3DataTemplate {
                 refusal.next("apply it under another name")
             })?;
         }
-        put_document(state, new, merge, tick)
+        put_and_finish_deletion(state, new, merge, tick)
     }
 }

@@ -8,7 +8,7 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 use crate::rules;
 
-use super::documents::{EditedDocument, put_document};
+use super::documents::{EditedDocument, put_and_finish_deletion};
 use super::verdict::Verdict;
 
 impl EditedDocument for InfraEnv {
@@ -30,7 +30,7 @@ impl EditedDocument for InfraEnv {
         };
         checked
             .map_err(|why| Refusal::conflict(format!("InfraEnv `{}`: {why}", new.metadata.name)))?;
-        put_document(state, new, merge, tick)
+        put_and_finish_deletion(state, new, merge, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
