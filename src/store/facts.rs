@@ -2,6 +2,9 @@
 //! in a table beside them. Knows no kind.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSqlOutput, Type, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row, ToSql, params, params_from_iter};
@@ -79,9 +82,18 @@ fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Re
     })
 }
 
-/// Writes a row, by its first column, which is its id; a new row whose id is 0 is given one.
-/// Returns the id, if it is a number.
-pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
+thread_local! {
+    /// The statement that writes a row of each table: a pass writes thousands.
+    static UPSERT_STATEMENTS: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
+}
+
+fn upsert_statement<T: Facts>() -> Rc<str> {
+    UPSERT_STATEMENTS.with_borrow_mut(|statements| {
+        Rc::clone(statements.entry(T::TABLE).or_insert_with(format_upsert::<T>))
+    })
+}
+
+fn format_upsert<T: Facts>() -> Rc<str> {
     let columns = T::COLUMNS.concat();
     let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
     let sets: Vec<String> =
@@ -93,6 +105,12 @@ pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i
         places.join(", "),
         sets.join(", ")
     );
+    sql.into()
+}
+
+/// Writes a row, by its first column, which is its id; a new row whose id is 0 is given one.
+/// Returns the id, if it is a number.
+pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     let mut values = facts.write();
     let mut known_id = None;
     match values.first_mut() {
@@ -100,7 +118,7 @@ pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i
         Some(FactValue::Integer(id)) => known_id = Some(*id),
         _ => {}
     }
-    conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
+    conn.prepare_cached(&upsert_statement::<T>())?.execute(params_from_iter(values))?;
     Ok(known_id.unwrap_or_else(|| conn.last_insert_rowid()))
 }
 
