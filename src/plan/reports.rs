@@ -99,23 +99,7 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
     };
     match (verb, outcome) {
         (_, Outcome::Failed { message, how }) => {
-            failed(state, at, verb, (&message, how), tick);
-            // Whether a cluster is healthy is asked again and again.
-            if verb != Verb::Health {
-                let text = format!("{} failed: {message}", verb.name());
-                warn(state, tick, "JobFailed", (CLUSTER, key), text);
-            }
-            // Without a limit it is tried again all the same, later and later.
-            let limited = state.clusters.get(at).is_some_and(|one| one.attempts_limit.is_some());
-            if how == Failure::Hopeless && limited && verb == Verb::Provision {
-                life::give_up(state, at, tick);
-            }
-            if how == Failure::NothingMade
-                && verb == Verb::Provision
-                && let Some(pool) = pool_of(state, at)
-            {
-                pause::begin(state, pool, &message, tick);
-            }
+            apply_failure(state, at, verb, (&message, how), tick);
         }
         (_, Outcome::BrokeOff { message, later }) => {
             let text = format!("{} broke off: {message}", verb.name());
@@ -166,6 +150,42 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
         // Whether the machines do what they were told is seen by looking.
         (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
         (Verb::Stop, _) => set_power(state, at, Power::WaitingForStop, None, tick),
+    }
+}
+
+/// Notes a failed job, and gives the cluster up or lets its pool pause where trying again is of no
+/// use now.
+fn apply_failure(
+    state: &mut State,
+    cluster_id: ClusterId,
+    verb: Verb,
+    (message, how): (&str, Failure),
+    tick: &Tick,
+) {
+    let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
+    failed(state, cluster_id, verb, (message, how), tick);
+    // Whether a cluster is healthy is asked again and again.
+    if verb != Verb::Health {
+        let text = format!("{} failed: {message}", verb.name());
+        warn(state, tick, "JobFailed", (CLUSTER, key), text);
+    }
+    if verb != Verb::Provision {
+        return;
+    }
+    match how {
+        Failure::Usual => {}
+        Failure::Hopeless => {
+            // Without a limit it is tried again all the same, later and later.
+            let cluster = state.clusters.get(cluster_id);
+            if cluster.is_some_and(|cluster| cluster.attempts_limit.is_some()) {
+                life::give_up(state, cluster_id, tick);
+            }
+        }
+        Failure::NothingMade => {
+            if let Some(pool_id) = pool_of(state, cluster_id) {
+                pause::begin(state, pool_id, message, tick);
+            }
+        }
     }
 }
 
