@@ -15,7 +15,6 @@ mod replacements;
 
 pub use chain::Chain;
 pub use evidence::Evidence;
-pub use host::command_to_free_host;
 pub use infra_env::command_to_make_image;
 pub use pool::{describe_install_pause, describe_shortage};
 pub use replacements::{RECENT_JOBS, RECENT_SPAN};

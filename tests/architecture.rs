@@ -184,3 +184,25 @@ fn a_secret_value_cannot_be_printed() {
         assert!(may || !code.contains(".reveal()"), "{} reveals", path.display());
     }
 }
+
+/// What is assigned or called when a lease changes hands.
+const CHANGES_OF_HANDS: [&str; 5] =
+    [".holder = ", ".bound_to = ", ".consumer_ref = ", "ip_leases.insert(", "ip_leases.remove("];
+
+#[test]
+fn plan_grants_and_returns_what_is_leased_in_one_place() {
+    let mut lines = Vec::new();
+    for path in rust_files(&root().join("src/plan")) {
+        // A claim that everybody has let go of was its owner's, not a cluster's.
+        if path.ends_with("plan/leases.rs") || path.ends_with("plan/addresses.rs") {
+            continue;
+        }
+        let code = std::fs::read_to_string(&path).unwrap();
+        for line in code.lines() {
+            if CHANGES_OF_HANDS.iter().any(|change| line.contains(change)) {
+                lines.push(format!("{}: {}", path.display(), line.trim()));
+            }
+        }
+    }
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
+}

@@ -7,11 +7,12 @@ use poolctl::model::address::{Addr, Stretch};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::Condition;
-use poolctl::model::customization::{Customization, Holder};
+use poolctl::model::customization::Customization;
 use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
 use poolctl::model::driver::{Driver, FAKE};
 use poolctl::model::inventory::InventoryEntry;
 use poolctl::model::ip_pool::IpPool;
+use poolctl::model::lease::ClusterHolder;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::platform::Platform;
 use poolctl::model::pool::ClusterPool;
@@ -264,7 +265,7 @@ fn customization(name: &str, marks: &str) -> Customization {
     let pool = value(marks, "pool ").map(|pool| Key::new(NAMESPACE, pool));
     if marks.contains("Reserved") {
         let cluster = value(marks, "->").unwrap_or("").to_owned();
-        one.holder = Some(Holder::new(cluster, pool.clone()));
+        one.holder = Some(ClusterHolder { pool: pool.clone(), ..ClusterHolder::new(cluster) });
     }
     // The old status is what was written last, right or wrong.
     one.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);

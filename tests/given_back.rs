@@ -9,9 +9,9 @@ use poolctl::model::documents::{Secret, SecretValue, Stored};
 use poolctl::model::driver::Driver;
 use poolctl::model::host::{BareMetalHost, Bmc, ConsumerRef, CredentialsStatus, SecretRef};
 use poolctl::model::infra_env::InfraEnv;
-use poolctl::model::ip_lease::{IpLease, Notes, WITH_CLUSTER, owner_reference};
+use poolctl::model::ip_lease::IpLease;
 use poolctl::model::job::{HostReport, Installation, Job, Outcome, Report, Verb};
-use poolctl::model::kinds::Kind;
+use poolctl::model::lease::ClusterHolder;
 use poolctl::model::meta::{Key, LocalRef, Meta};
 use poolctl::model::state::{State, Template};
 use poolctl::model::tick::Tick;
@@ -243,16 +243,13 @@ fn a_host_that_was_never_switched_on_for_its_cluster_stays_as_its_owner_has_it()
 /// The address of the host, which runs as a node of the cluster.
 fn running_node() -> State {
     let mut state = lab(true, &[]);
-    let owners = [(Kind::ClusterDeployment, CLUSTER), (Kind::Agent, "n1")];
-    let mut notes = Notes::default();
-    notes.claim.owner_references = owners.map(|(kind, name)| owner_reference(kind, name)).to_vec();
-    notes.claim.finalizers.push(WITH_CLUSTER.into());
+    let holder = ClusterHolder { agent: Some("n1".into()), ..ClusterHolder::new(CLUSTER) };
     state.ip_leases.load(IpLease {
         namespace: NAMESPACE.into(),
         claim: "edge-n1".into(),
         pool: "nodes".into(),
         address: Some("1.2.3.4".parse().unwrap()),
-        notes: Some(Box::new(notes)),
+        holder: Some(holder),
         ..IpLease::default()
     });
     let provision = live_job(&state, Verb::Provision);

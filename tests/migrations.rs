@@ -12,9 +12,10 @@ use sha2::{Digest, Sha256};
 use crate::sandbox::{Sandbox, has, jsonpath};
 
 /// The fixtures, and the SHA-256 of each. The last one has the schema before that of this program.
-const FIXTURES: [(u32, &str); 2] = [(1, DIGEST_OF_1), (2, DIGEST_OF_2)];
+const FIXTURES: [(u32, &str); 3] = [(1, DIGEST_OF_1), (2, DIGEST_OF_2), (3, DIGEST_OF_3)];
 const DIGEST_OF_1: &str = "0121b320f1cafd96bbcca25f75eb229953e903ae6957864a25a115f3ecf1d3de";
 const DIGEST_OF_2: &str = "83c311748ab19ed47c15af7fe492ec35efebef8acd2c601df551778bcbc6a189";
+const DIGEST_OF_3: &str = "9ea844854cef443b66a2f36b9be00f2107b85eb58dd0b2ae0e5e8fcff15c9444";
 /// When the fixtures were written.
 const THEN: &str = "2026-03-02T11:06:00Z";
 /// All that can be listed.
@@ -232,6 +233,29 @@ fn addresses_of_the_first_schema_are_those_of_the_hosts_that_have_them() {
     }
     assert_eq!(owner("metal-cns7l-api"), "metal-cns7l");
     assert_eq!(owner("host-1"), "");
+}
+
+#[test]
+fn who_has_an_address_of_a_cluster_is_moved_from_its_claim_into_columns() {
+    for (schema, _) in FIXTURES {
+        let sandbox = earlier(schema);
+        label(&sandbox);
+        let conn = Connection::open(sandbox.state()).unwrap();
+        let sql = "SELECT cluster, agent, more ->> '$.notes.claim.finalizers' FROM ip_lease \
+                   WHERE claim = ?1";
+        let holder = |claim: &str| {
+            let columns = |row: &rusqlite::Row<'_>| -> rusqlite::Result<[Option<String>; 3]> {
+                Ok([row.get(0)?, row.get(1)?, row.get(2)?])
+            };
+            conn.query_row(sql, [claim], columns).unwrap()
+        };
+        let cluster = || Some("metal-cns7l".to_owned());
+        assert_eq!(holder("metal-cns7l-a"), [cluster(), Some("a".into()), Some("[]".into())]);
+        assert_eq!(holder("metal-cns7l-api"), [cluster(), None, Some("[]".into())]);
+        assert_eq!(holder("host-1"), [None, None, None]);
+        let host_without_cluster = "UPDATE ip_lease SET agent = 'a' WHERE claim = 'host-1'";
+        assert!(conn.execute(host_without_cluster, []).is_err());
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@ use super::chain::Chain;
 use super::cluster::explain_cluster;
 use super::evidence::Evidence;
 use crate::model::cluster::Cluster;
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::Customization;
+use crate::model::lease::ClusterHolder;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
@@ -20,7 +21,11 @@ pub fn cluster_of<'a>(state: &'a State, customization: &Customization) -> Option
     state.clusters.get(state.cluster(&customization.holder.as_ref()?.cluster)?)
 }
 
-fn explain_lease(evidence: &Evidence, customization: &Customization, holder: &Holder) -> Chain {
+fn explain_lease(
+    evidence: &Evidence,
+    customization: &Customization,
+    holder: &ClusterHolder,
+) -> Chain {
     let name = &customization.metadata.name;
     let pool = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
     let first = format!(

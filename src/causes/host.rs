@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::evidence::Evidence;
 use crate::model::host::{BareMetalHost, ErrorReason, HOLD, REGISTRATION_ERROR};
 use crate::model::job::Job;
+use crate::plan::leases::command_to_free_host;
 
 pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let name = &host.metadata.name;
@@ -21,13 +22,6 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         (None, Some(cluster)) => chain.behind(format!("host {name} is used by cluster {cluster}")),
         (None, None) => chain,
     }
-}
-
-/// What makes a host free that a cluster keeps which was left running, as it is to be typed.
-pub fn command_to_free_host(host: &str, namespace_option: &str) -> String {
-    format!(
-        "poolctl patch host {host} -p '{{\"spec\": {{\"consumerRef\": null}}}}'{namespace_option}"
-    )
 }
 
 /// A host whose cluster has no object any more.

@@ -1,6 +1,5 @@
 //! `backup` and `restore`: a copy of the whole state, and back.
 
-mod holds;
 mod leases;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
+use crate::edits;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -18,7 +18,6 @@ use crate::store::{
     try_pass_lock,
 };
 
-use crate::commands::backup::leases::Leases;
 use crate::commands::{Context, Verb};
 
 const HOLD_OPTION: &str = " --leases-since=hold";
@@ -140,7 +139,7 @@ impl Restore {
         copy: &Store,
     ) -> Result<Vec<String>, Refusal> {
         let now = match found {
-            Place::Usable(store) => Leases::of(store),
+            Place::Usable(store) => leases::read_snapshot(store),
             Place::Empty => Err(Refusal::new(Exit::State, "there is no state")),
             Place::Broken(why) => Err(Refusal::new(Exit::State, why.as_str())),
         };
@@ -151,17 +150,17 @@ impl Restore {
             }
             now => now?,
         };
-        let backup = Leases::of(copy)?;
-        let leases = leases::made_since(&now, &backup);
-        let gone = leases::gone_since(&now, &backup);
-        if self.leases_since.is_none() && !leases.is_empty() {
+        let backup = leases::read_snapshot(copy)?;
+        let losses = edits::find_losses(&now, &backup);
+        let gone = edits::find_gone_clusters(&now, &backup);
+        if self.leases_since.is_none() && !losses.is_empty() {
             let what = "leases were made after the backup: restoring it would give away what is in \
                         use";
             let mut refusal = Refusal::conflict(what);
-            refusal.causes = leases.iter().map(ToString::to_string).collect();
+            refusal.causes = losses.iter().map(|loss| leases::describe(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
         }
-        holds::hold(context, copy, &leases, &gone, &now)
+        leases::hold(context, copy, &losses, &gone, &now)
     }
 }
 

@@ -2,10 +2,11 @@
 //! views of one row. No edit gives an address to a claim that waits: a pass does.
 
 use crate::model::address::Addr;
-use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes, WITH_CLUSTER, cluster_of};
+use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, Network};
 use crate::model::kinds::Kind;
-use crate::model::meta::{Key, Meta, OwnerReference};
+use crate::model::lease::ClusterHolder;
+use crate::model::meta::{Key, Meta};
 use crate::model::refusal::Refusal;
 use crate::model::state::{IpLeaseId, State};
 use crate::model::tick::Tick;
@@ -75,15 +76,20 @@ fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
 
 fn insert_claim(state: &mut State, new: IpClaim, tick: &Tick) -> Verdict {
     let Key { namespace, name } = new.metadata.key();
+    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
+    let deleting = new.metadata.deletion_timestamp;
+    let mut claim = note_of(new.metadata, &[]);
+    let holder = ClusterHolder::take_from(&mut claim);
     state.ip_leases.insert(IpLease {
         namespace,
         claim: name,
         pool: new.spec.pool.name,
-        created: new.metadata.creation_timestamp.unwrap_or(tick.now),
+        created,
+        holder,
         claimed: true,
-        deleting: new.metadata.deletion_timestamp,
+        deleting,
         error: new.status.error_message,
-        notes: Some(Box::new(Notes { claim: note_of(new.metadata, &[]), ..Notes::default() })),
+        notes: none_if_empty(Box::new(Notes { claim, ..Notes::default() })),
         ..IpLease::default()
     });
     Verdict::Created
@@ -111,9 +117,15 @@ fn change_claim(
     let note = note_of(new.metadata, &[]);
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         lease.deleting = lease.deleting.or(deleting);
+        let mut note = if merge { merge_notes(&lease.claim_metadata(), note) } else { note };
+        if cluster_exists {
+            // No edit takes a claim away from the living cluster that it goes with, or from the host.
+            ClusterHolder::remove_from(&mut note);
+        } else {
+            lease.holder = ClusterHolder::take_from(&mut note);
+        }
         let mut notes = lease.notes.take().unwrap_or_default();
-        let note = if merge { merge_notes(&notes.claim, note) } else { note };
-        notes.claim = if cluster_exists { keep_holders(&notes.claim, note) } else { note };
+        notes.claim = note;
         lease.notes = none_if_empty(notes);
         if !lease.claimed {
             // The lease was there before its claim.
@@ -202,25 +214,6 @@ fn note_of(meta: Meta, kinds_of_owners: &[&str]) -> Meta {
         uid: meta.uid,
         ..Meta::default()
     }
-}
-
-/// No edit takes a claim away from the living cluster that it goes with, or from the host.
-fn keep_holders(old: &Meta, mut new: Meta) -> Meta {
-    if cluster_of(old).is_none() {
-        return new;
-    }
-    if !new.finalizers.iter().any(|finalizer| finalizer == WITH_CLUSTER) {
-        new.finalizers.push(WITH_CLUSTER.into());
-    }
-    let holders = old.owner_references.iter().filter(|owner| is_holder(owner)).cloned();
-    let others = new.owner_references.into_iter().filter(|owner| !is_holder(owner));
-    new.owner_references = holders.chain(others).collect();
-    new
-}
-
-/// Whether an owner of a claim is the cluster or the host that has the address.
-fn is_holder(owner: &OwnerReference) -> bool {
-    [Kind::ClusterDeployment.name(), Kind::Agent.name()].contains(&owner.kind.as_str())
 }
 
 fn merge_notes(old: &Meta, mut new: Meta) -> Meta {

@@ -1,7 +1,8 @@
 //! Edits of customizations: who holds one stays, and one that is held goes only when it is given
 //! back, in a pass.
 
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::Customization;
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -39,7 +40,8 @@ impl EditedDocument for Customization {
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
         let status = &self.status;
         let namespace = self.metadata.namespace.as_str();
-        self.holder = status.cluster_deployment_ref.as_ref().map(|cluster| Holder {
+        self.holder = status.cluster_deployment_ref.as_ref().map(|cluster| ClusterHolder {
+            agent: None,
             cluster: cluster.name.clone(),
             pool: status.cluster_pool_ref.as_ref().map(|pool| Key::new(namespace, &*pool.name)),
             preserved: status.preserved,

@@ -1,7 +1,7 @@
 //! Objects of kinds that are not modelled. They are left out with a warning, but those that hold
 //! an address, a host or a cluster are noted where a state is moved.
 
-use crate::model::lease_kind::LeaseKind;
+use crate::model::foreign_kind::ForeignKind;
 use crate::model::meta::Key;
 use crate::yaml::Node;
 
@@ -10,7 +10,7 @@ use crate::manifest::{Manifests, Reading};
 /// An object of another program that holds an address, a host or a cluster.
 #[derive(Clone)]
 pub struct ForeignLease {
-    pub kind: LeaseKind,
+    pub kind: ForeignKind,
     pub key: Key,
     /// The file, and the line and column in it.
     pub place: String,
@@ -22,14 +22,14 @@ pub struct ForeignLease {
 pub fn leave_out(found: &mut Manifests, name: &str, document: &Node, reading: &Reading<'_>) {
     let version = document.get("apiVersion").and_then(Node::text).unwrap_or_default();
     let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
-    match LeaseKind::from_manifest(version, kind).filter(|_| reading.moved) {
+    match ForeignKind::from_manifest(version, kind).filter(|_| reading.moved) {
         Some(kind) => found.foreign_leases.push(foreign_lease(kind, name, document, reading)),
         None => found.warnings.push(format!("{name}: {kind} ({version}) is not modelled; skipped")),
     }
 }
 
 fn foreign_lease(
-    kind: LeaseKind,
+    kind: ForeignKind,
     name: &str,
     document: &Node,
     reading: &Reading<'_>,

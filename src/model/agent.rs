@@ -19,6 +19,7 @@ pub use self::status::{
     Validation,
 };
 use super::condition::{self, Condition};
+use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
 use super::time::{Span, Time};
@@ -180,6 +181,21 @@ impl Agent {
 
     pub fn bound_to(&self) -> Option<Key> {
         self.status.bound_to.as_ref().map(ClusterReference::key)
+    }
+
+    /// The lease of the cluster that has its host, which may be one that was left running.
+    pub fn lease(&self) -> Option<Lease> {
+        let holder = match self.bound_to() {
+            Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster.name)),
+            None if self.state() == HostState::DisabledUnbound => Holder::ForgottenCluster,
+            None => return None,
+        };
+        Some(Lease::new(Resource::Agent(self.key()), holder))
+    }
+
+    /// The cluster has the host from here on.
+    pub fn bind(&mut self, cluster: &Key) {
+        self.status.bound_to = Some(ClusterReference::to(cluster));
     }
 
     /// Its name in a cluster, and what people call it: its id before it has said anything.

@@ -11,6 +11,7 @@ use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
 use super::ip_pool::CAPI_PAUSED;
+use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, LocalRef, Meta, is_true};
 use super::pool::PAUSED;
 use super::time::{Span, Time};
@@ -187,6 +188,19 @@ impl Cluster {
 
     pub fn claim_key(&self) -> Option<Key> {
         Some(Key::new(&*self.pool.as_ref()?.namespace, self.claim.as_deref()?))
+    }
+
+    /// Its own lease of its name in DNS.
+    pub fn lease_of_name(&self) -> Lease {
+        let dns_name = format!("{}.{}", self.cluster_name, self.base_domain);
+        let holder = ClusterHolder::new(&*self.name);
+        Lease::new(Resource::DnsName(dns_name), Holder::Cluster(holder))
+    }
+
+    /// The lease of the claim that has it. Its end is kept with the claim.
+    pub fn lease(&self) -> Option<Lease> {
+        let holder = Holder::Claim(self.claim_key()?);
+        Some(Lease::new(Resource::Cluster(self.name.clone()), holder))
     }
 
     /// The customization that it needs before it can be installed.

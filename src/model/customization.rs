@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::condition::Condition;
+use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
@@ -28,22 +29,7 @@ pub struct Customization {
     pub status: CustomizationStatus,
     /// Who has it, from the lease row.
     #[serde(skip)]
-    pub holder: Option<Holder>,
-}
-
-/// The cluster that holds a customization, and that cluster's pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    pub cluster: String,
-    pub pool: Option<Key>,
-    /// Its object is gone, but it runs on (preserveOnDelete).
-    pub preserved: bool,
-}
-
-impl Holder {
-    pub fn new(cluster: impl Into<String>, pool: Option<Key>) -> Self {
-        Self { cluster: cluster.into(), pool, preserved: false }
-    }
+    pub holder: Option<ClusterHolder>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -128,6 +114,13 @@ pub struct CustomizationStatus {
     pub last_applied_configuration: Option<String>,
     /// Available and ApplySucceeded.
     pub conditions: Vec<Condition>,
+}
+
+impl Customization {
+    pub fn lease(&self) -> Option<Lease> {
+        let holder = Holder::Cluster(self.holder.clone()?);
+        Some(Lease::new(Resource::Customization(self.metadata.key()), holder))
+    }
 }
 
 impl CustomizationStatus {

@@ -12,6 +12,8 @@ use super::backoff::Backoff;
 use super::bmc::Address;
 use super::condition::{self, Condition};
 use super::hardware::Hardware;
+use super::kinds::Kind;
+use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use wipe::{Wipe, WipeState};
@@ -357,8 +359,22 @@ impl BareMetalHost {
 
     /// The cluster that uses it.
     pub fn cluster(&self) -> Option<&str> {
-        let user = self.spec.consumer_ref.as_ref()?;
-        Some(user.name.as_str()).filter(|name| user.kind == "ClusterDeployment" && !name.is_empty())
+        let consumer = self.consumer()?;
+        (consumer.kind == Kind::ClusterDeployment.name()).then_some(consumer.name.as_str())
+    }
+
+    fn consumer(&self) -> Option<&ConsumerRef> {
+        self.spec.consumer_ref.as_ref().filter(|consumer| !consumer.name.is_empty())
+    }
+
+    pub fn lease(&self) -> Option<Lease> {
+        let consumer = self.consumer()?;
+        let name = consumer.name.clone();
+        let holder = match self.cluster() {
+            Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster)),
+            None => Holder::Foreign { kind: consumer.kind.clone(), name },
+        };
+        Some(Lease::new(Resource::Host(self.key()), holder))
     }
 
     pub fn is_master(&self) -> bool {

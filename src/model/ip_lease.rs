@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::address::Addr;
 use super::ip_pool::{IpPool, Network, WANTED};
 use super::kinds::Kind;
-use super::meta::{Key, Meta, OwnerReference};
+use super::lease::{ClusterHolder, Holder, Lease, Resource, owner_reference};
+use super::meta::{Key, Meta};
 use super::time::Time;
 
-/// Finalizer of claims that clusters have: they go with the cluster.
 /// What of a cluster has an address beside its hosts.
 pub const VIPS: [&str; 2] = ["api", "ingress"];
-pub const WITH_CLUSTER: &str = "poolctl.dev/cluster";
 
 /// A claim, and the address it has, if it has one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +26,8 @@ pub struct IpLease {
     pub created: Time,
     /// Since when it has its address.
     pub leased: Option<Time>,
+    /// The cluster that it goes with, and the host that it is for. None: it is its claim's alone.
+    pub holder: Option<ClusterHolder>,
     /// Whether somebody claimed it; else it was leased by hand, for a claim of that name.
     pub claimed: bool,
     pub deleting: Option<Time>,
@@ -38,7 +39,7 @@ pub struct IpLease {
     pub id: i64,
 }
 
-/// Metadata of both beyond their names and times.
+/// Metadata of both beyond their names, their times and their holder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notes {
@@ -57,11 +58,52 @@ impl IpLease {
 
     /// The cluster that it goes with.
     pub fn cluster(&self) -> Option<&str> {
-        cluster_of(self.claim_meta()?)
+        Some(&self.holder.as_ref()?.cluster)
+    }
+
+    /// The Agent whose host has this address in its cluster. None for the addresses of the cluster's
+    /// API and ingress, and for a claim that goes with no cluster.
+    pub fn agent(&self) -> Option<&str> {
+        self.holder.as_ref()?.agent.as_deref()
+    }
+
+    /// Whether it is the address of a host, by the name of its Agent, in a cluster.
+    pub fn is_of_host(&self, cluster: &str, agent: &str) -> bool {
+        self.cluster() == Some(cluster) && self.agent() == Some(agent)
+    }
+
+    /// From here on it stays until somebody releases it. Its claim still names the owners.
+    pub fn keep_without_cluster(&mut self) {
+        if let Some(holder) = self.holder.take() {
+            let owners = holder.owner_references();
+            self.claim_meta_mut().owner_references.splice(0..0, owners);
+        }
+    }
+
+    /// Whether finalizers keep its claim.
+    pub fn is_kept(&self) -> bool {
+        self.holder.is_some() || self.claim_meta().is_some_and(|meta| !meta.finalizers.is_empty())
+    }
+
+    /// None of a claim that waits.
+    pub fn lease(&self) -> Option<Lease> {
+        let resource =
+            Resource::Address { namespace: self.namespace.clone(), address: self.address? };
+        let by_hand = !self.claimed;
+        Some(Lease { by_hand, ..Lease::new(resource, Holder::Claim(self.key())) })
     }
 
     pub fn claim_meta(&self) -> Option<&Meta> {
         Some(&self.notes.as_ref()?.claim)
+    }
+
+    /// What its IPClaim says of itself and of its holder, as on the wire.
+    pub fn claim_metadata(&self) -> Meta {
+        let mut metadata = self.claim_meta().cloned().unwrap_or_default();
+        if let Some(holder) = &self.holder {
+            holder.write_to(&mut metadata);
+        }
+        metadata
     }
 
     pub fn claim_meta_mut(&mut self) -> &mut Meta {
@@ -74,13 +116,12 @@ impl IpLease {
     }
 
     pub fn to_claim(&self, name: &str) -> IpClaim {
-        let note = self.notes.as_ref().map(|notes| notes.claim.clone()).unwrap_or_default();
         let metadata = Meta {
             name: self.claim.clone(),
             namespace: self.namespace.clone(),
             creation_timestamp: Some(self.created),
             deletion_timestamp: self.deleting,
-            ..note
+            ..self.claim_metadata()
         };
         let reference = Reference {
             name: name.into(),
@@ -130,40 +171,6 @@ impl IpLease {
             },
             status: None,
         })
-    }
-}
-
-impl IpLease {
-    /// The Agent whose host has this address in its cluster. None for the addresses of the cluster's
-    /// API and ingress, and for a claim that goes with no cluster.
-    pub fn agent(&self) -> Option<&str> {
-        let claim = self.claim_meta()?;
-        cluster_of(claim)?;
-        let owner = claim.owner_references.iter().find(|owner| owner.kind == Kind::Agent.name())?;
-        Some(&owner.name)
-    }
-
-    /// Whether it is the address of a host, by the name of its Agent, in a cluster.
-    pub fn is_of_host(&self, cluster: &str, agent: &str) -> bool {
-        self.cluster() == Some(cluster) && self.agent() == Some(agent)
-    }
-}
-
-/// The cluster that a claim with this metadata goes with, and not before.
-pub fn cluster_of(claim: &Meta) -> Option<&str> {
-    let kept = claim.finalizers.iter().any(|one| one == WITH_CLUSTER);
-    let mut owners = claim.owner_references.iter().filter(|_| kept);
-    let owner = owners.find(|one| one.kind == Kind::ClusterDeployment.name())?;
-    Some(&owner.name)
-}
-
-/// An owner of a claim or an address, without its uid: names are unique where leases are.
-pub fn owner_reference(kind: Kind, name: &str) -> OwnerReference {
-    OwnerReference {
-        api_version: kind.api_version().into(),
-        kind: kind.name().into(),
-        name: name.into(),
-        ..OwnerReference::default()
     }
 }
 

@@ -61,9 +61,10 @@ fn go(state: &mut State) {
         .ip_leases
         .iter()
         .filter(|(_, one)| {
-            let held = one.claim_meta().is_some_and(|meta| !meta.finalizers.is_empty());
             let pool = state.ip_pools.by_key(&one.pool_key());
-            one.deleting.is_some() && !held && !pool.is_some_and(|pool| pauses(state, pool))
+            one.deleting.is_some()
+                && !one.is_kept()
+                && !pool.is_some_and(|pool| pauses(state, pool))
         })
         .map(|(at, _)| at)
         .collect();

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, Shortage};
-use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_SYNTAX, Customization, Holder};
+use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_SYNTAX, Customization};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, Books, CustomizationId, PoolId, State, Template};
@@ -25,7 +26,7 @@ use super::inventory::{entries_with_taken_names, free};
 use super::recipe::{bounded, recipe, render};
 use super::version::pool_version;
 use super::vips;
-use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, say, warn};
+use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, leases, say, warn};
 
 /// Reasons of CapacityAvailable.
 const ADDRESSES: &str = "AddressesExhausted";
@@ -241,11 +242,11 @@ fn insert(
     batch: &mut Batch<'_>,
     name: &str,
     customization: Option<CustomizationId>,
-    Parts { rendered, leases, hosts }: Parts,
+    Parts { rendered, leases: addresses, hosts }: Parts,
     tick: &Tick,
 ) {
-    for one in leases {
-        state.ip_leases.insert(one);
+    for lease in addresses {
+        leases::grant_address(state, lease);
     }
     let config = Key::new(name, format!("{name}-install-config"));
     let spec = &batch.pool.spec;
@@ -273,11 +274,12 @@ fn insert(
     let pool = &batch.key.name;
     let mut message = format!("Made for pool {pool}");
     if let Some(at) = customization {
-        let holder = Holder::new(name, Some((*batch.key).clone()));
-        state.customizations.update(at, |one| {
-            one.status.last_applied_configuration = Some(redact::applied(&one.spec));
-            one.holder = Some(holder);
+        state.customizations.update(at, |customization| {
+            let applied = redact::applied(&customization.spec);
+            customization.status.last_applied_configuration = Some(applied);
         });
+        let holder = ClusterHolder { pool: Some((*batch.key).clone()), ..ClusterHolder::new(name) };
+        leases::grant_customization(state, at, holder);
         let used = cluster.customization.clone().unwrap_or_default();
         message = format!("Made for pool {pool} with customization {used}");
         let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));

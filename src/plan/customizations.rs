@@ -3,12 +3,13 @@
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
-use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization, Holder};
+use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization};
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::state::{CustomizationId, PoolId, State};
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, inventory, warn};
+use super::{CUSTOMIZATION, inventory, leases, warn};
 
 pub fn sync(state: &mut State, at: PoolId, tick: &Tick) {
     let Some(pool) = state.pools.get(at) else {
@@ -58,10 +59,11 @@ pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Ve
         };
         let free = state.customizations.get(found).is_some_and(|one| one.holder.is_none());
         if free {
-            let holder = Holder::new(&*cluster.name, Some(pool.clone()));
+            let pool = Some(pool.clone());
+            let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
             let message =
                 format!("Lease taken again for cluster {}, which uses it", holder.cluster);
-            state.customizations.update(found, |one| one.holder = Some(holder));
+            leases::grant_customization(state, found, holder);
             warn(state, tick, "LeaseRepaired", (CUSTOMIZATION, key), message);
             taken.push(found);
         }
@@ -88,7 +90,7 @@ fn release_what_no_cluster_has(state: &mut State, at: PoolId) {
         })
         .collect();
     for at in orphaned {
-        state.customizations.update(at, |one| one.holder = None);
+        leases::return_customization(state, at);
     }
 }
 
@@ -115,7 +117,8 @@ pub fn write_status(state: &mut State, at: CustomizationId, pool: &Key, tick: &T
     if let Some(applied) = applied {
         status.set(applied, tick.now);
     }
-    let pool_ref = |holder: &Holder| holder.pool.as_ref().map(|pool| LocalRef::to(&*pool.name));
+    let pool_ref =
+        |holder: &ClusterHolder| holder.pool.as_ref().map(|pool| LocalRef::to(&*pool.name));
     status.cluster_deployment_ref = holder.as_ref().map(|holder| LocalRef::to(&*holder.cluster));
     status.cluster_pool_ref = holder.as_ref().and_then(pool_ref);
     status.preserved = holder.as_ref().is_some_and(|holder| holder.preserved);
@@ -143,8 +146,8 @@ fn is_current(state: &State, one: &Customization) -> bool {
         && applied.is_none_or(|(status, reason, _)| is(APPLY_SUCCEEDED, status, reason))
 }
 
-fn available(holder: Option<&Holder>) -> Condition {
-    let Some(Holder { cluster, pool, .. }) = holder else {
+fn available(holder: Option<&ClusterHolder>) -> Condition {
+    let Some(ClusterHolder { cluster, pool, .. }) = holder else {
         return Condition::new("Available", "True", "Available", "available");
     };
     let pool = pool.as_ref().map_or("", |pool| pool.name.as_str());

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::condition::Condition;
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::Customization;
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
@@ -43,7 +44,8 @@ pub fn seen(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStat
     for at in state.members(&key).clusters {
         let Some(cluster) = state.clusters.get(at) else { continue };
         let Some(name) = &cluster.customization else { continue };
-        let holder = Holder::new(&*cluster.name, Some(key.clone()));
+        let holder =
+            ClusterHolder { pool: Some(key.clone()), ..ClusterHolder::new(&*cluster.name) };
         if let Some(one) = find(name).filter(|one| one.holder.as_ref() == Some(&holder)) {
             let left = InventoryStatus {
                 status: EntryStatus::ToBeDeleted,
@@ -73,7 +75,11 @@ fn absent(known: Option<&InventoryStatus>) -> InventoryStatus {
 
 /// Leased to a cluster of this pool: until it is free again, the version is the one that the
 /// cluster was made with.
-fn held(one: &Customization, holder: &Holder, known: Option<&InventoryStatus>) -> InventoryStatus {
+fn held(
+    one: &Customization,
+    holder: &ClusterHolder,
+    known: Option<&InventoryStatus>,
+) -> InventoryStatus {
     let known = known.filter(|known| known.version > 0);
     let (cluster, now) = (&holder.cluster, one.metadata.generation);
     let version = known.map_or(now, |known| known.version);

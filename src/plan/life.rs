@@ -3,7 +3,6 @@
 use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, INSUFFICIENT_AGENTS, Phase};
 use crate::model::condition::Shortage;
-use crate::model::customization::Holder;
 use crate::model::driver::Driver;
 use crate::model::job::{CANCELLED, Job, Verb};
 use crate::model::state::{AgentId, ClusterId, State};
@@ -12,7 +11,7 @@ use crate::model::time::{Span, Time};
 
 use super::cluster_jobs::start_job;
 use super::{
-    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, pause, power, say, vips, warn,
+    CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, leases, pause, power, say, warn,
 };
 use crate::model::meta::Key;
 
@@ -280,8 +279,11 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
     let lease = lease.and_then(|key| state.customizations.find(&key));
     agents::release_agents_of_cluster(state, at, tick);
     if let Some(gone) = state.clusters.get(at).cloned() {
-        let release = if preserved { vips::keep } else { vips::release };
-        release(state, &gone);
+        if preserved {
+            leases::keep_addresses(state, &gone);
+        } else {
+            leases::return_addresses(state, &gone);
+        }
     }
     state.clusters.remove(at);
     let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
@@ -295,13 +297,7 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
     };
     let object = (CUSTOMIZATION, one.key());
     if preserved {
-        // It runs on under this name: nobody else may have it.
-        let holder = Some(Holder { preserved, ..holder });
-        state.customizations.update(lease, |one| {
-            one.holder = holder;
-            one.status.preserved = true;
-            one.status.preserved_name = dns;
-        });
+        leases::keep_customization(state, lease, dns);
         return warn(
             state,
             tick,
@@ -310,7 +306,7 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
             format!("Kept by cluster {name}, left running"),
         );
     }
-    state.customizations.update(lease, |one| one.holder = None);
+    leases::return_customization(state, lease);
     if let Some(pool) = holder.pool {
         // The pool may not list it any more: nobody else would look at it.
         customizations::write_status(state, lease, &pool, tick);

@@ -16,6 +16,7 @@ mod expire;
 mod hosts;
 mod inventory;
 mod lease_names;
+pub mod leases;
 mod life;
 mod links;
 mod pause;

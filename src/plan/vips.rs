@@ -1,19 +1,16 @@
-//! The addresses of a cluster's API and ingress: leased with the cluster, given back with it.
+//! Chooses the addresses of a cluster: of its API and ingress, and of its hosts. Gives nothing back.
 
 use serde_json::{Value, json};
 
-use crate::model::agent::Agent;
-use crate::model::cluster::Cluster;
-use crate::model::ip_lease::{IpLease, Notes, VIPS, WITH_CLUSTER, owner_reference};
-use crate::model::kinds::Kind;
-use crate::model::meta::{Key, Meta};
+use crate::model::ip_lease::{IpLease, VIPS};
+use crate::model::lease::ClusterHolder;
+use crate::model::meta::Key;
 use crate::model::platform::{PLATFORMS, Vips};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{AddressBook, IpLeaseId, State};
+use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
 use super::addresses;
-use super::clusters_hosts::may_have_nodes_left;
 use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
@@ -130,73 +127,16 @@ pub struct Request<'a> {
     pub claim: String,
 }
 
-/// The claim of an address that goes with a cluster.
+/// The claim of an address that goes with a cluster, and not before. Its name is for people.
 pub fn waiting(pool: &ClusterPool, name: &str, request: Request<'_>, tick: &Tick) -> IpLease {
-    let claim = owned(request.cluster, request.agent);
+    let agent = request.agent.map(str::to_owned);
     IpLease {
         namespace: pool.metadata.namespace.clone(),
         claim: request.claim,
         pool: name.to_owned(),
         created: tick.now,
         claimed: true,
-        notes: Some(Box::new(Notes { claim, ..Notes::default() })),
+        holder: Some(ClusterHolder { agent, ..ClusterHolder::new(request.cluster) }),
         ..IpLease::default()
     }
-}
-
-/// A claim that goes with its cluster, and not before. Its owners say whose the address is: the
-/// names of claims are for people.
-fn owned(cluster: &str, agent: Option<&str>) -> Meta {
-    let mut owner_references = vec![owner_reference(Kind::ClusterDeployment, cluster)];
-    owner_references.extend(agent.map(|agent| owner_reference(Kind::Agent, agent)));
-    Meta { owner_references, finalizers: vec![WITH_CLUSTER.into()], ..Meta::default() }
-}
-
-/// What a cluster that is gone had, whatever its pool says by now; not while a host that somebody
-/// has to boot may run with it.
-pub fn release(state: &mut State, cluster: &Cluster) {
-    let Some(pool) = cluster.pool.clone() else { return };
-    if !may_have_nodes_left(state, &pool.namespace, &cluster.name) {
-        release_of(state, &pool.namespace, &cluster.name);
-    }
-}
-
-/// What a cluster has that is left running stays leased until somebody releases it.
-pub fn keep(state: &mut State, cluster: &Cluster) {
-    let Some(pool) = cluster.pool.clone() else { return };
-    let name = Some(cluster.name.as_str());
-    for at in those(state, |one| one.namespace == pool.namespace && one.cluster() == name) {
-        state.ip_leases.update(at, |one| {
-            if let Some(notes) = &mut one.notes {
-                notes.claim.finalizers.retain(|one| one != WITH_CLUSTER);
-            }
-        });
-    }
-}
-
-/// A host is not a part of a cluster any more, nor does it run as one.
-pub fn release_host(state: &mut State, agent: &Agent, cluster: &str) {
-    let meta = &agent.metadata;
-    let its =
-        |one: &IpLease| one.namespace == meta.namespace && one.is_of_host(cluster, &meta.name);
-    for at in those(state, its) {
-        state.ip_leases.remove(at);
-    }
-}
-
-/// What a cluster had, if that is gone and none of the hosts that have left it may run as its nodes.
-pub fn release_of_gone_cluster(state: &mut State, namespace: &str, cluster: &str) {
-    if state.cluster(cluster).is_none() && !may_have_nodes_left(state, namespace, cluster) {
-        release_of(state, namespace, cluster);
-    }
-}
-
-fn release_of(state: &mut State, namespace: &str, cluster: &str) {
-    for at in those(state, |one| one.namespace == namespace && one.cluster() == Some(cluster)) {
-        state.ip_leases.remove(at);
-    }
-}
-
-fn those(state: &State, its: impl Fn(&IpLease) -> bool) -> Vec<IpLeaseId> {
-    state.ip_leases.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
 }

@@ -6,13 +6,12 @@ use std::rc::Rc;
 use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::Customization;
-use crate::model::ip_lease::{VIPS, owner_reference};
-use crate::model::kinds::Kind;
+use crate::model::ip_lease::VIPS;
 use crate::model::meta::Key;
 use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, claim_of_host, customizations, links, warn};
+use super::{CUSTOMIZATION, claim_of_host, customizations, leases, links, warn};
 
 /// Needs the whole state.
 pub fn mend(state: &mut State, tick: &Tick) {
@@ -50,11 +49,10 @@ fn name_agents_of_leases(state: &mut State) {
             let key = Key::new(&*pool_key.namespace, claim);
             let Some(lease_id) = state.ip_leases.find(&key) else { continue };
             state.ip_leases.update(lease_id, |lease| {
-                if lease.cluster() == Some(&*cluster) && lease.agent().is_none() {
-                    lease
-                        .claim_meta_mut()
-                        .owner_references
-                        .push(owner_reference(Kind::Agent, &agent));
+                if let Some(holder) = &mut lease.holder
+                    && holder.cluster == cluster
+                {
+                    holder.agent.get_or_insert_with(|| agent.clone());
                 }
             });
         }
@@ -86,8 +84,8 @@ pub fn free(state: &mut State, at: CustomizationId, tick: &Tick) {
         return state.customizations.remove(at);
     }
     let free = Condition::new("Available", "True", "Available", "available");
+    leases::return_customization(state, at);
     state.customizations.update(at, |one| {
-        one.holder = None;
         let status = &mut one.status;
         (status.cluster_deployment_ref, status.cluster_pool_ref) = (None, None);
         status.preserved = false;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use crate::model::customization::{Customization, Holder};
+use crate::model::customization::Customization;
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -59,17 +60,17 @@ pub fn load_customization(conn: &Connection, state: &mut State, key: &Key) -> Re
     Ok(())
 }
 
-fn select_holder(conn: &Connection, customization: i64) -> Result<Option<Holder>, Refusal> {
+fn select_holder(conn: &Connection, customization: i64) -> Result<Option<ClusterHolder>, Refusal> {
     let sql = "SELECT holder, pool_namespace, pool, cluster FROM lease WHERE customization = ?1";
     let holder = conn.prepare_cached(sql)?.query_row([customization], read_holder);
     Ok(holder.optional()?)
 }
 
-fn read_holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
+fn read_holder(row: &Row<'_>) -> rusqlite::Result<ClusterHolder> {
     let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
     let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
     let preserved = row.get::<_, Option<i64>>(3)?.is_none();
-    Ok(Holder { cluster: row.get(0)?, pool, preserved })
+    Ok(ClusterHolder { cluster: row.get(0)?, agent: None, pool, preserved })
 }
 
 impl StoredDocument for Customization {
@@ -120,7 +121,11 @@ fn write_change(conn: &Connection, change: &Change<'_, Customization>) -> Result
     }
 }
 
-fn insert_lease(conn: &Connection, customization: i64, holder: &Holder) -> Result<(), Refusal> {
+fn insert_lease(
+    conn: &Connection,
+    customization: i64,
+    holder: &ClusterHolder,
+) -> Result<(), Refusal> {
     let sql = if holder.preserved {
         "INSERT INTO lease VALUES (?1, NULL, ?2, ?3, ?4)"
     } else {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::address::{Addr, Stretch};
 use crate::model::ip_lease::{IpLease, Notes};
 use crate::model::ip_pool::{IpPool, Network};
+use crate::model::lease::ClusterHolder;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
@@ -16,11 +17,12 @@ use crate::model::time::Time;
 use super::connection::Store;
 
 /// What is selected of leases, up to the clauses; `read_lease` reads a row of it.
-pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more \
+pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more, \
+    l.cluster, l.agent \
     FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
     JOIN ip_network n ON n.id = l.network";
 /// What is selected of claims that wait, up to the clauses; `read_waiting_claim` reads a row of it.
-pub const WAIT: &str = "namespace, claim, pool, created, more, id FROM ip_wait";
+pub const WAIT: &str = "namespace, claim, pool, created, more, id, cluster, agent FROM ip_wait";
 
 /// What few leases have: the JSON in the column `more`. Times are in microseconds since 1970.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
@@ -59,7 +61,7 @@ impl RareFields {
         lease.deleting = self.deleting.map(Time);
         lease.claimed = !self.by_hand;
         lease.error = self.error;
-        lease.notes = self.notes;
+        lease.notes = self.notes.filter(|notes| **notes != Notes::default());
     }
 }
 
@@ -83,6 +85,7 @@ pub fn read_lease(row: &Row<'_>) -> Result<IpLease, Refusal> {
         address: Some(read_address(&address)?),
         network: serde_json::from_str(&network).map_err(unreadable)?,
         created: whole_seconds(row.get(5)?),
+        holder: read_holder(row, 7)?,
         ..IpLease::default()
     };
     let more = more.map(|text| serde_json::from_str::<RareFields>(&text)).transpose();
@@ -99,10 +102,17 @@ pub fn read_waiting_claim(row: &Row<'_>) -> Result<IpLease, Refusal> {
         pool: row.get(2)?,
         created: whole_seconds(row.get(3)?),
         id: row.get(5)?,
+        holder: read_holder(row, 6)?,
         ..IpLease::default()
     };
     serde_json::from_str::<RareFields>(&more).map_err(unreadable)?.fill(&mut lease);
     Ok(lease)
+}
+
+/// A cluster, and the Agent of the host of it that the address is for in the column after it.
+fn read_holder(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ClusterHolder>> {
+    let Some(cluster) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
+    Ok(Some(ClusterHolder { agent: row.get(column + 1)?, ..ClusterHolder::new(cluster) }))
 }
 
 /// The wire has whole seconds, and so have leases.
@@ -154,12 +164,9 @@ pub fn select_leases_of_cluster(
     namespace: &str,
     cluster: &str,
 ) -> Result<Vec<IpLease>, Refusal> {
-    // Claims are called after their cluster and something more; `.` comes after `-`.
     let clauses = "WHERE l.scope = (SELECT id FROM ip_scope WHERE namespace = ?1) \
-         AND l.claim > ?2 || '-' AND l.claim < ?2 || '.' ORDER BY l.claim";
-    let mut leases = select_leases(conn, clauses, params![namespace, cluster])?;
-    leases.retain(|lease| lease.cluster() == Some(cluster));
-    Ok(leases)
+         AND l.cluster = ?2 ORDER BY l.claim";
+    select_leases(conn, clauses, params![namespace, cluster])
 }
 
 /// Loads a lease unless it is there already.

@@ -350,14 +350,21 @@ fn write_lease(
     let more = if more == RareFields::default() { None } else { Some(more.to_text()?) };
     let network = find_or_insert_network(conn, &lease.network)?;
     if before.is_some_and(|before| before.address == lease.address) {
-        let sql = "UPDATE ip_lease SET network = ?3, more = ?4 WHERE scope = ?1 AND address = ?2";
-        conn.prepare_cached(sql)?.execute(params![scope, address.key(), network, more])?;
+        let sql = "UPDATE ip_lease SET network = ?3, more = ?4, cluster = ?5, agent = ?6 \
+                   WHERE scope = ?1 AND address = ?2";
+        let key = address.key();
+        let values = params![scope, key, network, more, lease.cluster(), lease.agent()];
+        conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
     }
     let (pool_id, pool) = touched_pools.pool_of(lease)?;
-    let sql = "INSERT INTO ip_lease VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql = "INSERT INTO ip_lease \
+               (scope, address, pool, claim, network, created, more, cluster, agent) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let created = lease.created.0.div_euclid(1_000_000);
-    let values = params![scope, address.key(), pool_id, lease.claim, network, created, more];
+    let key = address.key();
+    let (cluster, agent) = (lease.cluster(), lease.agent());
+    let values = params![scope, key, pool_id, lease.claim, network, created, more, cluster, agent];
     conn.prepare_cached(sql)?.execute(values)?;
     count_lease(conn, pool_id, &pool, address, 1, lease.leased.unwrap_or(lease.created))?;
     let sql = "DELETE FROM ip_released WHERE pool = ?1 AND address = ?2";
@@ -372,14 +379,16 @@ fn write_waiting_claim(
 ) -> Result<(), Refusal> {
     let more = RareFields::of(lease).to_text()?;
     if before.is_some_and(|before| before.address.is_none()) {
-        let sql = "UPDATE ip_wait SET more = ?2 WHERE id = ?1";
-        conn.prepare_cached(sql)?.execute(params![lease.id, more])?;
+        let sql = "UPDATE ip_wait SET more = ?2, cluster = ?3, agent = ?4 WHERE id = ?1";
+        let values = params![lease.id, more, lease.cluster(), lease.agent()];
+        conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
     }
     let created = lease.created.0.div_euclid(1_000_000);
-    let sql =
-        "INSERT INTO ip_wait (namespace, claim, pool, created, more) VALUES (?1, ?2, ?3, ?4, ?5)";
-    let values = params![lease.namespace, lease.claim, lease.pool, created, more];
+    let sql = "INSERT INTO ip_wait (namespace, claim, pool, created, more, cluster, agent) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let IpLease { namespace, claim, pool, .. } = lease;
+    let values = params![namespace, claim, pool, created, more, lease.cluster(), lease.agent()];
     conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

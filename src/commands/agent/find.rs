@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::causes::{command_to_free_host, command_to_make_image};
+use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
 use crate::model::host::{BareMetalHost, INSPECT};
@@ -14,6 +14,7 @@ use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
 use crate::plan::agents;
+use crate::plan::leases::command_to_free_host;
 use crate::rules::validations::lacks;
 use crate::store::{Filter, Need};
 

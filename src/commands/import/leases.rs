@@ -6,16 +6,16 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::manifest::{ForeignLease, Manifests};
+use crate::model::foreign_kind::ForeignKind;
 use crate::model::ip_lease::{IpAddress, IpClaim};
 use crate::model::ip_pool::IpPool;
-use crate::model::lease_kind::LeaseKind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest};
 
 /// A lease that would not be known in the state.
 struct LostLease {
-    kind: LeaseKind,
+    kind: ForeignKind,
     key: Key,
     /// What it is, what it holds and why that cannot be kept.
     text: String,
@@ -24,7 +24,7 @@ struct LostLease {
 /// Takes leases of skipped kinds out of what was read, and warns of each. Others are refused.
 pub fn leave_out(read: &mut Manifests, skip: &[String], file: &Path) -> Result<(), Refusal> {
     for word in skip {
-        if !LeaseKind::ALL.into_iter().any(|kind| kind.is_called(word)) {
+        if !ForeignKind::ALL.into_iter().any(|kind| kind.is_called(word)) {
             return Err(unknown_kind(word));
         }
     }
@@ -36,7 +36,7 @@ pub fn leave_out(read: &mut Manifests, skip: &[String], file: &Path) -> Result<(
     }
     let left_out: HashSet<(&str, &Key)> = skipped
         .iter()
-        .filter(|lease| [LeaseKind::IP_ADDRESS, LeaseKind::IP_CLAIM].contains(&lease.kind))
+        .filter(|lease| [ForeignKind::IP_ADDRESS, ForeignKind::IP_CLAIM].contains(&lease.kind))
         .map(|lease| (lease.kind.kind, &lease.key))
         .collect();
     read.objects.retain(|object| !left_out.contains(&(object.kind().name(), &object.key())));
@@ -48,10 +48,10 @@ pub fn leave_out(read: &mut Manifests, skip: &[String], file: &Path) -> Result<(
 
 fn unknown_kind(word: &str) -> Refusal {
     let refusal = Refusal::usage(format!("`{word}` is no kind whose leases can be skipped"));
-    if let Some(near) = nearest(word, LeaseKind::ALL.into_iter().map(|kind| kind.kind)) {
+    if let Some(near) = nearest(word, ForeignKind::ALL.into_iter().map(|kind| kind.kind)) {
         return refusal.because(format!("did you mean `{near}`?"));
     }
-    let names: Vec<String> = LeaseKind::ALL.into_iter().map(LeaseKind::full_name).collect();
+    let names: Vec<String> = ForeignKind::ALL.into_iter().map(ForeignKind::full_name).collect();
     refusal.because(format!("those are {}", names.join(", ")))
 }
 
@@ -109,7 +109,7 @@ fn of_another_program(lease: &ForeignLease) -> LostLease {
 }
 
 fn without_pool(address: &IpAddress) -> LostLease {
-    let (kind, key) = (LeaseKind::IP_ADDRESS, address.metadata.key());
+    let (kind, key) = (ForeignKind::IP_ADDRESS, address.metadata.key());
     let (name, held, pool) = (kind.full_name(), &address.spec.address, &address.spec.pool.name);
     let text = format!("{name} `{key}` holds {held} of IPPool `{pool}`, which is not in the file");
     LostLease { kind, key, text }
@@ -120,7 +120,7 @@ fn allocated(pool: &IpPool, leased: &HashSet<Key>) -> Option<LostLease> {
     let namespace = &*pool.metadata.namespace;
     let is_lost = |claim: &str| !leased.contains(&Key::new(namespace, claim));
     let (claim, address) = pool.status.allocations.iter().find(|(claim, _)| is_lost(claim))?;
-    let (kind, key) = (LeaseKind::IP_ADDRESS, pool.metadata.key());
+    let (kind, key) = (ForeignKind::IP_ADDRESS, pool.metadata.key());
     let name = kind.full_name();
     let text = format!(
         "IPPool `{key}` has given {address} to IPClaim `{claim}`, and its {name} is not in the file"
@@ -135,7 +135,7 @@ fn without_address(claim: &IpClaim) -> Option<LostLease> {
     if address.name.is_empty() {
         return None;
     }
-    let (kind, key) = (LeaseKind::IP_CLAIM, claim.metadata.key());
+    let (kind, key) = (ForeignKind::IP_CLAIM, claim.metadata.key());
     let (name, address) = (kind.full_name(), &address.name);
     let text = format!("{name} `{key}` holds IPAddress `{address}`, which is not in the file");
     Some(LostLease { kind, key, text })

@@ -9,6 +9,7 @@ use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::plan::clusters_hosts::cluster_that_may_run;
+use crate::plan::leases;
 use crate::rules;
 use crate::rules::validations::eligible_disks;
 
@@ -190,9 +191,8 @@ fn bind(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(),
     }
     let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
     let found = agent.status.found;
+    leases::grant_agent(state, at, wanted);
     state.agents.update(at, |one| {
-        one.status.bound_to = Some(ClusterReference::to(wanted));
-        one.status.deprovision_info = None;
         one.prepare_to_join(day2);
         let status = &mut one.status;
         (status.progress, status.bootstrap) = Default::default();

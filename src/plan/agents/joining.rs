@@ -6,16 +6,15 @@ use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::host::{BareMetalHost, Image};
-use crate::model::ip_lease::{IpLease, owner_reference};
+use crate::model::ip_lease::IpLease;
 use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
-use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{AgentId, ClusterId, HostId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
-use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, say, vips};
+use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, leases, say, vips};
 
 use super::clusters::{self, hosts_of};
 use super::{conditions, enter};
@@ -194,12 +193,14 @@ fn lease_or_adopt(
     let known = state.ip_leases.find(&key);
     if let Some(lease_id) = known.filter(|id| state.ip_leases.get(*id).is_some_and(is_nobodys)) {
         state.ip_leases.update(lease_id, |lease| {
-            lease.claim_meta_mut().owner_references.push(owner_reference(Kind::Agent, agent));
+            if let Some(holder) = &mut lease.holder {
+                holder.agent = Some(agent.to_owned());
+            }
         });
     } else if known.is_none() {
         let request = vips::Request { cluster: &cluster.name, agent: Some(agent), claim };
         let lease = vips::waiting(pool, ip_pool, request, tick);
-        state.ip_leases.insert(lease);
+        leases::grant_address(state, lease);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::model::event::Event;
 use crate::model::infra_env::InfraEnv;
 use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
-use crate::plan::vips;
+use crate::plan::leases;
 
 use super::clusters::{self, hosts_of};
 use super::{PASS, about, joining, note, returning};
@@ -63,7 +63,7 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     });
     // Who is still wanted there keeps its address until it comes.
     if !was_used && agent.wanted().as_ref() != Some(&cluster) {
-        vips::release_host(state, &agent, &cluster.name);
+        leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     returning::back(state, agent_id, &agent, was_used, tick);
 }
@@ -120,15 +120,19 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         returning::let_go(state, &agent, None, tick);
     }
     if let Some(cluster) = agent.bound_to() {
-        vips::release_host(state, &agent, &cluster.name);
+        leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     let text = format!("Host {}: deregistered", agent.hostname());
     note(state, agent_id, "host_deregistered", false, text, tick);
     state.agents.remove(agent_id);
     // Nobody is left who would tell that it runs no more: its deletion says so.
     if let Some(left) = &agent.status.deprovision_info {
-        vips::release_host(state, &agent, &left.cluster_name);
-        vips::release_of_gone_cluster(state, &agent.metadata.namespace, &left.cluster_name);
+        leases::return_addresses_of_host(state, &agent, &left.cluster_name);
+        leases::return_addresses_of_gone_cluster(
+            state,
+            &agent.metadata.namespace,
+            &left.cluster_name,
+        );
     }
 }
 

@@ -8,13 +8,13 @@ use crate::model::agent::inventory::{
 use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::hardware::Hardware;
-use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ConsumerRef, ROLE};
+use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
 use crate::model::kinds::Kind;
 use crate::model::state::{AgentId, InfraEnvId, State};
 use crate::model::tick::Tick;
 
-use super::super::{say, warn};
+use super::super::{leases, say, warn};
 use super::{clusters, hints, labels, note};
 
 /// What a `BareMetalHost` says of its Agent.
@@ -128,14 +128,7 @@ fn use_it(state: &mut State, host: &BareMetalHost, agent: &Agent) {
         return;
     };
     let Some(at) = state.hosts.find(&host.key()) else { return };
-    let user = ConsumerRef {
-        api_version: Kind::ClusterDeployment.api_version().into(),
-        kind: Kind::ClusterDeployment.name().into(),
-        name: cluster.name,
-        namespace: cluster.namespace,
-        ..ConsumerRef::default()
-    };
-    state.hosts.update(at, |one| one.spec.consumer_ref = Some(user));
+    leases::grant_host(state, at, &cluster);
 }
 
 /// A host is the machine whose controller is known by its address, if that takes part.

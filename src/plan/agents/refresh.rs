@@ -9,7 +9,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::clusters_hosts::cluster_that_may_run;
-use crate::plan::vips;
+use crate::plan::leases;
 use crate::rules::validations::disk_problems;
 
 use super::checks::{self, check_agent};
@@ -57,8 +57,8 @@ fn cleaned(state: &mut State, at: AgentId) {
         Some(info) if !over => info.message = text,
         left => *left = None,
     });
-    vips::release_host(state, &agent, &gone);
-    vips::release_of_gone_cluster(state, &agent.metadata.namespace, &gone);
+    leases::return_addresses_of_host(state, &agent, &gone);
+    leases::return_addresses_of_gone_cluster(state, &agent.metadata.namespace, &gone);
 }
 
 /// One that does not register again for its cluster is not taken.

@@ -169,14 +169,13 @@ fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
 /// A host of an environment with a cluster belongs to that at once.
 fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
     let Some(cluster) = environment.cluster() else { return };
-    let reference = ClusterReference::to(&cluster);
-    agent.spec.cluster_deployment_name = Some(reference.clone());
+    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&cluster));
     let id = &agent.status.host_id;
     let bound = |other: &Agent| other.status.host_id == *id && other.bound_to().is_some();
     if super::clusters::at(state, &cluster).is_none() || state.agents.rows().any(bound) {
         return;
     }
-    agent.status.bound_to = Some(reference);
+    agent.bind(&cluster);
     agent.status.debug_info.state = HostState::Discovering;
 }
 

@@ -11,7 +11,7 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::plan::clusters_hosts::cluster_that_may_run;
-use crate::plan::wiping;
+use crate::plan::{leases, wiping};
 
 use super::{AWAITS_INVENTORY, enter, note};
 
@@ -49,13 +49,10 @@ pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick
     if used {
         wiping::due(state, host, agent.infra_env().as_ref(), tick);
     }
-    state.hosts.update(host, |one| {
-        one.spec.consumer_ref = None;
-        one.status.switched_on_for = None;
-        if used {
-            leaves(one, image, tick);
-        }
-    });
+    leases::return_host(state, host);
+    if used {
+        state.hosts.update(host, |host| leaves(host, image, tick));
+    }
 }
 
 /// Whether a cluster may run on a host, or may have left something on its disks. The state of the
@@ -197,10 +194,7 @@ pub fn retire(state: &mut State, at: AgentId, cluster: &str, tick: &Tick) {
         agent.metadata.name
     );
     note(state, at, "host_retired", false, text, tick);
-    state.agents.update(at, |one| {
-        one.spec.cluster_deployment_name = None;
-        one.status.bound_to = None;
-    });
+    leases::retire_agent(state, at);
     enter(state, at, HostState::DisabledUnbound, &info, tick);
 }
 

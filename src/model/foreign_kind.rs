@@ -3,14 +3,14 @@
 
 /// A kind, by its API group and its name on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseKind {
+pub struct ForeignKind {
     pub group: &'static str,
     pub kind: &'static str,
     /// What an object of this kind holds, with its article.
     pub holds: &'static str,
 }
 
-impl LeaseKind {
+impl ForeignKind {
     /// metal3's own address, which cannot be kept without its pool.
     pub const IP_ADDRESS: Self = Self::new("ipam.metal3.io", "IPAddress", "an address");
     /// metal3's own claim, which does not say itself which address it has.
