@@ -54,9 +54,7 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::ClusterDeployment(cluster) = self.find_cluster(context, &store)? else {
-            return Ok(());
-        };
+        let cluster = self.find_cluster(context, &store)?;
         let wanted = cluster.key();
         let keys = keys(context, &store, &self.names)?;
         let mut needs = needs(&keys);
@@ -109,11 +107,11 @@ impl Verb for Bind {
 
 impl Bind {
     /// The cluster; of the namespace of the command, if it does not say which.
-    fn find_cluster(&self, context: &Context, store: &Store) -> Result<Object, Refusal> {
+    fn find_cluster(&self, context: &Context, store: &Store) -> Result<Cluster, Refusal> {
         let kind = Kind::ClusterDeployment;
         let name = target::bare(kind, &self.cluster);
         let Some((namespace, name)) = name.split_once('/') else {
-            let cluster = context.find(store, kind, &name);
+            let cluster = context.find::<Cluster>(store, &name);
             return cluster.map_err(|refusal| self.not_there(store, refusal));
         };
         let usage = |refusal: Refusal| Refusal { exit: Exit::Usage, ..refusal };
@@ -123,8 +121,7 @@ impl Bind {
             let what = format!("there is no cluster `{}`", self.cluster);
             self.not_there(store, Refusal::not_found(what).next("poolctl get cluster -A"))
         })?;
-        let cluster = Object::ClusterDeployment(Box::new(cluster));
-        context.permit(store, Deed::See, &cluster)?;
+        context.permit(store, Deed::See, &Object::ClusterDeployment(Box::new(cluster.clone())))?;
         Ok(cluster)
     }
 
@@ -153,7 +150,7 @@ impl Bind {
 pub fn keys(context: &Context, store: &Store, names: &[String]) -> Result<Vec<Key>, Refusal> {
     let mut keys = Vec::new();
     for name in names {
-        let key = context.find(store, Kind::Agent, name)?.key();
+        let key = context.find::<Agent>(store, name)?.key();
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -259,9 +256,7 @@ impl Verb for Unbind {
         let store = context.look()?;
         let keys = keys(context, &store, &self.names)?;
         for key in &keys {
-            let Object::Agent(agent) = context.find(&store, Kind::Agent, &key.name)? else {
-                continue;
-            };
+            let agent = context.find::<Agent>(&store, &key.name)?;
             ask_to_leave(context, &agent, None, &format!("poolctl agent unbind {}", key.name))?;
         }
         let mut failed = Vec::new();

@@ -122,7 +122,7 @@ impl Verb for Logs {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         if context.guest().is_some() {
-            context.find(&store, Kind::ClusterDeployment, &self.name)?;
+            context.find_object(&store, Kind::ClusterDeployment, &self.name)?;
         }
         let name = target::bare(Kind::ClusterDeployment, &self.name);
         let mut jobs = store.jobs_of(&name)?;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::object::{Object, Resource};
 use crate::model::refusal::{Exit, Refusal, nearest};
 use crate::model::time::Span;
 use crate::output::{Answer, Entry, Format, Name, Row, clean, clean_lines};
@@ -142,8 +142,17 @@ impl Context {
         Ok(Key::new(namespace, name))
     }
 
-    /// An object that must be there and may be seen.
-    pub fn find(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+    /// A resource that must be there and may be seen.
+    pub fn find<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
+        let object = self.find_object(store, R::KIND, name)?;
+        R::from_object(object).ok_or_else(|| {
+            let kind = R::KIND.word();
+            Refusal::not_found(format!("there is no {kind} `{name}`"))
+        })
+    }
+
+    /// An object of a kind that is known only now; it must be there and may be seen.
+    pub fn find_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
             self.admit_to(&format!("{} `{}`", kind.word(), target::bare(kind, name)))?;
         }

@@ -198,7 +198,7 @@ impl Verb for Reset {
         let store = context.look()?;
         let mut what = Vec::new();
         for name in &self.names {
-            let key = context.find(&store, Kind::Customization, name)?.key();
+            let key = context.find::<Customization>(&store, name)?.key();
             what.push((Kind::Customization, key, None));
         }
         let scope = scope::scope_of(&store, &what)?;

@@ -67,7 +67,7 @@ impl Verb for Delete {
             bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
         }
         for (kind, name) in target::several(&self.kind, &self.names)? {
-            match context.find(&store, kind, &name) {
+            match context.find_object(&store, kind, &name) {
                 Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
                 found => objects.push(found?),
             }

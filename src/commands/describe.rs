@@ -44,7 +44,7 @@ impl Verb for Describe {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
-        let object = context.find(&store, kind, &name)?;
+        let object = context.find_object(&store, kind, &name)?;
         let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
         recent.retain(|one| one.time >= context.since(&object));
         recent.reverse();

@@ -36,7 +36,7 @@ impl Verb for Edit {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
-        let document = context.find(&store, kind, &name)?.to_wire();
+        let document = context.find_object(&store, kind, &name)?.to_wire();
         let shown = theirs(&document);
         let text = yaml::text(&shown).map_err(|wrong| Refusal::invalid(wrong.to_string()))?;
         let (file, path) = temporary(&format!("{}-{name}-", kind.word()), &text)?;

@@ -46,7 +46,7 @@ impl Verb for Events {
             context.admit("events", false)?;
         }
         if let Some((kind, key)) = of.as_ref().filter(|_| context.guest().is_some()) {
-            since = context.since(&context.find(&store, *kind, &key.name)?);
+            since = context.since(&context.find_object(&store, *kind, &key.name)?);
         }
         let of = of.as_ref().map(|(kind, key)| (*kind, key));
         store.begin_read()?;

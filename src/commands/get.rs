@@ -258,7 +258,7 @@ fn named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Obj
     if kind == Kind::ClusterPool {
         context.there(store, kind, name)
     } else {
-        context.find(store, kind, name)
+        context.find_object(store, kind, name)
     }
 }
 

@@ -62,9 +62,7 @@ impl Which {
             hosts.retain(|host| selector.matches(&host.metadata.labels));
         }
         for name in &self.names {
-            if let Object::BareMetalHost(host) = context.find(store, Kind::BareMetalHost, name)? {
-                hosts.push(*host);
-            }
+            hosts.push(context.find::<BareMetalHost>(store, name)?);
         }
         if hosts.is_empty() {
             context.hint("no hosts");

@@ -175,9 +175,7 @@ impl Verb for Token {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::InfraEnv(one) = context.find(&store, Kind::InfraEnv, &self.name)? else {
-            return Ok(());
-        };
+        let one = context.find::<InfraEnv>(&store, &self.name)?;
         let key = one.key();
         let door = context.door(&store);
         match self.action {

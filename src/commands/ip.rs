@@ -34,8 +34,11 @@ impl Verb for Release {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let found: Result<Vec<Object>, Refusal> =
-            self.names.iter().map(|name| context.find(&store, Kind::IpClaim, name)).collect();
+        let found: Result<Vec<Object>, Refusal> = self
+            .names
+            .iter()
+            .map(|name| context.find_object(&store, Kind::IpClaim, name))
+            .collect();
         let found = found?;
         for one in &found {
             delete::ask(context, &store, one)?;
@@ -75,7 +78,7 @@ impl Verb for Reserve {
         let key = context.key(Kind::IpPool, &self.pool)?;
         let range: Stretch = self.range.parse().map_err(Refusal::usage)?;
         let store = context.look()?;
-        context.find(&store, Kind::IpPool, &self.pool)?;
+        context.find_object(&store, Kind::IpPool, &self.pool)?;
         let needs = [Need { kind: Kind::IpPool, key: key.clone() }];
         let comment = clean(&self.comment).replace('\n', " ");
         let edit = |state: &mut State, tick: &Tick| {

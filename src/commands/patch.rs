@@ -86,7 +86,7 @@ pub fn change(
     done: &str,
     apply: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
-    let object = context.find(store, kind, name)?;
+    let object = context.find_object(store, kind, name)?;
     if let Object::Agent(agent) = &object {
         ask(context, agent, &apply)?;
     }

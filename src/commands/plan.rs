@@ -29,7 +29,7 @@ impl Verb for Plan {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let scope = match &self.pool {
-            Some(name) => Scope::pool(context.find(&store, Kind::ClusterPool, name)?.key()),
+            Some(name) => Scope::pool(context.find::<ClusterPool>(&store, name)?.key()),
             None => Scope::Whole,
         };
         let state = context.door(&store).preview(&scope)?;

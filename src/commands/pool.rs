@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::edits::{describe_sizes, record_event};
 use crate::model::kinds::Kind;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 
@@ -46,7 +47,7 @@ pub fn scale(
     running: Option<u32>,
 ) -> anyhow::Result<()> {
     let store = context.look()?;
-    let key = context.find(&store, Kind::ClusterPool, name)?.key();
+    let key = context.find::<ClusterPool>(&store, name)?.key();
     let gone = || Refusal::not_found(format!("there is no pool `{name}` any more"));
     let ((), passed) =
         context.door(&store).change(&Scope::pool(key.clone()), &[], |state, tick| {

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 
-use crate::model::kinds::Kind;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::Scope;
 use crate::model::time::Span;
@@ -39,7 +39,7 @@ impl Verb for Reconcile {
         let store = context.look()?;
         let door = Door { store: &store, world: &context.world, pass: true };
         let pool = match &self.pool {
-            Some(name) => Some(context.find(&store, Kind::ClusterPool, name)?.key()),
+            Some(name) => Some(context.find::<ClusterPool>(&store, name)?.key()),
             None => None,
         };
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);

@@ -137,12 +137,10 @@ impl Verb for Release {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let found = context.find(&store, Kind::DataTemplate, &self.name)?;
-        let (key, host) = (found.key(), target::bare(Kind::BareMetalHost, &self.host));
-        let index = match &found {
-            Object::DataTemplate(template) => template.index_of(&host),
-            _ => None,
-        };
+        let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
+        let key = template.key();
+        let host = target::bare(Kind::BareMetalHost, &self.host);
+        let index = template.index_of(&host);
         // Whatever the template and its host say by now.
         let its = |one: &Numbered| match &one.host {
             Some(owner) => *owner == host,
@@ -152,7 +150,7 @@ impl Verb for Release {
             numbered(&store, &key)?.into_iter().filter(its).map(|one| one.claim).collect();
         if index.is_none() && claims.is_empty() {
             // A host that never was is a mistake.
-            context.find(&store, Kind::BareMetalHost, &host)?;
+            context.find_object(&store, Kind::BareMetalHost, &host)?;
             context.hint(&format!("host `{host}` has nothing of template `{}`", key.name));
             return Ok(());
         }
@@ -179,12 +177,9 @@ fn both(
     template: &str,
     host: &str,
 ) -> Result<(Metal3DataTemplate, BareMetalHost), Refusal> {
-    let found = context.find(store, Kind::DataTemplate, template)?;
-    let host = context.find(store, Kind::BareMetalHost, host)?;
-    match (found, host) {
-        (Object::DataTemplate(template), Object::BareMetalHost(host)) => Ok((*template, *host)),
-        _ => Err(Refusal::not_found("a template and a host")),
-    }
+    let template = context.find::<Metal3DataTemplate>(store, template)?;
+    let host = context.find::<BareMetalHost>(store, host)?;
+    Ok((template, host))
 }
 
 fn pools_of(template: &Metal3DataTemplate, host: &BareMetalHost) -> Vec<String> {

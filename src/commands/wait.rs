@@ -144,7 +144,7 @@ impl Verb for Wait {
             for (kind, key) in waits.drain(..) {
                 let found = present(&store, kind, &key)?;
                 if found.is_none() && !matches!(self.what, What::Gone | What::There) {
-                    context.find(&store, kind, &key.name)?;
+                    context.find_object(&store, kind, &key.name)?;
                 }
                 if self.what.holds(found.as_ref())? {
                     let said = context.changed(kind, &key, "condition met");

@@ -28,7 +28,7 @@ impl Verb for Why {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
-        let object = context.find(&store, kind, &name)?;
+        let object = context.find_object(&store, kind, &name)?;
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
         let next = context.step(&chain.next);
         let indent = |(depth, cause): (usize, &String)| {

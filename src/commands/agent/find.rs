@@ -7,6 +7,7 @@ use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
 use crate::model::host::{BareMetalHost, INSPECT};
+use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::refusal::{Exit, Refusal};
@@ -42,7 +43,7 @@ impl Verb for Discover {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let infra_env = context.find(&store, Kind::InfraEnv, &self.infraenv)?.key();
+        let infra_env = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
         let mut hosts = Vec::new();
         if self.all {
             let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
@@ -57,7 +58,7 @@ impl Verb for Discover {
             hosts.extend(known_hosts.iter().map(BareMetalHost::key));
         }
         for name in &self.names {
-            hosts.push(context.find(&store, Kind::BareMetalHost, name)?.key());
+            hosts.push(context.find::<BareMetalHost>(&store, name)?.key());
         }
         let mut needs: Vec<Need> = Vec::new();
         for key in &hosts {

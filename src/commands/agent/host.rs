@@ -13,9 +13,11 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::edits::initialize_metadata;
+use crate::model::agent::Agent;
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report;
 use crate::model::event::Event;
+use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -59,7 +61,7 @@ impl Verb for Register {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let infra_env = context.find(&store, Kind::InfraEnv, &self.infraenv)?.key();
+        let infra_env = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
         let (name, _) = registered(context, &store, &infra_env, &self.id, None)?;
         context.changed(Kind::Agent, &Key::new(infra_env.namespace, name), "registered")
     }
@@ -89,7 +91,7 @@ impl Verb for Report {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let key = context.find(&store, Kind::Agent, &self.name)?.key();
+        let key = context.find::<Agent>(&store, &self.name)?.key();
         let mut said = report::Report::default();
         if let Some(path) = &self.inventory {
             let text = text_of(path)?;
@@ -148,7 +150,7 @@ impl Verb for CheckIn {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let key = context.find(&store, Kind::Agent, &self.name)?.key();
+        let key = context.find::<Agent>(&store, &self.name)?.key();
         let next = checked_in(context, &store, &key)?;
         let answer = Answer::text(format!("{next}\n")).with_document(next);
         context.answer(answer.with_name(Name::of(Kind::Agent, &key)))

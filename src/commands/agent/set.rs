@@ -117,15 +117,13 @@ impl Verb for Set {
             let next = format!("poolctl agent set {} --node-label KEY=VALUE", self.name);
             return Err(Refusal::usage(what).next(next).into());
         }
-        let mut role = None;
-        if let Object::Agent(one) = context.find(&context.look()?, Kind::Agent, &self.name)? {
-            role = self.role.as_deref().map(|word| role_of(word, &one)).transpose()?;
-            let mut spec = one.spec.clone();
-            self.write(role, &mut spec);
-            rules::agents::check_set(one.state(), &one.spec, &spec).map_err(|why| {
-                Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
-            })?;
-        }
+        let agent = context.find::<Agent>(&context.look()?, &self.name)?;
+        let role = self.role.as_deref().map(|word| role_of(word, &agent)).transpose()?;
+        let mut spec = agent.spec.clone();
+        self.write(role, &mut spec);
+        rules::agents::check_set(agent.state(), &agent.spec, &spec).map_err(|why| {
+            Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
+        })?;
         let names = std::slice::from_ref(&self.name);
         change(context, names, "set", |one| self.write(role, &mut one.spec))
     }

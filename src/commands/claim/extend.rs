@@ -6,7 +6,6 @@ use crate::edits::record_event;
 use crate::model::claim::Claim;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
@@ -37,8 +36,7 @@ impl Verb for Extend {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let until = self.until.as_deref().map(|text| instant(context, text)).transpose()?;
         let store = context.look()?;
-        let object = context.find(&store, Kind::ClusterClaim, &self.claim)?;
-        let Object::ClusterClaim(found) = object else { return Ok(()) };
+        let found = context.find::<Claim>(&store, &self.claim)?;
         let key = found.key();
         let scope = Scope::pool(found.pool_key());
         let (extended, passed) = context.door(&store).change(&scope, &[], |state, tick| {

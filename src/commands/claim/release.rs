@@ -23,7 +23,7 @@ impl Verb for Release {
         let store = context.look()?;
         let mut claims = Vec::new();
         for name in &self.claims {
-            let claim = context.find(&store, Kind::ClusterClaim, name)?;
+            let claim = context.find_object(&store, Kind::ClusterClaim, name)?;
             context.permit(&store, Deed::Change, &claim)?;
             delete::ask(context, &store, &claim)?;
             claims.push(claim);

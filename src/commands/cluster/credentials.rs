@@ -101,7 +101,7 @@ pub fn cluster_of(
     deed: Deed,
 ) -> Result<Cluster, Refusal> {
     let word = name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
-    let find = |kind| context.find(store, kind, name);
+    let find = |kind| context.find_object(store, kind, name);
     let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound;
     let found = match word {
         Some(Kind::ClusterDeployment) => find(Kind::ClusterDeployment)?,

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::model::documents::SecretValue;
+use crate::model::documents::{Secret, SecretValue};
 use crate::model::kinds::Kind;
-use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::output::{Answer, Name};
 use crate::store::copies;
@@ -48,7 +47,7 @@ impl Verb for Extract {
                 .into());
         }
         let store = context.look()?;
-        let Object::Secret(secret) = context.find(&store, kind, &name)? else { return Ok(()) };
+        let secret = context.find::<Secret>(&store, &name)?;
         let key = secret.metadata.key();
         if let Some(unknown) = self.keys.iter().find(|key| !secret.values.contains_key(*key)) {
             let known: Vec<&str> = secret.values.keys().map(String::as_str).collect();

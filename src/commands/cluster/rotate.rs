@@ -30,9 +30,7 @@ impl Verb for RotateCredentials {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
-            return Ok(());
-        };
+        let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let from = source(&pool)?;
         let copies = copies(&store, &pool)?;
         let secrets = copies.iter().map(|(_, copy)| copy).chain([&from]);

@@ -82,9 +82,7 @@ impl Verb for Iso {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::InfraEnv(one) = context.find(&store, Kind::InfraEnv, &self.name)? else {
-            return Ok(());
-        };
+        let one = context.find::<InfraEnv>(&store, &self.name)?;
         self.check()?;
         let door = context.door(&store);
         let settings = door.settings()?;
@@ -99,7 +97,7 @@ impl Verb for Iso {
         // Programs run in groups of their own: a signal does not end them with us.
         context.world.catch_signals();
         let (token, known) = infraenv::grant(context, &door, &one.key(), self.expires, false)?;
-        let (infra_env, settings, configs) = (&*one, &settings, &configs);
+        let (infra_env, settings, configs) = (&one, &settings, &configs);
         let (store, token, caught) = (&store, &*token, Cell::new(None));
         let parts = Parts { context, store, settings, infra_env, configs, token, caught };
         if let Err(error) = self.make(&parts, &out) {

@@ -140,9 +140,7 @@ impl Verb for Map {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::IpPool(pool) = context.find(&store, Kind::IpPool, &self.name)? else {
-            return Ok(());
-        };
+        let pool = context.find::<IpPool>(&store, &self.name)?;
         let answer = if context.wants_documents() {
             Answer::default().with_list(stretches(&pool, &store)?)
         } else {

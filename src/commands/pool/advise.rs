@@ -7,7 +7,7 @@ use crate::model::claim::Claim;
 use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::output::{Answer, Name, joined};
@@ -36,9 +36,7 @@ impl Verb for Advise {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
-            return Ok(());
-        };
+        let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let (name, now) = (&pool.metadata.name, context.world.now());
         // A pool that is younger than that has no longer history.
         let since = pool.metadata.creation_timestamp.unwrap_or_default();

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
-use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::state::{Scope, State, Template};
@@ -37,9 +36,7 @@ impl Verb for Dns {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let Object::ClusterPool(pool) = context.find(&store, Kind::ClusterPool, &self.name)? else {
-            return Ok(());
-        };
+        let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let state = store.load(&Scope::pool(pool.key()), &[])?;
         if pool.spec.inventory.is_none() {
             let what =

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::model::customization::CustomizationSpec;
+use crate::model::customization::{Customization, CustomizationSpec};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -65,9 +65,9 @@ impl Tried {
         pool: &str,
         customization: Option<&str>,
     ) -> Result<Self, Refusal> {
-        let pool = context.find(store, Kind::ClusterPool, pool)?.key();
+        let pool = context.find::<ClusterPool>(store, pool)?.key();
         let customization = customization
-            .map(|name| context.find(store, Kind::Customization, name).map(|one| one.key()))
+            .map(|name| context.find::<Customization>(store, name).map(|one| one.key()))
             .transpose()?;
         let needs =
             customization.iter().map(|key| Need { kind: Kind::Customization, key: key.clone() });
