@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::evidence::Evidence;
-use crate::model::host::{BareMetalHost, ErrorReason, HOLD, REGISTRATION_ERROR};
+use crate::model::host::{BareMetalHost, CertificateTrust, ErrorReason, HOLD, REGISTRATION_ERROR};
 use crate::model::job::Job;
 use crate::plan::leases::command_to_free_host;
 
@@ -112,8 +112,10 @@ fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         ),
     };
     match host.trust() {
-        trust @ ("INSECURE" | "NONE (http)") => chain
+        trust @ (CertificateTrust::Unverified | CertificateTrust::Unencrypted) => chain
             .because(format!("certificate: {trust}; whoever is on the way can read its password")),
-        _ => chain,
+        CertificateTrust::NotApplicable | CertificateTrust::Pinned | CertificateTrust::Verified => {
+            chain
+        }
     }
 }

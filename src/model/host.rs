@@ -3,6 +3,7 @@
 pub mod wipe;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use super::kinds::Kind;
 use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, Meta};
 use super::time::{Span, Time};
-use wipe::{Wipe, WipeState};
+use wipe::{Wipe, WipeHold, WipeState};
 
 /// Keeps the host out of every pick; the value says why.
 pub const HOLD: &str = "poolctl.dev/hold";
@@ -253,6 +254,9 @@ pub struct HostStatus {
     /// What became of its disks when it came back from its last cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wipe: Option<Wipe>,
+    /// What holds it since its disks could not be wiped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wipe_hold: Option<WipeHold>,
     /// Registered, Inspected, PoweredOn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -307,6 +311,34 @@ pub struct SecretRef {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
+}
+
+/// How the certificate of a management controller is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateTrust {
+    /// It is not reached by HTTP, or there is none.
+    NotApplicable,
+    /// It is reached by plain HTTP: whoever is on the way can read the password.
+    Unencrypted,
+    /// Any certificate is taken: whoever is on the way can read the password.
+    Unverified,
+    /// It must be the one whose SHA-256 the host's annotation gives.
+    Pinned,
+    /// An authority has to have signed it.
+    Verified,
+}
+
+/// As people read it.
+impl fmt::Display for CertificateTrust {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::NotApplicable => "-",
+            Self::Unencrypted => "NONE (http)",
+            Self::Unverified => "INSECURE",
+            Self::Pinned => "pinned",
+            Self::Verified => "verified",
+        })
+    }
 }
 
 /// A SHA-256 as a pin has it, from hexadecimal digits with colons or without.
@@ -408,14 +440,14 @@ impl BareMetalHost {
         given.unwrap_or(SOFT_OFF_DEFAULT)
     }
 
-    /// How its BMC's certificate is looked at, for people.
-    pub fn trust(&self) -> &'static str {
+    /// How its BMC's certificate is looked at.
+    pub fn trust(&self) -> CertificateTrust {
         match (self.address(), &self.spec.bmc) {
-            (Some(Address::Ipmi { .. }) | None, _) | (_, None) => "-",
-            (Some(address), _) if address.is_plain() => "NONE (http)",
-            (_, Some(bmc)) if bmc.disable_certificate_verification => "INSECURE",
-            _ if self.metadata.annotation(PIN).is_some() => "pinned",
-            _ => "verified",
+            (Some(Address::Ipmi { .. }) | None, _) | (_, None) => CertificateTrust::NotApplicable,
+            (Some(address), _) if address.is_plain() => CertificateTrust::Unencrypted,
+            (_, Some(bmc)) if bmc.disable_certificate_verification => CertificateTrust::Unverified,
+            _ if self.metadata.annotation(PIN).is_some() => CertificateTrust::Pinned,
+            _ => CertificateTrust::Verified,
         }
     }
 

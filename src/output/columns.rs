@@ -282,7 +282,7 @@ fn wide_host(one: &BareMetalHost) -> Row {
     let made_of = status.hardware.as_ref().map(Hardware::summary).unwrap_or_default();
     vec![
         ("bmc", address),
-        ("certificate", one.trust().to_owned()),
+        ("certificate", one.trust().to_string()),
         ("mac", spec.boot_mac_address.clone()),
         ("hardware", made_of),
         ("last-error", status.error_message.clone()),

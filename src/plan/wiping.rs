@@ -1,7 +1,7 @@
 //! Hosts whose disks are wiped when they come back from a cluster: nobody gets them before that is
 //! done, and one whose disks could not be wiped is held.
 
-use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeState, wiper};
+use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeHold, WipeState, wiper};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
 use crate::model::meta::Key;
@@ -57,20 +57,31 @@ pub fn failed(state: &mut State, at: HostId, why: &str, tick: &Tick) {
     let key = host.key();
     let plain = |one: char| if one.is_control() { ' ' } else { one };
     let why: String = why.chars().take(LONGEST).map(plain).collect();
-    // Why it was held before stays said.
-    let known = host.metadata.annotation(HOLD).and_then(|known| known.split(FAILED).next());
-    let known = known.map(|known| known.trim_end_matches("; ")).filter(|known| !known.is_empty());
-    let hold =
-        known.map_or_else(|| format!("{FAILED}{why}"), |known| format!("{known}; {FAILED}{why}"));
+    // Why a person held it before stays said.
+    let held_before = reason_of_person(host);
+    let annotation = match &held_before {
+        Some(reason) => format!("{reason}; {FAILED}{why}"),
+        None => format!("{FAILED}{why}"),
+    };
     state.hosts.update(at, |host| {
-        host.metadata.annotations.insert(HOLD.into(), hold);
+        host.metadata.annotations.insert(HOLD.into(), annotation.clone());
         let status = &mut host.status;
+        status.wipe_hold = Some(WipeHold { annotation, held_before });
         (status.error_count, status.last_updated) = (0, Some(tick.now));
         status.clear_error();
         ended(host, WipeState::Failed, tick.now);
     });
     let text = format!("{FAILED}{why}; it is held: poolctl host unhold {}", key.name);
     warn(state, tick, "WipeFailed", (HOST, key), text);
+}
+
+/// Why a person holds a host, without what was added when its disks could not be wiped.
+fn reason_of_person(host: &BareMetalHost) -> Option<String> {
+    let annotation = host.metadata.annotation(HOLD).filter(|reason| !reason.is_empty())?;
+    match &host.status.wipe_hold {
+        Some(hold) if hold.annotation == annotation => hold.held_before.clone(),
+        _ => Some(annotation.to_owned()),
+    }
 }
 
 /// Whoever has wiped it may have powered it on.

@@ -36,6 +36,17 @@ pub enum WipeState {
     Failed,
 }
 
+/// The annotation `poolctl.dev/hold` of a host whose wipe failed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WipeHold {
+    /// The whole of it, as poolctl wrote it; a person may have put another one in its place since.
+    pub annotation: String,
+    /// Why a person held the host before that, if anybody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_before: Option<String>,
+}
+
 /// Who wipes a host: what it says itself counts before its `InfraEnv`.
 pub fn wiper<'a>(host: &'a BareMetalHost, environment: Option<&'a InfraEnv>) -> Option<&'a str> {
     let its = || environment?.metadata.annotation(WIPE);
