@@ -222,9 +222,9 @@ fn unmet(state: &State, key: &Key, wanted: &Key) -> Option<String> {
     if agent.bound_to().as_ref() == Some(wanted) {
         return None;
     }
-    let said = agent.condition(SPEC_SYNCED)?.message.clone();
-    let why = said.split_once("error: ").map_or(said.as_str(), |(_, why)| why);
-    Some(why.to_owned())
+    let refusal = agents::bind_refusal(state, agent, wanted).map(|refusal| refusal.why);
+    // What is being deleted is not bound any more: its condition is as it was before.
+    refusal.or_else(|| Some(agent.condition(SPEC_SYNCED)?.message.clone()))
 }
 
 /// A host that was installed is asked for before it leaves its cluster, for another or for none.

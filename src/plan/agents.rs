@@ -20,7 +20,7 @@ mod returning;
 pub mod roles;
 pub mod stages;
 
-pub use binding::kept;
+pub use binding::{bind_refusal, kept};
 pub use booting::boots;
 pub use clusters::lacks;
 pub use document::{document, nodes_document};

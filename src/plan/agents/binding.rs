@@ -109,6 +109,18 @@ fn arbiter(agent: &Agent) -> Option<String> {
         .then(|| format!("Host {name} is assigned the arbiter role: no cluster here has arbiters"))
 }
 
+/// Why a host is not bound to a cluster, or does not leave its own for it.
+pub fn bind_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
+    let is_bound = agent.bound_to().is_some();
+    if is_bound && let Some(why) = unbind_refusal(state, agent) {
+        return Some(wrong(why));
+    }
+    if let Some(blocked) = blocked(state, agent, wanted) {
+        return Some(blocked);
+    }
+    (!is_bound && agent.state() != HostState::KnownUnbound).then(|| waits(not_ready(agent)))
+}
+
 /// Why a host that is ready would not be taken; in assisted-service's order.
 pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
     let name = agent.hostname();
@@ -183,11 +195,8 @@ pub fn give(state: &mut State, at: AgentId, cluster: &Key, tick: &Tick) {
 
 fn bind(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
-    if let Some(why) = blocked(state, agent, wanted) {
-        return Err(why);
-    }
-    if agent.state() != HostState::KnownUnbound {
-        return Err(waits(not_ready(agent)));
+    if let Some(refusal) = bind_refusal(state, agent, wanted) {
+        return Err(refusal);
     }
     let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
     let found = agent.status.found;
@@ -242,11 +251,8 @@ fn unbind(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), Blocked> {
 /// Out of one cluster, and then into another; whoever would not be taken there stays.
 fn follow_to(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
     let Some(agent) = state.agents.get(at) else { return Ok(()) };
-    if let Some(why) = unbind_refusal(state, agent) {
-        return Err(wrong(why));
-    }
-    if let Some(why) = blocked(state, agent, wanted) {
-        return Err(why);
+    if let Some(refusal) = bind_refusal(state, agent, wanted) {
+        return Err(refusal);
     }
     leave_cluster(state, at, tick);
     // One that was found is back at once; one that reports comes back by itself.
