@@ -169,7 +169,8 @@ fn comparable(object: &Object) -> Value {
     }
     let conditions = document.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
     for one in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        one.retain(|name, _| !name.starts_with("last"));
+        one.remove("lastProbeTime");
+        one.remove("lastTransitionTime");
     }
     document
 }

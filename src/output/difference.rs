@@ -20,8 +20,12 @@ use crate::model::table::{Change, Row};
 use super::answer::Name;
 use super::clean::clean;
 
-/// Fields that change with every pass or follow from the others, by how their names end.
-const UNTOLD_FIELDS: [&str; 3] = ["Time", "ordinal", "provisions"];
+/// Fields that are not told of, because they follow from others: a time, and the counters of a
+/// pool. What a Secret, a host or an Agent hides is said by `told_fields`.
+const UNTOLD_FIELDS: [&str; 3] = ["status.createdTime", "status.ordinal", "status.provisions"];
+const CONDITIONS: &str = "status.conditions";
+/// Fields of a condition that are not told of: its times move with what is told.
+const TIMES_OF_CONDITION: [&str; 2] = ["lastProbeTime", "lastTransitionTime"];
 
 /// A line of a difference, and the object of which it is the first one.
 #[derive(Debug)]
@@ -209,7 +213,7 @@ fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
 
 /// Adds `path: old -> new` for every field below a path that changes.
 fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Vec<String>) {
-    if before == after || UNTOLD_FIELDS.iter().any(|end| path.ends_with(*end)) {
+    if before == after || UNTOLD_FIELDS.contains(&path) {
         return;
     }
     match (before, after) {
@@ -223,16 +227,24 @@ fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Ve
             }
         }
         // Conditions are found again by their types; one that is gone is not told of.
-        (Value::Array(before), Value::Array(after)) if path.ends_with("conditions") => {
+        (Value::Array(before), Value::Array(after)) if path == CONDITIONS => {
             for condition in after {
                 let same_type = before.iter().find(|old| old["type"] == condition["type"]);
                 let path = format!("{path}.{}", condition["type"].as_str().unwrap_or_default());
-                let old = same_type.unwrap_or(&Value::Null);
-                add_changed_fields(&path, old, condition, fields);
+                let old = same_type.map_or(Value::Null, without_times);
+                add_changed_fields(&path, &old, &without_times(condition), fields);
             }
         }
         _ => fields.push(format!("{path}: {} -> {}", format_value(before), format_value(after))),
     }
+}
+
+fn without_times(condition: &Value) -> Value {
+    let mut condition = condition.clone();
+    if let Some(fields) = condition.as_object_mut() {
+        fields.retain(|name, _| !TIMES_OF_CONDITION.contains(&name.as_str()));
+    }
+    condition
 }
 
 fn format_value(value: &Value) -> String {
