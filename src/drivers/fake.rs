@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::model::documents::SecretValue;
-use crate::model::driver::FAKE_HEALTH;
+use crate::model::driver::{
+    FAKE_DEPROVISION_DURATION, FAKE_FAIL_EVERY, FAKE_HEALTH, FAKE_INSTALL_DURATION,
+    FAKE_RESUME_DURATION, FAKE_STOP_DURATION,
+};
 use crate::model::job::{Health, Installation, Outcome, Report, Verb};
 use crate::model::power::SETTLE;
 use crate::model::time::{Span, Time};
@@ -15,9 +18,9 @@ use super::Work;
 
 pub fn due(work: &Work<'_>) -> Time {
     let (name, default) = match work.job.verb {
-        Verb::Provision | Verb::AddNodes => ("poolctl.dev/fake-install-duration", Span::minutes(1)),
-        Verb::Deprovision => ("poolctl.dev/fake-deprovision-duration", Span::seconds(10)),
-        Verb::Start => ("poolctl.dev/fake-resume-duration", Span::seconds(10)),
+        Verb::Provision | Verb::AddNodes => (FAKE_INSTALL_DURATION, Span::minutes(1)),
+        Verb::Deprovision => (FAKE_DEPROVISION_DURATION, Span::seconds(10)),
+        Verb::Start => (FAKE_RESUME_DURATION, Span::seconds(10)),
         Verb::Stop
         | Verb::Health
         | Verb::Cycle
@@ -25,7 +28,7 @@ pub fn due(work: &Work<'_>) -> Time {
         | Verb::Attach
         | Verb::Eject
         | Verb::Inspect
-        | Verb::Wipe => ("poolctl.dev/fake-stop-duration", Span::seconds(5)),
+        | Verb::Wipe => (FAKE_STOP_DURATION, Span::seconds(5)),
     };
     let given = work.annotations.get(name).and_then(|text| text.parse().ok());
     // Never over in the pass that started it, however short.
@@ -80,7 +83,7 @@ pub fn health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
 }
 
 fn fails(work: &Work<'_>) -> bool {
-    let every = work.annotations.get("poolctl.dev/fake-fail-every");
+    let every = work.annotations.get(FAKE_FAIL_EVERY);
     let every = every.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     every > 0 && work.job.ordinal > 0 && work.job.ordinal.is_multiple_of(every)
 }

@@ -62,6 +62,13 @@ macro_rules! platforms {
                 )*
                 references
             }
+
+            /// Takes out what refers to Secrets, which installers do not know.
+            pub fn remove_secret_refs(&mut self) {
+                $(if let Some(platform) = &mut self.$field {
+                    platform.remove_secret_refs();
+                })*
+            }
         }
     };
 }
@@ -131,11 +138,13 @@ pub fn traits_of(name: &str) -> Option<&'static PlatformTraits> {
 trait Credentials {
     fn credentials(&self) -> Option<&LocalRef>;
     fn credentials_mut(&mut self) -> Option<&mut LocalRef>;
+    fn remove_secret_refs(&mut self);
 }
 
-/// Says in which field of a platform that reference stands, if there is one.
+/// Says in which field of a platform that reference stands, if there is one, and then which other
+/// fields refer to Secrets.
 macro_rules! credentials_in {
-    ($Type:ty, $field:ident) => {
+    ($Type:ty, $field:ident $(, $other:ident)*) => {
         impl Credentials for $Type {
             fn credentials(&self) -> Option<&LocalRef> {
                 self.$field.as_ref()
@@ -143,6 +152,11 @@ macro_rules! credentials_in {
 
             fn credentials_mut(&mut self) -> Option<&mut LocalRef> {
                 self.$field.as_mut()
+            }
+
+            fn remove_secret_refs(&mut self) {
+                self.$field = None;
+                $(self.$other = None;)*
             }
         }
     };
@@ -155,6 +169,8 @@ macro_rules! credentials_in {
             fn credentials_mut(&mut self) -> Option<&mut LocalRef> {
                 None
             }
+
+            fn remove_secret_refs(&mut self) {}
         }
     };
 }
@@ -162,10 +178,10 @@ credentials_in!(AgentBareMetal);
 credentials_in!(Cloud, credentials_secret_ref);
 credentials_in!(BareMetal, libvirt_ssh_private_key_secret_ref);
 credentials_in!(NoPlatform);
-credentials_in!(Nutanix, credentials_secret_ref);
-credentials_in!(OpenStack, credentials_secret_ref);
-credentials_in!(Ovirt, credentials_secret_ref);
-credentials_in!(VSphere, credentials_secret_ref);
+credentials_in!(Nutanix, credentials_secret_ref, certificates_secret_ref);
+credentials_in!(OpenStack, credentials_secret_ref, certificates_secret_ref);
+credentials_in!(Ovirt, credentials_secret_ref, certificates_secret_ref);
+credentials_in!(VSphere, credentials_secret_ref, certificates_secret_ref);
 
 /// aws, azure, gcp and ibmcloud: the union of their fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! The install-config of a cluster: the pool's template or one made from its platform, with name
 //! and domain set, patched.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::model::customization::CustomizationSpec;
 use crate::model::documents::SecretValue;
@@ -14,6 +14,8 @@ use super::patch::{self, Rules};
 /// A patched install-config, and what it says of the cluster's name in DNS.
 pub struct Rendered {
     pub cluster_name: String,
+    /// It is called as it was given: no patch sets another name.
+    pub keeps_name: bool,
     pub base_domain: String,
     pub document: Value,
     /// The same for Go readers.
@@ -72,12 +74,9 @@ fn generated(spec: &PoolSpec) -> Value {
 
 /// The platform without the references to Secrets, which installers do not know.
 fn platform(spec: &PoolSpec) -> Value {
-    let mut all = serde_json::to_value(&spec.platform).unwrap_or_default();
-    let fields = all.as_object_mut().into_iter().flat_map(Map::values_mut);
-    for field in fields.filter_map(Value::as_object_mut) {
-        field.retain(|name, _| !name.ends_with("SecretRef"));
-    }
-    all
+    let mut platform = spec.platform.clone();
+    platform.remove_secret_refs();
+    serde_json::to_value(platform).unwrap_or_default()
 }
 
 /// Sets the name, applies the patches, and reads back what the document now says.
@@ -106,5 +105,7 @@ pub fn render(
     };
     let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
     let text = yaml::text(&document).map_err(|error| error.to_string())?;
-    Ok(Rendered { cluster_name, base_domain, document, text: SecretValue::new(text), notes })
+    let keeps_name = cluster_name == name;
+    let text = SecretValue::new(text);
+    Ok(Rendered { cluster_name, keeps_name, base_domain, document, text, notes })
 }

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::OWNER;
 use crate::model::cluster::INSTALL_TIMEOUT;
-use crate::model::driver::{DRIVER, EXEC, FAKE_HEALTH, FAKE_HEALTHS, POWER, is_driver_name};
+use crate::model::driver::{
+    DRIVER, EXEC, FAKE_DEPROVISION_DURATION, FAKE_FAIL_EVERY, FAKE_HEALTH, FAKE_HEALTHS,
+    FAKE_INSTALL_DURATION, FAKE_RESUME_DURATION, FAKE_STOP_DURATION, POWER, is_driver_name,
+};
 use crate::model::host::wipe::WIPE;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::meta::Meta;
@@ -30,11 +33,11 @@ const CLUSTER: [&str; 11] = [
     POWER,
     INSTALL_TIMEOUT,
     FAKE_HEALTH,
-    "poolctl.dev/fake-install-duration",
-    "poolctl.dev/fake-resume-duration",
-    "poolctl.dev/fake-stop-duration",
-    "poolctl.dev/fake-deprovision-duration",
-    "poolctl.dev/fake-fail-every",
+    FAKE_INSTALL_DURATION,
+    FAKE_RESUME_DURATION,
+    FAKE_STOP_DURATION,
+    FAKE_DEPROVISION_DURATION,
+    FAKE_FAIL_EVERY,
 ];
 
 /// The annotations that steer a cluster.
@@ -65,10 +68,12 @@ pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
             let known = FAKE_HEALTHS.join(", ");
             return Err(format!("annotation {name} is `{value}`, not one of {known}"));
         }
-        let Some(what) = name.strip_prefix("poolctl.dev/fake-") else { continue };
-        let checked = match what {
-            "fail-every" => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
-            what if what.ends_with("-duration") => value.parse::<Span>().map(drop),
+        let checked = match name.as_str() {
+            FAKE_FAIL_EVERY => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
+            FAKE_INSTALL_DURATION
+            | FAKE_RESUME_DURATION
+            | FAKE_STOP_DURATION
+            | FAKE_DEPROVISION_DURATION => value.parse::<Span>().map(drop),
             _ => Ok(()),
         };
         checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::edits::put;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
-use crate::model::driver::FAKE;
+use crate::model::driver::{FAKE, FAKE_INSTALL_DURATION};
 use crate::model::inventory::InventoryEntry;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -126,7 +126,7 @@ impl Create {
             annotations.insert(FAKE.to_owned(), "true".to_owned());
         }
         if let Some(duration) = self.fake_install_duration {
-            annotations.insert("poolctl.dev/fake-install-duration".into(), duration.to_string());
+            annotations.insert(FAKE_INSTALL_DURATION.to_owned(), duration.to_string());
         }
         let entry = |name: &String| InventoryEntry { kind: String::new(), name: name.clone() };
         let inventory: Vec<InventoryEntry> = self.customizations.iter().map(entry).collect();

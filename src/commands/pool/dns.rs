@@ -94,28 +94,26 @@ impl<'a> Needed<'a> {
             Some(holder) => made_from(store, &holder.cluster)?,
             None => None,
         };
+        if let Some(own) = own {
+            return Ok(Self::of(customization, &own));
+        }
         let missing = || "there is no such customization".to_owned();
-        let tried = match own {
-            Some(own) => Ok(own),
-            None => one
-                .ok_or_else(missing)
-                .and_then(|one| plan::trial(state, pool, Some(&one.spec)))
-                .map(|rendered| rendered.document),
+        let tried =
+            one.ok_or_else(missing).and_then(|one| plan::trial(state, pool, Some(&one.spec)));
+        let problem = match tried {
+            Ok(rendered) if rendered.keeps_name => {
+                "it sets no /metadata/name: its clusters have random names".to_owned()
+            }
+            Ok(rendered) => return Ok(Self::of(customization, &rendered.document)),
+            Err(problem) => problem,
         };
-        Ok(match tried {
-            Ok(config) => Self::of(customization, &config),
-            Err(problem) => Self { customization, problem: Some(problem), records: Vec::new() },
-        })
+        Ok(Self { customization, problem: Some(problem), records: Vec::new() })
     }
 
     /// What an install-config asks for.
     fn of(customization: &'a str, config: &Value) -> Self {
         let said = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let (name, domain) = (said("/metadata/name"), said("/baseDomain"));
-        if name.ends_with("-xxxxx") {
-            let problem = "it sets no /metadata/name: its clusters have random names";
-            return Self { customization, problem: Some(problem.into()), records: Vec::new() };
-        }
         let record = |names: &[&str], fields| Record {
             names: names.iter().map(|one| format!("{one}.{name}.{domain}")).collect(),
             addresses: addresses(config, fields),

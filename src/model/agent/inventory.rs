@@ -180,6 +180,26 @@ pub struct Eligibility {
     pub eligible: bool,
     /// Why it may not.
     pub not_eligible_reasons: Vec<String>,
+    /// Those of the reasons that poolctl has found, not the agent: they are found anew whenever the
+    /// disk is judged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub judged_reasons: Vec<String>,
+}
+
+impl Eligibility {
+    /// Why an installation may not go there, as the agent says.
+    pub fn reported_reasons(&self) -> impl Iterator<Item = &String> {
+        self.not_eligible_reasons.iter().filter(move |reason| !self.judged_reasons.contains(reason))
+    }
+
+    /// What follows from all the reasons that there are now, its agent's among them.
+    pub fn judge(&mut self, reasons: Vec<String>) {
+        let reported: Vec<String> = self.reported_reasons().cloned().collect();
+        let judged = reasons.iter().filter(|reason| !reported.contains(reason));
+        self.judged_reasons = judged.cloned().collect();
+        self.eligible = reasons.is_empty();
+        self.not_eligible_reasons = reasons;
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

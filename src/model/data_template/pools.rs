@@ -90,6 +90,7 @@ impl Links {
 pub struct Network<'a> {
     /// The list it is in: ipv4, ipv6, ipv4DHCP, ipv6DHCP or ipv6SLAAC.
     pub list: &'static str,
+    is_v4: bool,
     /// Its place there.
     pub at: usize,
     pub id: &'a str,
@@ -101,7 +102,7 @@ pub struct Network<'a> {
 
 impl Network<'_> {
     pub fn is_v4(&self) -> bool {
-        self.list.starts_with("ipv4")
+        self.is_v4
     }
 }
 
@@ -109,21 +110,21 @@ impl Networks {
     /// All of them: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
     pub fn all(&self) -> Vec<Network<'_>> {
         let mut all = Vec::new();
-        for (list, networks) in [("ipv4", &self.ipv4), ("ipv6", &self.ipv6)] {
+        for (list, is_v4, networks) in [("ipv4", true, &self.ipv4), ("ipv6", false, &self.ipv6)] {
             all.extend(networks.iter().enumerate().map(|(at, one)| {
                 let (id, link, routes) = (one.id.as_str(), one.link.as_str(), &*one.routes);
-                Network { list, at, id, link, routes, leased: Some(one) }
+                Network { list, is_v4, at, id, link, routes, leased: Some(one) }
             }));
         }
         let lists = [
-            ("ipv4DHCP", &self.ipv4_dhcp),
-            ("ipv6DHCP", &self.ipv6_dhcp),
-            ("ipv6SLAAC", &self.ipv6_slaac),
+            ("ipv4DHCP", true, &self.ipv4_dhcp),
+            ("ipv6DHCP", false, &self.ipv6_dhcp),
+            ("ipv6SLAAC", false, &self.ipv6_slaac),
         ];
-        for (list, networks) in lists {
+        for (list, is_v4, networks) in lists {
             all.extend(networks.iter().enumerate().map(|(at, one)| {
                 let (id, link, routes) = (one.id.as_str(), one.link.as_str(), &*one.routes);
-                Network { list, at, id, link, routes, leased: None }
+                Network { list, is_v4, at, id, link, routes, leased: None }
             }));
         }
         all

@@ -269,7 +269,7 @@ fn inventory(hardware: &Hardware, name: &str, mac: &str) -> Inventory {
             kind => kind,
         };
         let (vendor, model) = (String::new(), one.model.clone());
-        let eligible = Eligibility { eligible: true, not_eligible_reasons: Vec::new() };
+        let eligible = Eligibility { eligible: true, ..Eligibility::default() };
         Disk {
             id: one.name.clone(),
             name: one.name.clone(),

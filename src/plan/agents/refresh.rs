@@ -1,7 +1,7 @@
 //! How a host is: what follows from its checks, from silence, time and its cluster, and what is
 //! said of it.
 
-use crate::model::agent::inventory::{Eligibility, Inventory};
+use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_unprobed;
 use crate::model::driver::Driver;
@@ -254,8 +254,7 @@ pub fn judge(state: &mut State, at: AgentId, tick: &Tick) {
         one.status.installation_disk_id = disk;
         let found = one.status.inventory.iter_mut().flat_map(|found| &mut found.disks);
         for (one, why) in found.zip(disks.into_iter().flatten()) {
-            let eligible = why.is_empty();
-            one.installation_eligibility = Eligibility { eligible, not_eligible_reasons: why };
+            one.installation_eligibility.judge(why);
         }
         labels::bound(one, namespace);
     });

@@ -18,9 +18,6 @@ const EDGE: u64 = 15;
 const SLOWEST: u64 = 10;
 
 const TYPES: [&str; 5] = ["HDD", "SSD", "Multipath", "RAID", "iSCSI"];
-/// How reasons begin that depend on the role: an old one of them is no reason of the agent's.
-const OURS: [&str; 3] =
-    ["Disk is too small (", "Drive type is ", "Disk is a member of multipath device "];
 const NO_DISKS: &str = "No eligible disks were found, please check specific disks to see why they \
                         are not eligible";
 
@@ -227,9 +224,7 @@ pub fn disk_problems(
     inventory: &Inventory,
     bound: Option<(Role, bool)>,
 ) -> Vec<String> {
-    let its_own = |why: &&String| !OURS.iter().any(|ours| why.starts_with(*ours));
-    let reasons = &disk.installation_eligibility.not_eligible_reasons;
-    let mut all: Vec<String> = reasons.iter().filter(its_own).cloned().collect();
+    let mut all: Vec<String> = disk.installation_eligibility.reported_reasons().cloned().collect();
     let found = [
         disk.removable.then(|| "Disk is removable".to_owned()),
         disk.is_installation_media.then(|| "Disk is an installation media".to_owned()),
@@ -350,8 +345,10 @@ mod tests {
     #[test]
     fn reasons_of_the_agent_stay_and_ours_are_found_anew() {
         let mut tape = Disk { drive_type: "ODD".into(), removable: true, ..disk(200 * GB) };
+        let eligibility = &mut tape.installation_eligibility;
         let old = ["Disk has partitions", "Disk is removable", "Disk is too small (old)"];
-        tape.installation_eligibility.not_eligible_reasons = old.map(String::from).into();
+        eligibility.not_eligible_reasons = old.map(String::from).into();
+        eligibility.judged_reasons = vec!["Disk is too small (old)".into()];
         let kind = |wwn: &str, kind: &str| Disk {
             wwn: wwn.into(),
             name: "dm-0".into(),
@@ -363,6 +360,10 @@ mod tests {
         let found = |at: usize| disk_problems(&inventory.disks[at], &inventory, None);
         let types = "Drive type is ODD, it must be one of HDD, SSD, Multipath, RAID, iSCSI, FC.";
         assert_eq!(found(0), ["Disk has partitions", "Disk is removable", types]);
+        let mut eligibility = inventory.disks[0].installation_eligibility.clone();
+        eligibility.judge(found(0));
+        assert!(!eligibility.eligible);
+        assert_eq!(eligibility.judged_reasons, [types]);
         assert!(found(1).is_empty() && found(3).is_empty());
         assert!(found(2)[0].starts_with("Disk is a member of multipath device dm-0 and"));
     }
