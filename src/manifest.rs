@@ -137,7 +137,7 @@ fn file(path: &Path, name: &str, most: usize) -> Result<String, Refusal> {
 fn decode(name: &str, text: Vec<u8>, most: usize) -> Result<String, Refusal> {
     if text.len() > most {
         return Err(Refusal::invalid(format!("{name}: more than {most} bytes"))
-            .next("split it into several files"));
+            .advise("split it into several files"));
     }
     String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
 }
@@ -214,7 +214,7 @@ fn take(
         Err(error) => return here(&error.to_string()),
     };
     if let Err(refusal) = rules::check(&object) {
-        return vec![Refusal { what: format!("{name}: {}", refusal.what), ..refusal }];
+        return vec![refusal.within(name)];
     }
     if !reading.moved {
         let warnings = rules::warnings(&object).into_iter();

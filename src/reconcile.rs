@@ -210,7 +210,7 @@ impl Door<'_> {
         let names = self.store.names_in_use();
         plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
             Refusal::invalid("the plan did not settle; nothing was changed (NotConverged)")
-                .next("poolctl events, and report what led here")
+                .advise("poolctl events, and report what led here")
         })?;
         names.check()?;
         rules::invariants(state)

@@ -236,7 +236,7 @@ impl World {
             Refusal::usage(
                 "there is no place for the state: neither HOME nor XDG_STATE_HOME is set",
             )
-            .next("poolctl --state FILE, or set POOLCTL_STATE")
+            .advise("poolctl --state FILE, or set POOLCTL_STATE")
         })
     }
 
@@ -316,7 +316,8 @@ fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal
 }
 
 fn unknown(uid: u32) -> Refusal {
-    Refusal::new(Exit::Denied, format!("the system knows no user {uid}")).next(format!("id {uid}"))
+    Refusal::new(Exit::Denied, format!("the system knows no user {uid}"))
+        .advise(format!("id {uid}"))
 }
 
 /// The folders where exec looks for a program whose name has no slash.

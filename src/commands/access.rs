@@ -54,7 +54,7 @@ impl Context {
                 let account = self.world.account();
                 refusal
                     .because("a state that cannot be read does not say who its admins are")
-                    .next(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
+                    .advise(format!("sudo -u {account} env -u SUDO_UID poolctl {command} ..."))
             })?;
             return Err(self.denied(&format!("`poolctl {command}` is for the account's owner")));
         }
@@ -64,7 +64,9 @@ impl Context {
         if let Some(name) = self.world.own_variable() {
             return Err(Refusal::new(Exit::Denied, format!("{name} is set, behind sudo"))
                 .because("the state is another account's, and so is how it is used")
-                .next(format!("env -u {name} ...; if the account is yours, env -u SUDO_UID ...")));
+                .advise(format!(
+                    "env -u {name} ...; if the account is yours, env -u SUDO_UID ..."
+                )));
         }
         Ok(())
     }
@@ -92,7 +94,9 @@ impl Context {
                 "you are {guest}, and the state belongs to {account} and to its admins \
                  (poolctl explain settings.spec.admins)"
             ))
-            .next("poolctl status, get, claim, extend, release, kubeconfig, credentials are yours")
+            .advise(
+                "poolctl status, get, claim, extend, release, kubeconfig, credentials are yours",
+            )
     }
 
     /// Refuses what a guest may not do with an object.

@@ -15,7 +15,7 @@ use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
-use crate::model::refusal::{Exit, Refusal};
+use crate::model::refusal::{Exit, NextStep, Refusal};
 use crate::model::state::{Scope, State};
 use crate::model::tick::Tick;
 use crate::plan::agents;
@@ -119,14 +119,14 @@ impl Bind {
         rules::name_of(kind, name).map_err(usage)?;
         let cluster = store.one::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
             let what = format!("there is no cluster `{}`", self.cluster);
-            self.not_there(store, Refusal::not_found(what).next("poolctl get cluster -A"))
+            self.not_there(store, Refusal::not_found(what).advise("poolctl get cluster -A"))
         })?;
         context.permit(store, Deed::See, &Object::ClusterDeployment(Box::new(cluster.clone())))?;
         Ok(cluster)
     }
 
     /// assisted-service's words; ours say why.
-    fn not_there(&self, store: &Store, refusal: Refusal) -> Refusal {
+    fn not_there(&self, store: &Store, mut refusal: Refusal) -> Refusal {
         if refusal.exit != Exit::NotFound {
             return refusal;
         }
@@ -138,12 +138,13 @@ impl Bind {
         let elsewhere = known.iter().find(|key| {
             name.rsplit('/').next() == Some(key.name.as_str()) && key.to_string() != *name
         });
-        let there =
-            |key: &Key| format!("poolctl agent bind {} --cluster {key}", self.names.join(" "));
-        let Refusal { exit, what, mut causes, next } = refusal;
-        causes.insert(0, what);
-        let next = elsewhere.map(there).or(next);
-        Refusal { exit, what: format!("Failed to find cluster {name}"), causes, next }
+        if let Some(key) = elsewhere {
+            let names = self.names.join(" ");
+            refusal = refusal.next(format!("poolctl agent bind {names} --cluster {key}"));
+        }
+        refusal.causes.insert(0, refusal.what);
+        refusal.what = format!("Failed to find cluster {name}");
+        refusal
     }
 }
 
@@ -204,14 +205,15 @@ fn ask(
 }
 
 /// Why a host would not be unbound, and what helps.
-fn stays(state: &State, agent: &Agent) -> Option<(String, String)> {
+fn stays(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
     let bound = agent.bound_to()?;
     let (why, name) = (agents::unbind_refusal(state, agent)?, &agent.metadata.name);
     let of = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
     let next = if of.is_some_and(|one| one.cluster().as_ref() == Some(&bound)) {
-        format!("poolctl delete agent {name}, and boot it from the image of another InfraEnv")
+        let moves = "and boot it from the image of another InfraEnv";
+        NextStep::Advice(format!("poolctl delete agent {name}, {moves}"))
     } else {
-        format!("poolctl why agent/{name}")
+        NextStep::Command(format!("poolctl why agent/{name}"))
     };
     Some((why, next))
 }

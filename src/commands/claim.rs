@@ -231,7 +231,7 @@ pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Resul
     let at = context.in_namespace(&key.namespace);
     let waits = |exit, how: &str| {
         let what = format!("claim `{}` has no running cluster {how}", key.name);
-        Err(Refusal::new(exit, what).next(format!("poolctl why pool/{}{at}", pool.name)))
+        Err(Refusal::new(exit, what).advise(format!("poolctl why pool/{}{at}", pool.name)))
     };
     match ended {
         Ended::Met(()) => Ok(context.world.now().since(start)),

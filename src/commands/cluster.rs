@@ -165,7 +165,7 @@ fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Resul
         let what = format!("cluster `{name}` is unclaimed: its pool says who runs");
         let at = context.in_namespace(&pool.namespace);
         return Err(Refusal::conflict(what)
-            .next(format!("poolctl pool scale {} --running-count N{at}", pool.name))
+            .advise(format!("poolctl pool scale {} --running-count N{at}", pool.name))
             .into());
     }
     if found.powerless && !store.has_hosts(name)? {

@@ -288,7 +288,7 @@ impl Context {
     pub fn ask_hidden(&self, prompt: &str, instead: &str) -> Result<SecretValue, Refusal> {
         let stdin = std::io::stdin();
         let wrong = |why: String| {
-            Refusal::usage("there is no terminal to ask at").because(why).next(instead)
+            Refusal::usage("there is no terminal to ask at").because(why).advise(instead)
         };
         if !self.at_terminal() {
             return Err(wrong("stdin is not a terminal".into()));
@@ -369,13 +369,13 @@ fn absent(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Ref
     if let Some(other) = all.iter().find(|key| key.name == name) {
         return refusal
             .because(format!("it is in namespace `{}`", other.namespace))
-            .next(format!("poolctl get {word} {name} -n {}", other.namespace));
+            .advise(format!("poolctl get {word} {name} -n {}", other.namespace));
     }
     let here =
         all.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
     match nearest(name, here.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
         None => refusal
-            .next(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),
+            .advise(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),
     }
 }

@@ -83,7 +83,7 @@ fn patch(
 ) -> Result<Patch, Refusal> {
     let Some((path, given)) = text.split_once('=').filter(|(path, _)| !path.is_empty()) else {
         return Err(Refusal::usage(format!("`{text}` is not PATH=VALUE"))
-            .next("like --set /metadata/name=foo"));
+            .advise("like --set /metadata/name=foo"));
     };
     let (value, value_json) = value(given.to_owned());
     Ok(Patch { op: Op::Replace, path: path.into(), from: None, value, value_json })

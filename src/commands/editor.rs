@@ -117,7 +117,7 @@ fn edited(context: &Context, path: &Path) -> Result<String, Refusal> {
     };
     let failed = |why: String| {
         Refusal::invalid(format!("the editor `{editor}` failed: {why}"))
-            .next("set EDITOR to an editor that is installed")
+            .advise("set EDITOR to an editor that is installed")
     };
     // What is typed in the editor is the editor's.
     context.world.catch_signals();

@@ -54,7 +54,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 
 use crate::commands::context::{Context, Globals};
 pub use crate::commands::tree::tree;
-use crate::model::refusal::{Refusal, nearest};
+use crate::model::refusal::{NextStep, Refusal, nearest};
 
 /// One command: what it is called, what it does, an example that works, and its arguments.
 trait Verb: Args + FromArgMatches {
@@ -113,13 +113,8 @@ fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     }
     let mut refusal = error.downcast_ref::<Refusal>().cloned();
     let next = refusal.as_mut().and_then(|refusal| refusal.next.as_mut());
-    if let (Some(next), Some(namespace)) = (next, namespace)
-        && next.starts_with("poolctl ")
-        && !next.contains(", ")
-        && !next.contains(" -n ")
-        && !next.contains(" -A")
-    {
-        *next = format!("{next} -n {namespace}");
+    if let (Some(NextStep::Command(command)), Some(namespace)) = (next, namespace) {
+        *command = format!("{command} -n {namespace}");
     }
     let text = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
     let lines: Vec<_> = text.lines().map(crate::output::clean).collect();

@@ -144,5 +144,5 @@ fn cannot_run(program: &OsStr, error: &io::Error) -> Refusal {
     };
     Refusal::new(exit_of(error), format!("`{name}` cannot be run; nothing was claimed"))
         .because(error.to_string())
-        .next(next)
+        .advise(next)
 }

@@ -98,7 +98,7 @@ impl Create {
         let docker = ".dockerconfigjson";
         if self.kind == "kubernetes.io/dockerconfigjson" && !values.contains_key(docker) {
             return Err(Refusal::usage(format!("a Secret of this type needs the key {docker}"))
-                .next(format!("--from-file={docker}=FILE")));
+                .advise(format!("--from-file={docker}=FILE")));
         }
         Ok(values)
     }
@@ -113,7 +113,7 @@ fn put_in(
     if key.is_empty() || key == "." || key.starts_with("..") || !key.chars().all(usable) {
         return Err(Refusal::usage(format!("`{key}` is not usable as a key of a Secret"))
             .because("letters, digits, dots, dashes and underscores make one")
-            .next("--from-file=KEY=FILE names it"));
+            .advise("--from-file=KEY=FILE names it"));
     }
     if values.insert(key.to_owned(), value).is_some() {
         return Err(Refusal::usage(format!("key `{key}` is given twice")));

@@ -20,7 +20,7 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
 /// `pool/lab`.
 pub fn slashed(text: &str) -> Result<(Kind, String), Refusal> {
     let Some((kind, name)) = text.split_once('/') else {
-        return Err(Refusal::usage(format!("`{text}` is not KIND/NAME")).next("like pool/lab"));
+        return Err(Refusal::usage(format!("`{text}` is not KIND/NAME")).advise("like pool/lab"));
     };
     Ok((kind_of(kind)?, name.to_owned()))
 }

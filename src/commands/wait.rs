@@ -167,7 +167,7 @@ impl Verb for Wait {
         let at = context.in_namespace(namespace);
         let refuse = |exit, how: &str| {
             let said = format!("{how} {what} of {word} `{name}`");
-            Err(Refusal::new(exit, said).next(format!("poolctl why {word}/{name}{at}")).into())
+            Err(Refusal::new(exit, said).advise(format!("poolctl why {word}/{name}{at}")).into())
         };
         match ended {
             Ended::Met(()) => Ok(()),

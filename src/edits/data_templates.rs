@@ -23,7 +23,7 @@ impl EditedDocument for Metal3DataTemplate {
                 let what = format!("Metal3DataTemplate `{name}` is fixed once it is made");
                 let mut refusal = Refusal::conflict(what);
                 refusal.causes = causes;
-                refusal.next("apply it under another name")
+                refusal.advise("apply it under another name")
             })?;
         }
         put_and_finish_deletion(state, new, merge, tick)

@@ -58,7 +58,7 @@ fn decode_values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refus
         let refuse = |why: String| {
             Refusal::invalid(format!("Secret `{}`: data.{key} is not base64", secret.metadata.name))
                 .because(why)
-                .next("put plain text under stringData")
+                .advise("put plain text under stringData")
         };
         let compact: String = value.reveal().split_whitespace().collect();
         let bytes = STANDARD.decode(compact).map_err(|error| refuse(error.to_string()))?;

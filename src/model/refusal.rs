@@ -35,7 +35,37 @@ pub struct Refusal {
     pub exit: Exit,
     pub what: String,
     pub causes: Vec<String>,
-    pub next: Option<String>,
+    pub next: Option<NextStep>,
+    /// What `causes` are the problems of, each by itself: then `what` only counts them.
+    pub problems_of: Option<String>,
+}
+
+/// What helps somebody who was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// A command of poolctl. It is to be typed in the same namespace as the one that was refused.
+    Command(String),
+    /// Anything else: a command of another program or with its namespace, an option, a sentence.
+    Advice(String),
+}
+
+impl From<&str> for NextStep {
+    fn from(command: &str) -> Self {
+        Self::Command(command.to_owned())
+    }
+}
+
+impl From<String> for NextStep {
+    fn from(command: String) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl fmt::Display for NextStep {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Command(text) | Self::Advice(text)) = self;
+        out.write_str(text)
+    }
 }
 
 impl Exit {
@@ -48,7 +78,14 @@ impl Exit {
 
 impl Refusal {
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, what: what.into(), causes: Vec::new(), next: None }
+        Self { exit, what: what.into(), causes: Vec::new(), next: None, problems_of: None }
+    }
+
+    /// Several problems of one thing.
+    pub fn of_problems(subject: impl Into<String>, problems: Vec<String>) -> Self {
+        let subject = subject.into();
+        let what = format!("{subject}: {} problems", problems.len());
+        Self { causes: problems, problems_of: Some(subject), ..Self::invalid(what) }
     }
 
     pub fn invalid(what: impl Into<String>) -> Self {
@@ -76,20 +113,16 @@ impl Refusal {
         let causes: Vec<String> = wrong.iter().flat_map(Self::lines).collect();
         let what = format!("nothing is taken, problems: {}", causes.len());
         let next = wrong.iter().find_map(|one| one.next.clone());
-        Err(Self { exit, what, causes, next })
+        Err(Self { causes, next, ..Self::new(exit, what) })
     }
 
     /// Each cause behind what it is the cause of.
     fn lines(&self) -> Vec<String> {
-        let mut what = self.what.as_str();
         if self.causes.is_empty() {
-            return vec![what.to_owned()];
+            return vec![self.what.clone()];
         }
-        if self.causes.len() > 1 {
-            // The object without how many problems it has.
-            what = what.rsplit_once(": ").map_or(what, |(object, _)| object);
-        }
-        self.causes.iter().map(|cause| format!("{what}: {cause}")).collect()
+        let subject = self.problems_of.as_ref().unwrap_or(&self.what);
+        self.causes.iter().map(|cause| format!("{subject}: {cause}")).collect()
     }
 
     /// Why a file cannot be written.
@@ -110,10 +143,25 @@ impl Refusal {
         self
     }
 
+    /// The file or the place in which it is wrong.
     #[must_use]
-    pub fn next(mut self, command: impl Into<String>) -> Self {
+    pub fn within(mut self, place: &str) -> Self {
+        self.what = format!("{place}: {}", self.what);
+        self.problems_of = self.problems_of.map(|subject| format!("{place}: {subject}"));
+        self
+    }
+
+    /// What to type next: a command of poolctl, in the namespace of the one that was refused.
+    #[must_use]
+    pub fn next(mut self, command: impl Into<NextStep>) -> Self {
         self.next = Some(command.into());
         self
+    }
+
+    /// What to do next where that is no command of poolctl, or one that says its namespace.
+    #[must_use]
+    pub fn advise(self, advice: impl Into<String>) -> Self {
+        self.next(NextStep::Advice(advice.into()))
     }
 }
 

@@ -286,7 +286,7 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
             if refusal.causes.is_empty() {
                 continue;
             }
-            return Err(refusal.next("release them first: poolctl ip release CLAIM"));
+            return Err(refusal.advise("release them first: poolctl ip release CLAIM"));
         };
         if let Some(before) = change.before {
             kept(before, after)?;
@@ -299,7 +299,7 @@ pub fn invariants(state: &State) -> Result<(), Refusal> {
         refusal.causes.extend(offenders.cloned());
         if !refusal.causes.is_empty() && !after.metadata.annotated(OUT_OF_RANGE) {
             let next = format!("release them, or annotate the pool {OUT_OF_RANGE}=true");
-            return Err(refusal.next(next));
+            return Err(refusal.advise(next));
         }
         for other in state
             .ip_pools
@@ -327,7 +327,7 @@ fn once(state: &State) -> Result<(), Refusal> {
         let own = one.address.is_some_and(|own| called.contains(&own));
         if let Some(other) = called.first().filter(|_| !own) {
             let what = format!("IPAddress `{given}` would be called like that of {other}");
-            return Err(Refusal::conflict(what).next("give it another name"));
+            return Err(Refusal::conflict(what).advise("give it another name"));
         }
     }
     let mut tenants = HashMap::new();
@@ -362,7 +362,7 @@ fn apart(one: &IpPool, other: &IpPool) -> Result<(), Refusal> {
     }
     let refused = |why: String| {
         let next = format!("poolctl ippool map {its}, or annotate both {OVERLAP}=true");
-        Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).next(next))
+        Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
     };
     let allowed = one.metadata.annotated(OVERLAP) && other.metadata.annotated(OVERLAP);
     let meets = one.ranges().find_map(|(_, range)| {

@@ -206,7 +206,7 @@ pub fn are_different(state: &State) -> Result<(), Refusal> {
             let what = format!("NMStateConfigs `{first}` and `{second}` would both be for {mac}");
             return Err(Refusal::conflict(what)
                 .because("nobody could say which of them its host is to follow")
-                .next(format!(
+                .advise(format!(
                     "poolctl get nmstateconfig {first} -n {} -o yaml",
                     other.namespace
                 )));

@@ -141,11 +141,7 @@ fn all_of(kind: Kind, name: &str, wrong: Vec<String>) -> Result<(), Refusal> {
     match &wrong[..] {
         [] => Ok(()),
         [only] => Err(refuse(kind, name, only)),
-        _ => {
-            let mut refusal = refuse(kind, name, &format!("{} problems", wrong.len()));
-            refusal.causes = wrong;
-            Err(refusal)
-        }
+        _ => Err(Refusal::of_problems(format!("{} `{name}`", kind.name()), wrong)),
     }
 }
 

@@ -70,11 +70,11 @@ impl From<rusqlite::Error> for Refusal {
             }
             ErrorCode::DiskFull => {
                 unusable("the disk with the state file is full; nothing was changed")
-                    .next("make room, then run the command again")
+                    .advise("make room, then run the command again")
             }
             ErrorCode::SystemIoFailure => {
                 unusable("the state file cannot be read or written; nothing was changed")
-                    .next("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\"")
+                    .advise("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\"")
             }
             ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
                 unusable("the state file is read-only")

@@ -25,7 +25,7 @@ impl Store {
             Header::Ours { .. } => Self::connect(path),
             Header::Absent => {
                 Err(Refusal::not_found(format!("there is no state at `{}`", path.display()))
-                    .next("poolctl pool create NAME --fake, or --state FILE for another state"))
+                    .advise("poolctl pool create NAME --fake, or --state FILE for another state"))
             }
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
             Exit::State,
             format!("the state `{}` is read-only", path.display()),
         )
-        .next("ls -l, and df for the mount"));
+        .advise("ls -l, and df for the mount"));
     }
     // A command folds the log only when it is large: two fsyncs instead of five.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -98,7 +98,7 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     let refuse = |what: &str| {
         Err(Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
             .because("it was left as it is")
-            .next("poolctl state path, or --state FILE for another state"))
+            .advise("poolctl state path, or --state FILE for another state"))
     };
     // A pipe would be waited for.
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
@@ -167,11 +167,11 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
     let path = path.display();
     let refusal = Refusal::new(Exit::State, format!("the state `{path}` has more than one name"));
     let refusal = if is_mount_point {
-        refusal.because("it is a bind mount of one file").next(format!(
+        refusal.because("it is a bind mount of one file").advise(format!(
             "findmnt -no SOURCE '{path}' names the file; use that one, or mount its folder"
         ))
     } else {
-        refusal.because(format!("it has {} hard links", status.stx_nlink)).next(format!(
+        refusal.because(format!("it has {} hard links", status.stx_nlink)).advise(format!(
             "find \"$(stat -c %m '{path}')\" -xdev -samefile '{path}' lists them; keep the one \
              with a -wal beside it, rm the others"
         ))
@@ -189,7 +189,7 @@ fn create(path: &Path) -> Result<(), Refusal> {
         let exit = if denied { Exit::Denied } else { Exit::State };
         let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
             .because(error.to_string());
-        if full { refusal.next("make room, then run the command again") } else { refusal }
+        if full { refusal.advise("make room, then run the command again") } else { refusal }
     };
     let folder = parent(path);
     fs::create_dir_all(folder).map_err(failed)?;

@@ -25,5 +25,5 @@ pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
         .because(format!(
             "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
         ))
-        .next("run the poolctl that wrote it, or poolctl --state FILE for another state"))
+        .advise("run the poolctl that wrote it, or poolctl --state FILE for another state"))
 }

@@ -199,7 +199,7 @@ pub fn registered(
 ) -> Result<(String, String), Refusal> {
     let id = id.trim().to_lowercase();
     rules::name_of(Kind::Agent, &id).map_err(|refusal| {
-        Refusal { exit: Exit::Usage, ..refusal }.next("the UUID of its board")
+        Refusal { exit: Exit::Usage, ..refusal }.advise("the UUID of its board")
     })?;
     let secret = context.world.secret()?;
     let scope = Scope::Pools(Vec::new());

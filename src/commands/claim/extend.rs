@@ -137,6 +137,6 @@ fn instant(context: &Context, text: &str) -> Result<Time, Refusal> {
     let at = text.parse().ok().or_else(|| context.world.next_time_of_day(text));
     at.ok_or_else(|| {
         Refusal::usage(format!("`{text}` is neither a time of day nor an instant"))
-            .next("poolctl extend CLAIM --until 18:00, or --until 2026-01-31T18:00:00Z")
+            .advise("poolctl extend CLAIM --until 18:00, or --until 2026-01-31T18:00:00Z")
     })
 }

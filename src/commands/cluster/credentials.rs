@@ -110,7 +110,7 @@ pub fn cluster_of(
             (Ok(_), Ok(_)) => {
                 // Who claims may have chosen the name to be taken for the cluster.
                 let what = format!("`{name}` is the name of a claim and of a cluster");
-                return Err(Refusal::usage(what).next(format!("cluster/{name}, or claim/{name}")));
+                return Err(Refusal::usage(what).advise(format!("cluster/{name}, or claim/{name}")));
             }
             (Ok(claim), _) => claim,
             (Err(no_claim), Err(no_cluster)) if absent(&no_claim) && absent(&no_cluster) => {

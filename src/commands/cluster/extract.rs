@@ -43,7 +43,7 @@ impl Verb for Extract {
         };
         if kind != Kind::Secret {
             return Err(Refusal::usage(format!("a {} has no values", kind.word()))
-                .next(Self::EXAMPLE)
+                .advise(Self::EXAMPLE)
                 .into());
         }
         let store = context.look()?;
@@ -74,12 +74,12 @@ impl Extract {
         }
         if key.contains('/') || key.starts_with("..") {
             let what = format!("key `{key}` cannot be the name of a file");
-            return Err(Refusal::invalid(what).next("--to=- prints it").into());
+            return Err(Refusal::invalid(what).advise("--to=- prints it").into());
         }
         let path = self.to.join(key);
         copies::place(&path, value.reveal().as_bytes(), self.confirm).map_err(|refusal| {
             match refusal.exit {
-                Exit::Conflict => refusal.next("--confirm replaces it"),
+                Exit::Conflict => refusal.advise("--confirm replaces it"),
                 _ => refusal,
             }
         })?;

@@ -43,7 +43,7 @@ impl Verb for RotateCredentials {
                     let what = format!("pool `{}` has no Secret `{name}`", self.name);
                     let at = context.in_namespace(&from.namespace);
                     let next = format!("poolctl secret create {name} --from-file=KEY=FILE{at}");
-                    return Err(Refusal::not_found(what).next(next));
+                    return Err(Refusal::not_found(what).advise(next));
                 };
                 let mut rotated = Vec::new();
                 for (cluster, copy) in &copies {

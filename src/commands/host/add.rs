@@ -218,7 +218,7 @@ pub fn put_all(
             }
             if new && object.kind() == Kind::Secret && state.secrets.find(&key).is_some() {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
-                    .next(format!("--secret {} uses it; else delete it first", key.name)));
+                    .advise(format!("--secret {} uses it; else delete it first", key.name)));
             }
             let is_host = object.kind() == Kind::BareMetalHost;
             let verdict = put(state, object, true, tick)?;

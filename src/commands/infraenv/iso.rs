@@ -206,12 +206,12 @@ impl Iso {
         let make = "ssh-keygen -t ed25519 -N '' -f hosts";
         if !key.contains("PRIVATE KEY-----") {
             let what = format!("`{}` is no private key", self.key.display());
-            return Err(Refusal::usage(what).next(make).into());
+            return Err(Refusal::usage(what).advise(make).into());
         }
         if ssh::is_locked(&key) {
             let what = format!("`{}` has a passphrase", self.key.display());
             let why = "no host could type it, and none would report";
-            return Err(Refusal::usage(what).because(why).next(make).into());
+            return Err(Refusal::usage(what).because(why).advise(make).into());
         }
         let what = match ssh::known(&text(&self.known_hosts)?, &host, port) {
             Known::Nothing => Some("names no host's key".to_owned()),
@@ -220,7 +220,7 @@ impl Iso {
         };
         if let Some(what) = what {
             let what = format!("`{}` {what}", self.known_hosts.display());
-            return Err(Refusal::usage(what).next(scan(&host, port)).into());
+            return Err(Refusal::usage(what).advise(scan(&host, port)).into());
         }
         if let Some(url) = &self.url
             && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
@@ -237,7 +237,7 @@ impl Iso {
         let base = self.base.as_ref().filter(|path| !path.is_file());
         if let Some(path) = base {
             let what = format!("--base: there is no file `{}`", path.display());
-            return Err(Refusal::usage(what).next("coreos-installer download --format iso"));
+            return Err(Refusal::usage(what).advise("coreos-installer download --format iso"));
         }
         if self.out.is_none() {
             return Ok(());
@@ -246,12 +246,12 @@ impl Iso {
         if out.is_dir() {
             let name = if self.base.is_some() { "rack.iso" } else { "rack.ign" };
             return Err(Refusal::usage(format!("--out: `{shown}` is a folder"))
-                .next(format!("--out {}", out.join(name).display())));
+                .advise(format!("--out {}", out.join(name).display())));
         }
         if !folder.is_dir() {
             let folder = folder.display();
             let what = format!("--out: there is no folder `{folder}`");
-            return Err(Refusal::usage(what).next(format!("mkdir -p {folder}")));
+            return Err(Refusal::usage(what).advise(format!("mkdir -p {folder}")));
         }
         Ok(())
     }

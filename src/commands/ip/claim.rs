@@ -71,7 +71,7 @@ impl Verb for Claim {
                 let pool = Key::new(&*one.metadata.namespace, &*one.spec.pool.name);
                 if state.ip_pools.find(&pool).is_none() {
                     return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
-                        .next("poolctl get ippool -A"));
+                        .advise("poolctl get ippool -A"));
                 }
                 if let Some(known) = state.ip_leases.by_key(&one.metadata.key()) {
                     fits(known, &one)?;
@@ -193,7 +193,9 @@ fn fits(known: &IpLease, new: &IpClaim) -> Result<(), Refusal> {
     }
     if let Some(cluster) = known.cluster() {
         let what = format!("ipclaim `{name}` is of cluster `{cluster}`");
-        return Err(Refusal::conflict(what).next("poolctl ip claim IPPOOL NAME, with another name"));
+        return Err(
+            Refusal::conflict(what).advise("poolctl ip claim IPPOOL NAME, with another name")
+        );
     }
     let wanted = new.metadata.annotation(WANTED).and_then(|text| text.parse::<Addr>().ok());
     match known.address.zip(wanted) {

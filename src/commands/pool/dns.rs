@@ -45,7 +45,7 @@ impl Verb for Dns {
                 "poolctl customization create foo --set /metadata/name=foo, and list it in pool {}",
                 self.name
             );
-            return Err(Refusal::conflict(what).next(next).into());
+            return Err(Refusal::conflict(what).advise(next).into());
         }
         let listed = pool.spec.inventory.iter().flatten();
         let all = listed.map(|entry| Needed::by(&store, &state, &pool, &entry.name));

@@ -102,7 +102,7 @@ impl Tried {
             };
             Refusal::invalid(what)
                 .because(format!("customization `{name}`: {why}"))
-                .next(format!("poolctl get customization {name} -o yaml -n {namespace}"))
+                .advise(format!("poolctl get customization {name} -o yaml -n {namespace}"))
         };
         let rendered = plan::trial(&self.state, self.pool()?, self.spec()).map_err(refused)?;
         for note in &rendered.notes {

@@ -94,7 +94,7 @@ impl Ssh {
         let (key, more) = (lines.next().unwrap_or_default(), lines.next().is_some());
         if more || key.is_empty() || !rules::infra_envs::is_key(key) {
             return Err(Refusal::usage("that is no file with one public key of SSH")
-                .next("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
+                .advise("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
                 .into());
         }
         let mut words = vec![std::env::current_exe()?.display().to_string(), "--state".into()];

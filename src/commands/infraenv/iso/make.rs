@@ -74,7 +74,7 @@ impl Iso {
         }
         let failed = |why: String| {
             let look = format!("{COREOS_INSTALLER} iso ignition show {}", base.display());
-            Refusal::invalid("the image was not made").because(why).next(look)
+            Refusal::invalid("the image was not made").because(why).advise(look)
         };
         Ok(made.map_err(failed)?)
     }
@@ -120,7 +120,7 @@ impl Parts<'_> {
             let at = self.context.in_namespace(namespace);
             Refusal::invalid("the Ignition was not begun")
                 .because(why)
-                .next(format!("poolctl get infraenv {name} -o yaml{at}"))
+                .advise(format!("poolctl get infraenv {name} -o yaml{at}"))
         })
     }
 
@@ -129,7 +129,7 @@ impl Parts<'_> {
         let at = self.context.in_namespace(namespace);
         Refusal::invalid("the Ignition was not made")
             .because(why)
-            .next(format!("poolctl edit infraenv {name}{at}"))
+            .advise(format!("poolctl edit infraenv {name}{at}"))
     }
 
     fn interrupted(&self) -> bool {
