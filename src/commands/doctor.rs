@@ -38,8 +38,26 @@ pub struct Doctor {
 /// What a check found.
 struct Finding {
     check: &'static str,
-    state: &'static str,
+    state: CheckState,
     detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckState {
+    Fine,
+    /// It was wrong, and was put right.
+    Fixed,
+    Wrong,
+}
+
+impl CheckState {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fine => "ok",
+            Self::Fixed => "fixed",
+            Self::Wrong => "wrong",
+        }
+    }
 }
 
 type Looked = Result<Vec<String>, Refusal>;
@@ -72,9 +90,9 @@ impl Verb for Doctor {
                 },
                 _ => false,
             };
-            let state = if mended { "fixed" } else { "wrong" };
+            let state = if mended { CheckState::Fixed } else { CheckState::Wrong };
             if wrong.is_empty() {
-                found.push(Finding { check, state: "ok", detail: String::new() });
+                found.push(Finding { check, state: CheckState::Fine, detail: String::new() });
             }
             found.extend(wrong.into_iter().map(|detail| Finding { check, state, detail }));
         };
@@ -160,16 +178,17 @@ fn images_of_nobody(door: &Door<'_>) -> Looked {
 
 fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {
     let entry = |finding: &Finding| {
-        let Finding { check, state, detail } = finding;
+        let Finding { check, detail, .. } = finding;
+        let state = finding.state.name();
         let row = || {
-            let (check, state) = ((*check).to_owned(), (*state).to_owned());
-            vec![("check", check), ("state", state), ("detail", detail.clone())]
+            let check = (*check).to_owned();
+            vec![("check", check), ("state", state.to_owned()), ("detail", detail.clone())]
         };
         let document = || json!({"check": check, "state": state, "detail": detail});
         context.entry(Some(Name::plain(*check)), row, document)
     };
     context.answer(Answer::list(found.iter().map(entry).collect()))?;
-    if found.iter().any(|one| one.state == "wrong") {
+    if found.iter().any(|one| one.state == CheckState::Wrong) {
         return Err(Quit(Exit::Failed as u8).into());
     }
     Ok(())

@@ -132,7 +132,7 @@ impl Verb for Check {
         for name in &names {
             rows.extend(look(&settings, name)?);
         }
-        let bad = rows.iter().any(|row| row.state == "missing");
+        let bad = rows.iter().any(|row| row.state == ProgramState::Missing);
         let entry = |program: &Program| {
             let name = Name::plain(program.name.as_str());
             context.entry(Some(name), || program.row(), || program.document())
@@ -156,7 +156,7 @@ const PROGRAMS: [(&str, &[&str]); 4] = [
 struct Program {
     driver: String,
     name: String,
-    state: &'static str,
+    state: ProgramState,
     version: String,
     /// Where it is, or why it is not.
     path: String,
@@ -164,12 +164,31 @@ struct Program {
     mode: String,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProgramState {
+    Found,
+    /// Without it the driver does nothing.
+    Missing,
+    /// Without it the driver does less.
+    Absent,
+}
+
+impl ProgramState {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Found => "ok",
+            Self::Missing => "missing",
+            Self::Absent => "absent",
+        }
+    }
+}
+
 impl Program {
     fn row(&self) -> Row {
         vec![
             ("driver", self.driver.clone()),
             ("program", self.name.clone()),
-            ("state", self.state.to_owned()),
+            ("state", self.state.name().to_owned()),
             ("version", self.version.clone()),
             ("path", self.path.clone()),
             ("owner", self.owner.clone()),
@@ -178,7 +197,7 @@ impl Program {
     }
 
     fn document(&self) -> serde_json::Value {
-        json!({"driver": self.driver, "program": self.name, "state": self.state,
+        json!({"driver": self.driver, "program": self.name, "state": self.state.name(),
                "version": self.version, "path": self.path, "owner": self.owner, "mode": self.mode})
     }
 }
@@ -187,9 +206,9 @@ impl Program {
 fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> {
     let row = |program: &str, needed: bool, found: Result<PathBuf, String>| {
         let (state, path) = match &found {
-            Ok(path) => ("ok", path.display().to_string()),
-            Err(why) if needed => ("missing", why.clone()),
-            Err(why) => ("absent", why.clone()),
+            Ok(path) => (ProgramState::Found, path.display().to_string()),
+            Err(why) if needed => (ProgramState::Missing, why.clone()),
+            Err(why) => (ProgramState::Absent, why.clone()),
         };
         let words = PROGRAMS.into_iter().find(|(name, _)| *name == program).map(|(_, words)| words);
         let version = found.as_ref().ok().zip(words);

@@ -206,8 +206,11 @@ fn kept(
             found.push((key.clone(), Some(claim.to_owned()), "pre-allocated".to_owned()));
         }
         for (_, comment) in pool.reserved().into_iter().filter(|(range, _)| range.has(address)) {
-            let why = format!("reserved: {comment}");
-            found.push((key.clone(), None, why.trim_end_matches(": ").to_owned()));
+            let why = match comment.as_str() {
+                "" => "reserved".to_owned(),
+                comment => format!("reserved: {comment}"),
+            };
+            found.push((key.clone(), None, why));
         }
     }
     Ok(found)
