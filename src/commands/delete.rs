@@ -146,7 +146,8 @@ pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refu
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
-    let verb = if word == "claim" { "release".into() } else { format!("delete {word}") };
+    let is_claim = object.kind() == Kind::ClusterClaim;
+    let verb = if is_claim { "release".into() } else { format!("delete {word}") };
     let command = format!("poolctl {verb} {}", key.name);
     context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
 }

@@ -91,3 +91,24 @@ fn ended(host: &mut BareMetalHost, how: WipeState, now: Time) {
     }
     host.forget_power();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_failure_replaces_the_first_and_nothing_that_a_person_wrote() {
+        let mut state = State::default();
+        let mut host = BareMetalHost::default();
+        host.metadata.name = "b1".into();
+        let annotations = &mut host.metadata.annotations;
+        annotations.insert(HOLD.into(), "wipe failed: last year; bad fan".into());
+        let host_id = state.hosts.load(host);
+        for why in ["no answer", "no disk"] {
+            failed(&mut state, host_id, why, &Tick::default());
+        }
+        let host = state.hosts.get(host_id).unwrap();
+        let hold = "wipe failed: last year; bad fan; wipe failed: no disk";
+        assert_eq!(host.metadata.annotation(HOLD), Some(hold));
+    }
+}
