@@ -125,7 +125,7 @@ disks() {
             if .rm | yes then "Disk is removable" else empty end,
             if media then "Disk appears to be an ISO installation media" else empty end,
             if .ro | yes then "Disk is read-only" else empty end,
-            (.children[]? | select(.type == "mpath") | "Disk is a member of multipath device \(.name)"
+            (.children[]? | select(.type == "mpath") | "Disk is a member of multipath device \(.kname)"
                 + " and is not eligible for installation. Use the multipath device instead.")];
         def stable: sort_by(if test("/wwn-") then 0 elif test("/(nvme-eui|dm-uuid)") then 1 else 2 end);
         [$all[0].blockdevices[]? | recurse(.children[]?)
