@@ -1,5 +1,5 @@
-//! An open state file and the connection that everything is read and written through. Opens no file
-//! and makes none.
+//! An open state file, and the connection that everything is read and written through. Nothing here
+//! opens a file or makes one.
 
 use std::cell::Cell;
 use std::fs;
@@ -13,32 +13,35 @@ use crate::model::refusal::Refusal;
 use super::copies::beside;
 use super::schema::{SCHEMA, read_schema};
 
-/// The log is folded into the state file when it is larger than this.
+/// The write-ahead log is folded into the state file when it has more bytes than this.
 const LOG_LIMIT: u64 = 512 << 10;
 
-/// How long a writer outside of poolctl is waited for.
-pub const BUSY: Duration = Duration::from_secs(10);
+/// How long SQLite waits for a program other than poolctl that holds the write lock.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open state file.
 pub struct Store {
     file: Connection,
     /// A migrated copy in memory, which is read as long as the file has an earlier schema.
     copy: Option<Connection>,
-    /// The file was migrated since, here or by another command.
+    /// Whether the file has been migrated since it was opened, by this command or by another one.
     is_migrated: Cell<bool>,
     path: PathBuf,
 }
 
 impl Store {
+    /// A store over an open file. `copy` is the migrated copy of a file of an earlier schema.
     pub(super) fn new(file: Connection, copy: Option<Connection>, path: PathBuf) -> Self {
         Self { file, copy, is_migrated: Cell::new(false), path }
     }
 
+    /// Where the state file is, with all symbolic links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is read and written.
+    /// The connection for everything that is read and written: the migrated copy while the file has
+    /// an earlier schema, else the file.
     pub(super) fn conn(&self) -> &Connection {
         self.earlier_copy().unwrap_or(&self.file)
     }
@@ -52,10 +55,11 @@ impl Store {
         &mut self.file
     }
 
-    /// The copy in memory of a state that still has an earlier schema.
+    /// The copy in memory, as long as the file still has an earlier schema.
     fn earlier_copy(&self) -> Option<&Connection> {
         let copy = self.copy.as_ref()?;
-        // Looked at between transactions only: what is read in one comes from one place.
+        // Only between transactions may the file take the place of the copy: whatever is read in one
+        // transaction must come from one place.
         if !self.is_migrated.get() && copy.is_autocommit() {
             let schema = read_schema(&self.file);
             self.is_migrated.set(schema.is_ok_and(|schema| schema >= SCHEMA));
@@ -63,16 +67,18 @@ impl Store {
         if self.is_migrated.get() { None } else { Some(copy) }
     }
 
+    /// Whether the file has an earlier schema than this program.
     pub(super) fn is_earlier(&self) -> bool {
         self.earlier_copy().is_some()
     }
 
-    /// From now on the file is read, not the copy.
+    /// Makes the store read the file from now on, not the copy.
     pub(super) fn set_migrated(&self) {
         self.is_migrated.set(true);
     }
 
-    /// A state keeps a log; a backup that was copied into place does so from its first write on.
+    /// Turns the write-ahead log on unless it is on. A backup is one file without a log; when it has
+    /// been copied into place, its first write calls this.
     pub(super) fn keep_log(&self) -> Result<(), Refusal> {
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" {
@@ -81,23 +87,25 @@ impl Store {
         Ok(())
     }
 
-    /// Folds the log into the state file when it has grown. Nothing depends on it.
+    /// Folds the log into the state file if it has grown large. Failing does no harm: a later command
+    /// tries again.
     pub fn checkpoint(&self) {
         if log_size(&self.path) <= LOG_LIMIT {
             return;
         }
-        // Readers only put it off: nobody waits for them.
+        // A reader of the log only postpones this, so it is not worth waiting for one.
         drop(self.file.busy_timeout(Duration::ZERO));
         self.fold_log();
-        drop(self.file.busy_timeout(BUSY));
+        drop(self.file.busy_timeout(BUSY_TIMEOUT));
     }
 
+    /// Folds the log into the state file and truncates it, as far as its readers permit.
     pub(super) fn fold_log(&self) {
         drop(self.file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     }
 }
 
-/// Bytes in the log that are not folded in yet, roughly.
+/// Bytes of the log beside a state file. Those that are folded in already may be among them.
 pub fn log_size(path: &Path) -> u64 {
     fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
 }

@@ -1,36 +1,42 @@
-//! Which objects of a kind are asked for, and the WHERE clause that says so.
+//! Which objects of a kind are asked for, and the WHERE clause that says so. Nothing here runs a query.
 
 use crate::model::meta::Key;
 
-/// Which objects of a kind.
+/// Which objects of a kind are asked for. The default asks for all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// None: of every namespace.
+    /// Only objects of this namespace.
     pub namespace: Option<String>,
+    /// Only objects of this name.
     pub name: Option<String>,
-    /// Whether clusters and claims come whole.
+    /// Whether the objects come with what is kept beside their rows, such as the documents of clusters
+    /// and claims.
     pub whole: bool,
 }
 
 impl Filter {
+    /// The object of a name, without what is kept beside its row.
     pub fn named(key: &Key) -> Self {
         Self { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole: false }
     }
 
-    /// The conditions that are asked for, as a WHERE clause, and their values; `#` stands for the
-    /// value. A condition that is not asked for is not there: `?1 IS NULL OR x = ?1` makes SQLite
-    /// scan the whole table.
+    /// The WHERE clause of the filter and the values of its parameters; both are empty if all objects
+    /// are asked for. `namespace` and `name` are the conditions of the two, such as `name = #`, where
+    /// `#` stands for the parameter.
+    ///
+    /// A condition that is not asked for is left out of the clause. One that is always there, such as
+    /// `?1 IS NULL OR name = ?1`, would make SQLite read the whole table.
     pub(super) fn conditions(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
-        let mut clauses = Vec::new();
+        let mut conditions = Vec::new();
         let mut values = Vec::new();
-        for (value, clause) in [(&self.namespace, Some(namespace)), (&self.name, name)] {
-            let (Some(value), Some(clause)) = (value, clause) else { continue };
+        for (value, condition) in [(&self.namespace, Some(namespace)), (&self.name, name)] {
+            let (Some(value), Some(condition)) = (value, condition) else { continue };
             values.push(value.as_str());
-            clauses.push(clause.replace('#', &format!("?{}", values.len())));
+            conditions.push(condition.replace('#', &format!("?{}", values.len())));
         }
-        if clauses.is_empty() {
+        if conditions.is_empty() {
             return (String::new(), values);
         }
-        (format!("WHERE {}", clauses.join(" AND ")), values)
+        (format!("WHERE {}", conditions.join(" AND ")), values)
     }
 }

@@ -1,4 +1,5 @@
-//! Loads what a scope needs, and no more: which objects, and in which order.
+//! Loads what a scope needs, and no more. This file says which objects those are and in which order
+//! they are loaded; their queries are in the files of their kinds.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ use super::jobs::load_jobs;
 use super::references::load_references;
 use super::stored::fetch;
 
-/// An object that a command edits or looks at whole, beyond what the scope loads.
+/// An object that a command edits or shows whole, beyond what the scope loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     pub kind: Kind,
@@ -32,12 +33,12 @@ pub struct Need {
 }
 
 impl Store {
-    /// The objects of a scope, what they refer to, and the objects that a command needs beside.
+    /// Loads the objects of a scope, what they refer to, and the objects that a command needs besides.
     pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
         let conn = self.conn();
         let mut state = State::default();
         match scope {
-            Scope::Whole => load_whole(conn, &mut state)?,
+            Scope::Whole => load_everything(conn, &mut state)?,
             Scope::Pools(keys) => {
                 for key in keys {
                     load_pool(conn, &mut state, key)?;
@@ -51,29 +52,33 @@ impl Store {
         Ok(state)
     }
 
-    /// Loads what the pools in the state refer to by now.
+    /// Loads what the objects in the state refer to and is not loaded yet. Needed after an edit, which
+    /// may have named other objects.
     pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         load_named_pools_and_references(self.conn(), scope, state)
     }
 
-    /// Loads what anything in the state belongs to: a pass decides for all of it.
+    /// Loads the pools, with all that is theirs, that clusters and claims in the state belong to. A
+    /// pass decides about everything in the state, and needs the whole pool for that.
     pub fn complete(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         if *scope == Scope::Whole {
             return Ok(());
         }
         let conn = self.conn();
         loop {
-            let places_before = state.pools.places();
+            let pools_before = state.pools.places();
             load_pools_of_members(conn, state)?;
-            if places_before == state.pools.places() {
+            if pools_before == state.pools.places() {
                 return Ok(());
             }
+            // What these pools refer to may belong to further pools.
             load_named_pools_and_references(conn, scope, state)?;
         }
     }
 }
 
-/// Pools that are named come first, because they refer to more.
+/// Loads pools that are newly named, and what the objects in the state refer to. The pools come first,
+/// because they refer to further objects.
 fn load_named_pools_and_references(
     conn: &Connection,
     scope: &Scope,
@@ -83,7 +88,7 @@ fn load_named_pools_and_references(
     load_references(conn, scope, state)
 }
 
-fn load_whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
+fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     state.whole = true;
     for pool in select_documents(conn, None)? {
         state.pools.load(pool);
@@ -98,6 +103,8 @@ fn load_whole(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     load_jobs(conn, state, "ended IS NULL", [])
 }
 
+/// Loads a pool with its clusters, claims, live jobs and hosts, and the customizations that its clusters
+/// hold.
 fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     load_document(conn, &mut state.pools, key)?;
     if state.pools.by_key(key).is_some_and(ClusterPool::picks_hosts) {
@@ -107,34 +114,36 @@ fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refu
     let condition = "WHERE pool_namespace = ?1 AND pool = ?2 ORDER BY id";
     load_clusters(conn, state, condition, values)?;
     load_claims(conn, state, "WHERE namespace = ?1 AND pool = ?2 ORDER BY id", values)?;
-    let clusters = state.members(key).clusters;
-    let held: BTreeSet<String> = clusters
-        .iter()
-        .filter_map(|place| state.clusters.get(*place)?.customization.clone())
-        .collect();
-    for name in held {
+    let mut customizations = BTreeSet::new();
+    for cluster_id in state.members(key).clusters {
+        let cluster = state.clusters.get(cluster_id);
+        customizations.extend(cluster.and_then(|cluster| cluster.customization.clone()));
+    }
+    for name in customizations {
         load_customization(conn, state, &Key::new(&*key.namespace, name))?;
     }
     load_jobs(conn, state, "ended IS NULL AND pool_namespace = ?1 AND pool = ?2", values)?;
     load_hosts_of_pool(conn, state, key)
 }
 
-/// Pools that an edit sent a claim or a cluster to: without them it would look as if there were
-/// none.
+/// Loads pools to which an edit has sent a claim or a cluster. If they were not in the state, it would
+/// look as if they did not exist.
 fn load_newly_named_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let of_claims = state.claims.rows().map(Claim::pool_key);
-    let of_clusters =
-        state.clusters.difference().filter_map(|change| change.after?.pool.as_deref().cloned());
-    let keys: Vec<Key> = of_claims.chain(of_clusters).collect();
+    let mut keys: Vec<Key> = state.claims.rows().map(Claim::pool_key).collect();
+    for change in state.clusters.difference() {
+        let pool = change.after.and_then(|cluster| cluster.pool.as_deref());
+        keys.extend(pool.cloned());
+    }
     load_pools(conn, state, keys)
 }
 
-/// Pools of all that is here: nothing is decided for a cluster without its pool.
+/// Loads the pools of all clusters and claims in the state.
 fn load_pools_of_members(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let keys = state.pools_with_members().cloned().collect();
     load_pools(conn, state, keys)
 }
 
+/// Loads those of the pools that exist and are not in the state yet.
 fn load_pools(conn: &Connection, state: &mut State, keys: Vec<Key>) -> Result<(), Refusal> {
     for key in keys {
         if !state.pools.knows(&key) && select_document::<ClusterPool>(conn, &key)?.is_some() {

@@ -1,4 +1,5 @@
-//! When the state was last committed, and what the clocks said then. It reads no clock.
+//! The mark of the last commit: when it was, and what the clocks said then. Nothing here reads a
+//! clock.
 
 use rusqlite::{Connection, params};
 
@@ -8,15 +9,17 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 
-/// When a pass wrote last: as passes count time, and what the clocks said.
+/// When a pass committed last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
+    /// The time of that pass, which later passes never go below.
     pub now: Time,
+    /// What the clocks of the machine said.
     pub clocks: Clocks,
 }
 
 impl Store {
-    /// The number of commits so far, and when the last one was.
+    /// The revision of the state, which is the number of its commits, and the mark of the last one.
     pub fn mark(&self) -> Result<(i64, Mark), Refusal> {
         let sql = "SELECT revision, last_pass, wall, boot, since_boot, doubted, off FROM state";
         let mark = self.conn().prepare_cached(sql)?.query_row([], |row| {
@@ -33,12 +36,12 @@ impl Store {
     }
 }
 
-/// Counts a commit.
+/// Counts a commit and writes its mark. The time of passes never goes back.
 pub fn write_mark(conn: &Connection, mark: &Mark) -> Result<(), Refusal> {
     let sql = "UPDATE state SET revision = revision + 1, last_pass = max(last_pass, ?1), \
                wall = ?2, boot = ?3, since_boot = ?4, doubted = ?5, off = ?6";
     let Clocks { wall, boot, since_boot, doubted, off } = &mark.clocks;
-    let clocks = params![mark.now.0, wall.0, boot, since_boot, doubted, off];
-    conn.prepare_cached(sql)?.execute(clocks)?;
+    let values = params![mark.now.0, wall.0, boot, since_boot, doubted, off];
+    conn.prepare_cached(sql)?.execute(values)?;
     Ok(())
 }

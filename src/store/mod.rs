@@ -1,5 +1,9 @@
-//! Keeps: the only SQL. Opens and makes the state file, loads a scope, writes a difference.
-//! Knows no rules.
+//! Keeps the state: the only SQL of the program. The store makes and opens the state file, loads what
+//! a scope needs and writes a difference. It knows no rules and decides nothing.
+//!
+//! A kind of objects has one file, with its queries and the order in which its rows are written.
+//! `load.rs` and `references.rs` say what belongs to a scope, and `write.rs` says in which order the
+//! kinds are written.
 
 mod address_book;
 mod agents;
@@ -56,12 +60,12 @@ use rusqlite::ErrorCode;
 
 use crate::model::refusal::{Exit, Refusal};
 
-/// What SQLite says, in terms of the state file.
 impl From<rusqlite::Error> for Refusal {
+    /// Says what SQLite reports in terms of the state file. Only a violated constraint is a conflict,
+    /// which a pass answers by writing pool by pool; everything else makes the state unusable.
     fn from(error: rusqlite::Error) -> Self {
-        let unusable = |what: &str| Self::new(Exit::State, what).because(error.to_string());
         let Some(code) = error.sqlite_error_code() else {
-            return unusable("the state file holds what this poolctl cannot read")
+            return unusable_state("the state file holds what this poolctl cannot read", &error)
                 .next("poolctl version");
         };
         match code {
@@ -69,21 +73,28 @@ impl From<rusqlite::Error> for Refusal {
                 Self::conflict("the state file refuses the change").because(error.to_string())
             }
             ErrorCode::DiskFull => {
-                unusable("the disk with the state file is full; nothing was changed")
+                unusable_state("the disk with the state file is full; nothing was changed", &error)
                     .advise("make room, then run the command again")
             }
-            ErrorCode::SystemIoFailure => {
-                unusable("the state file cannot be read or written; nothing was changed")
-                    .advise("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\"")
-            }
+            ErrorCode::SystemIoFailure => unusable_state(
+                "the state file cannot be read or written; nothing was changed",
+                &error,
+            )
+            .advise("look at the disk: df -h \"$(dirname \"$(poolctl state path)\")\""),
             ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied => {
-                unusable("the state file is read-only")
+                unusable_state("the state file is read-only", &error)
             }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
-                unusable("the state file is corrupt; it was left as it is")
+                unusable_state("the state file is corrupt; it was left as it is", &error)
             }
-            ErrorCode::DatabaseBusy => unusable("the state file is locked by another program"),
-            _ => unusable("the state file cannot be used"),
+            ErrorCode::DatabaseBusy => {
+                unusable_state("the state file is locked by another program", &error)
+            }
+            _ => unusable_state("the state file cannot be used", &error),
         }
     }
+}
+
+fn unusable_state(problem: &str, error: &rusqlite::Error) -> Refusal {
+    Refusal::new(Exit::State, problem).because(error.to_string())
 }

@@ -1,4 +1,5 @@
-//! Finds the state file, makes a new one in one step, and refuses what is not one, untouched.
+//! Opens state files and makes new ones, each in one step. A file that is no state of this program is
+//! refused and left untouched.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -11,13 +12,20 @@ use rustix::io::Errno;
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::connection::{BUSY, Store, log_size};
-use super::copies::{beside, parent, unfinished};
+use super::connection::{BUSY_TIMEOUT, Store, log_size};
+use super::copies::{beside, parent, temporary_prefix};
 use super::migrate::{migrated_copy, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
 
-/// "pool" in ASCII: says whose file it is.
-const APPLICATION: u32 = 0x706f_6f6c;
+/// The application id of a state file: "pool" in ASCII.
+const APPLICATION_ID: u32 = 0x706f_6f6c;
+
+/// How the header of every SQLite file begins.
+pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Bytes of the header of a SQLite file (<https://sqlite.org/fileformat.html>, section 1.3).
+pub const HEADER_SIZE: usize = 100;
+
 impl Store {
     /// Opens a state that exists. Nothing is written.
     pub fn open(path: &Path) -> Result<Self, Refusal> {
@@ -30,15 +38,17 @@ impl Store {
         }
     }
 
-    /// Opens a state, making it first if there is none. Of many at once, one makes it.
+    /// Opens a state, and makes it first if there is none. If many commands do so at once, one makes
+    /// it and the others open it.
     pub fn open_or_create(path: &Path) -> Result<Self, Refusal> {
         if let Header::Absent = check_header(path)? {
-            create(path)?;
+            create_state(path)?;
             check_header(path)?;
         }
         Self::connect(path)
     }
 
+    /// Opens a file whose header was checked.
     pub(super) fn connect(path: &Path) -> Result<Self, Refusal> {
         // Locks and copies lie beside the file itself, whatever symbolic link it was reached by.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -49,7 +59,7 @@ impl Store {
     }
 }
 
-/// A connection to a state file, with what SQLite is to hold to read back.
+/// Opens a connection to a state file and sets its pragmas. Each of them is read back.
 pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     refuse_second_name(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -61,25 +71,28 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
         )
         .advise("ls -l, and df for the mount"));
     }
-    // A command folds the log only when it is large: two fsyncs instead of five.
+    // The log is folded in only when it is large, which saves a command three of five fsyncs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    conn.busy_timeout(BUSY)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     for (pragma, value) in [
+        // FULL: a commit is durable when it returns.
         ("synchronous", 2),
         ("foreign_keys", 1),
         ("wal_autocheckpoint", 0),
-        // What a savepoint may have to undo stays in memory, not in a file of its own.
+        // MEMORY: what a savepoint may have to undo is not written to a file of its own.
         ("temp_store", 2),
     ] {
         conn.pragma_update(None, pragma, value)?;
-        // A pragma that SQLite does not understand is ignored without a word.
-        let set: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
-        if set != value {
-            let what = format!("SQLite did not take {pragma} = {value}, but {set}");
-            return Err(Refusal::new(Exit::State, what));
+        // SQLite ignores a pragma that it does not know, and reports no error.
+        let value_in_force: i64 = conn.pragma_query_value(None, pragma, |row| row.get(0))?;
+        if value_in_force != value {
+            return Err(Refusal::new(
+                Exit::State,
+                format!("SQLite did not take {pragma} = {value}, but {value_in_force}"),
+            ));
         }
     }
-    // What a newer poolctl has migrated may be in the log only.
+    // The migration of a newer poolctl may still be in the log, where the header does not show it.
     check_not_newer(&conn, path)?;
     Ok(conn)
 }
@@ -87,29 +100,25 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
 /// What the first bytes of a file say.
 pub enum Header {
     Absent,
-    /// A state; `plain` when it is one file, as a backup is, and not one with a log.
+    /// A state. A `plain` one is one file without a log, as a backup is.
     Ours {
         plain: bool,
     },
 }
 
-/// Reads the first bytes before SQLite touches the file.
+/// Reads the header of a file before SQLite touches it, and refuses a file that this program may not
+/// open.
 pub fn check_header(path: &Path) -> Result<Header, Refusal> {
-    let refuse = |what: &str| {
-        Err(Refusal::new(Exit::State, format!("`{}` {what}", path.display()))
-            .because("it was left as it is")
-            .advise("poolctl state path, or --state FILE for another state"))
-    };
-    // A pipe would be waited for.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return refuse("is not a file");
+    // Opening a pipe would wait for whoever writes to it.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        return Err(foreign_file(path, "is not a file"));
     }
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Header::Absent),
         Err(error) => {
-            let denied = error.kind() == ErrorKind::PermissionDenied;
-            let exit = if denied { Exit::Denied } else { Exit::State };
+            let is_denied = error.kind() == ErrorKind::PermissionDenied;
+            let exit = if is_denied { Exit::Denied } else { Exit::State };
             return Err(Refusal::new(
                 exit,
                 format!("the state `{}` cannot be read", path.display()),
@@ -117,46 +126,78 @@ pub fn check_header(path: &Path) -> Result<Header, Refusal> {
             .because(error.to_string()));
         }
     };
-    let mut header = [0; 100];
-    if file.metadata().is_ok_and(|meta| meta.is_dir()) {
-        return refuse("is a directory, not a state file");
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(foreign_file(path, "is a directory, not a state file"));
     }
+    let mut header = [0; HEADER_SIZE];
     if let Err(error) = file.read_exact(&mut header) {
-        return match error.kind() {
-            ErrorKind::UnexpectedEof => refuse("is empty or too short to be a state file"),
-            _ => refuse("cannot be read"),
+        let is_too_short = error.kind() == ErrorKind::UnexpectedEof;
+        let problem = if is_too_short {
+            "is empty or too short to be a state file"
+        } else {
+            "cannot be read"
         };
+        return Err(foreign_file(path, problem));
     }
-    let number = |at: usize| {
-        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-    };
-    if &header[..16] != b"SQLite format 3\0" || number(68) != APPLICATION {
-        return refuse("is not a poolctl state file");
+    if !header.starts_with(SQLITE_MAGIC) || read_number(&header, 68) != APPLICATION_ID {
+        return Err(foreign_file(path, "is not a poolctl state file"));
     }
-    if number(60) > SCHEMA {
-        return refuse("was written by a newer poolctl");
+    if read_number(&header, 60) > SCHEMA {
+        return Err(foreign_file(path, "was written by a newer poolctl"));
     }
-    let page = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
-        1 => 65536,
-        size => size,
-    };
-    // While a log is there, the file may be shorter than its first page says: folding the log in
-    // writes that page first. Without one, a part is missing.
-    let short = || file.metadata().is_ok_and(|meta| meta.len() < page * u64::from(number(28)));
-    let hot = || beside(path, "-journal").exists();
-    if short() && log_size(path) == 0 && !hot() && short() {
-        return refuse("is cut short: a part of the state file is missing");
+    if is_cut_short(path, &file, &header) {
+        return Err(foreign_file(path, "is cut short: a part of the state file is missing"));
     }
+    // Byte 18 is the version that a writer needs: 1 without a write-ahead log, 2 with one.
     Ok(Header::Ours { plain: header[18] == 1 && !beside(path, "-wal").exists() })
 }
 
-/// Refuses a state that has a second name: a hard link, or a bind mount of the file alone. SQLite
-/// keeps its log, and we keep our locks, beside the name that was used. Through another name an
-/// acknowledged claim is not seen and its cluster is claimed once more. Reading is refused as well:
-/// nobody can tell which name has the log, and without it an old state would pass for the present.
+/// Refuses a file that is no state, or none that this program can use.
+fn foreign_file(path: &Path, problem: &str) -> Refusal {
+    Refusal::new(Exit::State, format!("`{}` {problem}", path.display()))
+        .because("it was left as it is")
+        .next("poolctl state path, or --state FILE for another state")
+}
+
+/// The big-endian number of four bytes at an offset of the header.
+fn read_number(header: &[u8; HEADER_SIZE], offset: usize) -> u32 {
+    u32::from_be_bytes([header[offset], header[offset + 1], header[offset + 2], header[offset + 3]])
+}
+
+/// Whether a part of a state file is missing. While there is a log, the file may rightly be short:
+/// folding the log in writes the first page first, which says how many pages there will be.
+fn is_cut_short(path: &Path, file: &File, header: &[u8; HEADER_SIZE]) -> bool {
+    // The size is read again after the log: another command may have folded the log in meanwhile.
+    is_shorter_than_its_pages(file, header)
+        && !has_log(path)
+        && is_shorter_than_its_pages(file, header)
+}
+
+/// Whether a file has fewer bytes than the pages that its header counts, at byte 28.
+fn is_shorter_than_its_pages(file: &File, header: &[u8; HEADER_SIZE]) -> bool {
+    let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
+        // 64 KiB does not fit into the two bytes of the field.
+        1 => 65536,
+        size => size,
+    };
+    let expected_size = page_size * u64::from(read_number(header, 28));
+    file.metadata().is_ok_and(|metadata| metadata.len() < expected_size)
+}
+
+/// Whether a write-ahead log, or the journal of a file without one, still has pages of the file.
+fn has_log(path: &Path) -> bool {
+    log_size(path) > 0 || beside(path, "-journal").exists()
+}
+
+/// Refuses a state that has a second name: a hard link, or a bind mount of the file alone.
+///
+/// SQLite keeps its log, and poolctl its locks, beside the name that was used to open the file. A
+/// command that uses the other name does not see a claim that is only in the log, and gives its
+/// cluster to somebody else. Reading is refused as well: it cannot be told which of the names has the
+/// log, and without its log the file shows an old state.
 pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
-    // statx is there since Linux 4.11 and marks mount points since 5.8; an older kernel knows of
-    // neither, and refuses nothing.
+    // Linux has statx since 4.11, and marks mount points in it since 5.8. On an older kernel nothing
+    // is refused.
     let Ok(status) = statx(CWD, path, AtFlags::empty(), StatxFlags::NLINK) else {
         return Ok(());
     };
@@ -180,40 +221,48 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
         .because("its log and its locks lie beside one name, and are not seen through another"))
 }
 
-/// Builds a whole state beside and gives it its name at last. Whoever comes second opens what the
-/// first has made.
-fn create(path: &Path) -> Result<(), Refusal> {
-    let failed = |error: io::Error| {
-        let denied = error.kind() == ErrorKind::PermissionDenied;
-        let full = error.kind() == ErrorKind::StorageFull;
-        let exit = if denied { Exit::Denied } else { Exit::State };
-        let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
-            .because(error.to_string());
-        if full { refusal.advise("make room, then run the command again") } else { refusal }
-    };
+/// Builds a whole state in a temporary file and gives it its name at the end. If another command was
+/// faster, its state stays and the temporary file goes.
+fn create_state(path: &Path) -> Result<(), Refusal> {
     let folder = parent(path);
-    fs::create_dir_all(folder).map_err(failed)?;
-    let beside =
-        tempfile::Builder::new().prefix(&unfinished(path)).tempfile_in(folder).map_err(failed)?;
-    build(beside.path())?;
-    beside.as_file().sync_all().map_err(failed)?;
-    match rename_without_replacing(beside.path(), path) {
+    fs::create_dir_all(folder).map_err(|error| uncreatable_state(path, &error))?;
+    let temporary = tempfile::Builder::new()
+        .prefix(&temporary_prefix(path))
+        .tempfile_in(folder)
+        .map_err(|error| uncreatable_state(path, &error))?;
+    build_state(temporary.path())?;
+    temporary.as_file().sync_all().map_err(|error| uncreatable_state(path, &error))?;
+    match rename_without_replacing(temporary.path(), path) {
         Ok(()) => {
-            // Nothing has the temporary name any more that would have to be removed.
-            drop(beside.keep());
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+            // The file no longer has its temporary name, so there is nothing to remove under it.
+            drop(temporary.keep());
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| uncreatable_state(path, &error))
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(uncreatable_state(path, &error)),
     }
 }
 
-/// Gives a file another name unless that is taken. It never has both names: if poolctl were killed
-/// in between, the state would keep the second one and be refused ever after.
+fn uncreatable_state(path: &Path, error: &io::Error) -> Refusal {
+    let is_denied = error.kind() == ErrorKind::PermissionDenied;
+    let exit = if is_denied { Exit::Denied } else { Exit::State };
+    let refusal = Refusal::new(exit, format!("no state can be made at `{}`", path.display()))
+        .because(error.to_string());
+    if error.kind() == ErrorKind::StorageFull {
+        return refusal.next("make room, then run the command again");
+    }
+    refusal
+}
+
+/// Gives a file another name unless that name is taken. The file never has both names, which a hard
+/// link would give it for a moment: if poolctl were killed then, the state would keep its second name
+/// and be refused from then on.
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // NFS, 9p and some FUSE file systems cannot do it in one step. There whoever makes a state
-        // locks the folder, so that nobody else can make one between the two steps.
+        // NFS, 9p and some FUSE file systems cannot do this in one step. On those, a command that
+        // makes a state locks the folder, so that no other makes one between the two steps.
         Err(Errno::INVAL | Errno::NOSYS) => {
             let folder = File::open(parent(to))?;
             folder.lock()?;
@@ -226,17 +275,18 @@ fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn build(path: &Path) -> Result<(), Refusal> {
+/// Makes all tables in a new file, as one with a write-ahead log.
+fn build_state(path: &Path) -> Result<(), Refusal> {
     let conn = Connection::open(path)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     run_migrations(&conn)?;
-    conn.pragma_update(None, "application_id", APPLICATION)?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.execute_batch("COMMIT")?;
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     if mode != "wal" {
         return Err(Refusal::new(Exit::State, "SQLite cannot keep a write-ahead log here")
             .because(format!("journal_mode is {mode}")));
     }
-    // The last connection folds the log and removes it.
+    // Closing the last connection folds the log in and removes it.
     conn.close().map_err(|(_, error)| error.into())
 }

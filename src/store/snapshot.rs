@@ -1,5 +1,5 @@
-//! Consistent copies of a whole database, whoever writes to it meanwhile. Knows nothing of what is
-//! in it.
+//! Consistent copies of a whole database, which others may write to meanwhile. Nothing here knows what
+//! is in it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,19 +9,19 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::model::refusal::{Exit, Refusal};
 
-use super::copies::{abandoned, parent, unfinished};
+use super::copies::{find_abandoned_files, parent, temporary_prefix};
 
-/// Writes a consistent copy in place of whatever is there, whole or not at all.
+/// Writes a copy of a database to a file, whole or not at all, in place of a file that is there.
 pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     let unwritable = |error: std::io::Error| Refusal::unwritable(to, &error);
-    remove_abandoned(to);
+    remove_abandoned_files(to);
     let file = tempfile::Builder::new()
-        .prefix(&unfinished(to))
+        .prefix(&temporary_prefix(to))
         .tempfile_in(parent(to))
         .map_err(unwritable)?;
     let mut copy = Connection::open(file.path())?;
     transfer(from, &mut copy)?;
-    // One file, readable without a log beside it.
+    // Without a write-ahead log the copy is one file, which can be read anywhere.
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))?;
     copy.close().map_err(|(_, error)| Refusal::from(error))?;
     file.as_file().sync_all().map_err(unwritable)?;
@@ -29,14 +29,15 @@ pub fn write_snapshot(from: &Connection, to: &Path) -> Result<(), Refusal> {
     File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(unwritable)
 }
 
-/// Removes what backups that were killed have left.
-fn remove_abandoned(to: &Path) {
-    for path in abandoned(to) {
+/// Removes the temporary files of commands that were killed while they wrote a copy to this path.
+fn remove_abandoned_files(to: &Path) {
+    for path in find_abandoned_files(to) {
         drop(fs::remove_file(path));
     }
 }
 
-/// Everything in one step, so that nobody writes between its parts.
+/// Copies one database over another. All pages go in one step: between several, somebody could write,
+/// and SQLite would begin again.
 pub fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),

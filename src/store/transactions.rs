@@ -1,4 +1,4 @@
-//! The transactions that commands and the door work in.
+//! The transactions that commands and the door work in. Nothing here is loaded or written.
 
 use crate::model::refusal::Refusal;
 
@@ -6,21 +6,24 @@ use super::connection::Store;
 use super::schema::check_not_newer;
 
 impl Store {
+    /// Begins a transaction that sees the state as it is at its first read, whoever writes meanwhile.
     pub fn begin_read(&self) -> Result<(), Refusal> {
         self.conn().execute_batch("BEGIN")?;
-        self.refuse_newer()
+        self.check_schema_of_transaction()
     }
 
-    /// Needs the write lock. A state of an earlier schema is migrated first.
+    /// Begins a transaction that may write. The caller holds the write lock. A state of an earlier
+    /// schema is migrated first.
     pub fn begin_write(&self) -> Result<(), Refusal> {
         self.migrate()?;
         self.keep_log()?;
         self.conn().execute_batch("BEGIN IMMEDIATE")?;
-        self.refuse_newer()
+        self.check_schema_of_transaction()
     }
 
-    /// A newer poolctl may have migrated the state since it was opened.
-    fn refuse_newer(&self) -> Result<(), Refusal> {
+    /// Ends the transaction and refuses if a newer poolctl has migrated the state since it was
+    /// opened.
+    fn check_schema_of_transaction(&self) -> Result<(), Refusal> {
         let checked = check_not_newer(self.conn(), self.path());
         if checked.is_err() {
             self.rollback();
@@ -28,11 +31,12 @@ impl Store {
         checked
     }
 
+    /// Ends the transaction and makes what it wrote durable.
     pub fn commit(&self) -> Result<(), Refusal> {
         Ok(self.conn().execute_batch("COMMIT")?)
     }
 
-    /// Ends a transaction without writing. Harmless when there is none.
+    /// Ends the transaction without writing. Does nothing if there is no transaction.
     pub fn rollback(&self) {
         drop(self.conn().execute_batch("ROLLBACK"));
     }
