@@ -1,4 +1,5 @@
-//! Agents, and clusters with the Agents that are their hosts.
+//! Agents, and clusters with the Agents that are their hosts. When an Agent was last heard of is a column
+//! beside its document, so that a host which reports that it is there rewrites no document.
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 
@@ -15,6 +16,7 @@ use super::filter::Filter;
 use super::stored::Stored;
 use super::templates::load_template_of_cluster;
 
+/// What is selected of Agents, up to the clauses. `read_agent` reads a row of it.
 const AGENT: &str = "id, body, secret, seen FROM agent";
 
 fn read_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
@@ -24,6 +26,7 @@ fn read_agent(row: &Row<'_>) -> Result<Agent, Refusal> {
     Ok(agent)
 }
 
+/// Reads the Agents that a WHERE clause names, in the order of insertion.
 fn select_agents(
     conn: &Connection,
     condition: &str,
@@ -38,6 +41,7 @@ fn select_agents(
     Ok(agents)
 }
 
+/// Loads the Agents that a WHERE clause names, except those that are loaded or were removed.
 fn load_agents(
     conn: &Connection,
     state: &mut State,
@@ -56,7 +60,7 @@ pub fn load_all_agents(conn: &Connection, state: &mut State) -> Result<(), Refus
     load_agents(conn, state, "", [])
 }
 
-/// All Agents that a pool may pick.
+/// Loads all Agents that a pool of a namespace may pick.
 pub fn load_agents_of_namespace(
     conn: &Connection,
     state: &mut State,
@@ -74,15 +78,16 @@ pub fn load_agents_of_infra_env(
     load_agents(conn, state, "WHERE namespace = ?1 AND infra_env = ?2", values)
 }
 
-/// The Agents that a host is, in each InfraEnv.
+/// Loads the Agents of a machine. It has one in each InfraEnv that it was booted from.
 pub fn load_agents_of_host_id(
     conn: &Connection,
     state: &mut State,
-    id: &str,
+    host_id: &str,
 ) -> Result<(), Refusal> {
-    load_agents(conn, state, "WHERE host = lower(?1)", [id])
+    load_agents(conn, state, "WHERE host = lower(?1)", [host_id])
 }
 
+/// Loads the Agents of machines that have a MAC address, or another identity that Agents are known by.
 pub fn load_agents_with_mac(
     conn: &Connection,
     state: &mut State,
@@ -92,8 +97,8 @@ pub fn load_agents_with_mac(
     load_agents(conn, state, condition, [mac])
 }
 
-/// The hosts that have left a cluster and may run on as its nodes: its addresses are not free before
-/// all of them are off.
+/// Loads the Agents of hosts that have left a cluster. They may still run as its nodes: the addresses of
+/// the cluster are not free before all of these hosts are off.
 pub fn load_agents_that_left(
     conn: &Connection,
     state: &mut State,
@@ -103,7 +108,8 @@ pub fn load_agents_that_left(
     load_agents(conn, state, condition, [cluster])
 }
 
-/// A cluster's hosts, its document and what that says of its installation.
+/// Loads a cluster with its document, the Agents that are or were its hosts, and the template that it is
+/// installed from.
 pub fn load_cluster_with_agents(
     conn: &Connection,
     state: &mut State,
@@ -133,7 +139,7 @@ impl Stored for Agent {
 }
 
 impl Store {
-    /// Loads Agents whose machines have one of these addresses.
+    /// Loads the Agents of machines that have one of these MAC addresses.
     pub fn load_machines(&self, state: &mut State, macs: &[String]) -> Result<(), Refusal> {
         for mac in macs {
             load_agents_with_mac(self.conn(), state, mac)?;
@@ -141,7 +147,7 @@ impl Store {
         Ok(())
     }
 
-    /// How many Agents of an InfraEnv nobody has approved.
+    /// Counts the Agents of an InfraEnv that nobody has approved.
     pub fn unapproved(&self, infra_env: &Key) -> Result<usize, Refusal> {
         let sql = "SELECT count(*) FROM agent WHERE namespace = ?1 AND infra_env = ?2 \
                    AND NOT (body ->> '$.spec.approved')";
@@ -150,7 +156,7 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    /// The Agent that a host is in an InfraEnv.
+    /// The Agent of a machine in an InfraEnv, if it has registered there.
     pub fn agent_of(&self, infra_env: &Key, host_id: &str) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT name FROM agent \
                    WHERE namespace = ?1 AND infra_env = ?2 AND host = lower(?3)";
@@ -161,26 +167,29 @@ impl Store {
     }
 }
 
-/// Writes the Agents that changed. Those that let go of a machine go first: another may have it.
-pub fn write_changes(
+/// Writes the Agents that changed, on behalf of an owner or of all. Agents that are unbound or deleted
+/// come first: no two bound Agents may be the same machine, and another one may be bound now.
+pub fn write_changed_agents(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
     let changes = state.agents.difference().filter(|change| change.is_of(owner));
-    let (released, others): (Vec<_>, Vec<_>) = changes.partition(releases_machine);
-    for change in released.iter().chain(&others) {
-        write_change(conn, change)?;
+    let (unbinding, remaining): (Vec<_>, Vec<_>) = changes.partition(releases_machine);
+    for change in unbinding.iter().chain(&remaining) {
+        write_agent(conn, change)?;
     }
     Ok(())
 }
 
+/// Whether an Agent that was there is bound to no cluster any more.
 fn releases_machine(change: &Change<'_, Agent>) -> bool {
     change.before.is_some() && change.after.is_none_or(|agent| agent.status.bound_to.is_none())
 }
 
-/// When it was heard of is a column: saying that it is there rewrites nothing else.
-fn write_change(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
+/// Writes an Agent that was made, changed or deleted. If it was only heard of, no more than its column
+/// `seen` is written.
+fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
     let before = change.before.map(without_contact_time);
     let after = change.after.map(without_contact_time);
     let document_change =
@@ -189,8 +198,9 @@ fn write_change(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Ref
         write_document(conn, &document_change)?;
         return Ok(());
     };
+    let is_same_document = before == after;
     let id =
-        if before == after { agent.metadata.id } else { write_document(conn, &document_change)? };
+        if is_same_document { agent.metadata.id } else { write_document(conn, &document_change)? };
     let seen = agent.status.last_contact_time;
     let sql = "UPDATE agent SET secret = ?2, seen = ?3 WHERE id = ?1";
     conn.prepare_cached(sql)?.execute(params![id, agent.secret, seen])?;
@@ -203,7 +213,8 @@ fn without_contact_time(agent: &Agent) -> Agent {
     agent
 }
 
-/// The addresses of a machine: no two bound Agents have one.
+/// Writes the identities that a machine is known by, such as its MAC addresses. The database refuses two
+/// bound Agents with a common one.
 fn write_macs(
     conn: &Connection,
     id: i64,

@@ -1,4 +1,5 @@
-//! Claims of clusters: their facts are columns, their documents are read when somebody needs them.
+//! Claims of clusters. Their facts are columns, which every pass reads; their documents are in a table
+//! beside them and are read only when a claim is edited or shown whole.
 
 use rusqlite::{Connection, Params, params, params_from_iter};
 
@@ -6,7 +7,7 @@ use crate::model::claim::Claim;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::table::{Change, Owner};
+use crate::model::table::Change;
 
 use super::clusters::load_clusters;
 use super::connection::Store;
@@ -14,7 +15,8 @@ use super::facts::{read_body, select_facts, write_body, write_facts};
 use super::filter::Filter;
 use super::stored::Stored;
 
-/// Loads the claims that a condition names, without their documents.
+/// Loads claims without their documents. `clauses` are those after FROM, such as
+/// `WHERE namespace = ?1 ORDER BY id`.
 pub fn load_claims(
     conn: &Connection,
     state: &mut State,
@@ -29,18 +31,19 @@ pub fn load_claims(
     Ok(())
 }
 
-/// A claim with its document.
+/// Loads a claim with its document.
 fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     let values = params![key.namespace, key.name];
     if state.claims.find(key).is_none() {
         load_claims(conn, state, "WHERE namespace = ?1 AND name = ?2", values)?;
     }
     if state.claims.find(key).is_none() {
-        // A claim that is gone may have left a cluster, of any pool.
+        // There is no such claim any more. A cluster that was assigned to it may still name it, in any
+        // pool.
         load_clusters(conn, state, "WHERE pool_namespace = ?1 AND claim = ?2", values)?;
     }
     let Some(claim_id) = state.claims.find(key) else { return Ok(()) };
-    // A body that is there may have been edited.
+    // A document that is loaded may have been edited and stays.
     if let Some(claim) = state.claims.get(claim_id)
         && claim.body.is_none()
     {
@@ -58,28 +61,18 @@ impl Stored for Claim {
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) = filter.conditions("namespace = #", Some("name = #"));
         let clauses = format!("{condition} ORDER BY id");
-        let values = params_from_iter(values);
-        let mut claims: Vec<Self> = select_facts(store.conn(), &clauses, values)?;
-        for claim in claims.iter_mut().filter(|_| filter.whole) {
-            claim.body = read_body(store.conn(), "claim_body", claim.id)?;
+        let mut claims: Vec<Self> = select_facts(store.conn(), &clauses, params_from_iter(values))?;
+        if filter.whole {
+            for claim in &mut claims {
+                claim.body = read_body(store.conn(), "claim_body", claim.id)?;
+            }
         }
         Ok(claims)
     }
 }
 
-/// Writes the claims that changed.
-pub fn write_changes(
-    conn: &Connection,
-    state: &State,
-    owner: Option<&Owner>,
-) -> Result<(), Refusal> {
-    for change in state.claims.difference().filter(|change| change.is_of(owner)) {
-        write_change(conn, &change)?;
-    }
-    Ok(())
-}
-
-fn write_change(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
+/// Writes a claim that was made, changed or deleted.
+pub fn write_claim(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), Refusal> {
     let Some(claim) = change.after else {
         let id = change.before.map(|before| before.id);
         conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;

@@ -1,4 +1,5 @@
-//! Clusters: their facts are columns, their documents are read when somebody needs them.
+//! Clusters. Their facts are columns, which every pass reads; their documents are in a table beside
+//! them and are read only when a cluster is edited, installed on hosts or shown whole.
 
 use rusqlite::{Connection, OptionalExtension, Params, params_from_iter};
 
@@ -6,7 +7,7 @@ use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION};
 use crate::model::meta::{Key, Steering};
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
-use crate::model::table::{Change, Owner};
+use crate::model::table::Change;
 use crate::model::time::Time;
 
 use super::connection::Store;
@@ -17,7 +18,8 @@ use super::jobs::{end_jobs_of_cluster, load_jobs};
 use super::secrets::{remove_secret, remove_secrets_of_namespace};
 use super::stored::Stored;
 
-/// Loads the clusters that a condition names, without their documents.
+/// Loads clusters without their documents. `clauses` are those after FROM, such as
+/// `WHERE name = ?1 ORDER BY id`.
 pub fn load_clusters(
     conn: &Connection,
     state: &mut State,
@@ -32,7 +34,7 @@ pub fn load_clusters(
     Ok(())
 }
 
-/// A cluster beyond the scope with its live job, without its document.
+/// Loads a cluster beyond the scope with its live job, without its document.
 pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     if state.cluster(name).is_none() {
         load_clusters(conn, state, "WHERE name = ?1", [name])?;
@@ -41,11 +43,11 @@ pub fn load_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<
     Ok(())
 }
 
-/// A cluster with its document.
+/// Loads a cluster with its live job and its document.
 pub fn load_whole_cluster(conn: &Connection, state: &mut State, name: &str) -> Result<(), Refusal> {
     load_cluster(conn, state, name)?;
     let Some(cluster_id) = state.cluster(name) else { return Ok(()) };
-    // A body that is there may have been edited.
+    // A document that is loaded may have been edited and stays.
     if let Some(cluster) = state.clusters.get(cluster_id)
         && cluster.body.is_none()
     {
@@ -60,42 +62,48 @@ impl Stored for Cluster {
         load_whole_cluster(conn, state, &key.name)
     }
 
-    /// A cluster is found by its own namespace and by that of its pool.
+    /// The clusters that a filter names. Its namespace is that of the cluster or that of its pool:
+    /// every cluster of a pool has a namespace of its own, which people seldom type.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
         let (condition, values) =
             filter.conditions("(namespace = # OR pool_namespace = #)", Some("name = #"));
         let clauses = format!("{condition} ORDER BY id");
-        let values = params_from_iter(values);
-        let mut clusters: Vec<Self> = select_facts(store.conn(), &clauses, values)?;
-        for cluster in clusters.iter_mut().filter(|_| filter.whole) {
-            cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
+        let mut clusters: Vec<Self> =
+            select_facts(store.conn(), &clauses, params_from_iter(values))?;
+        if filter.whole {
+            for cluster in &mut clusters {
+                cluster.body = read_body(store.conn(), "cluster_body", cluster.id)?;
+            }
         }
         Ok(clusters)
     }
 }
 
 impl Store {
+    /// Loads a cluster, if it is not there yet, and its document.
     pub fn load_cluster_body(&self, state: &mut State, name: &str) -> Result<(), Refusal> {
         load_whole_cluster(self.conn(), state, name)
     }
 
-    /// The labels and annotations of a cluster: what its driver goes by.
+    /// The labels and annotations of a cluster, by which people steer its driver. Empty if there is no
+    /// such cluster.
     pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
         let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
         let mut statement = self.conn().prepare_cached(sql)?;
-        let text: Option<Option<String>> =
+        let metadata: Option<Option<String>> =
             statement.query_row([cluster], |row| row.get(0)).optional()?;
-        let text = text.flatten().unwrap_or_else(|| "{}".into());
-        serde_json::from_str(&text).map_err(|error| {
+        let json = metadata.flatten().unwrap_or_else(|| "{}".into());
+        serde_json::from_str(&json).map_err(|error| {
             Refusal::new(Exit::State, format!("the metadata of cluster `{cluster}` cannot be read"))
                 .because(error.to_string())
         })
     }
 }
 
-/// Removes a cluster that is gone, and what goes with it. A pool's cluster goes with its namespace
-/// and all secrets in it, one applied by hand with the secrets that its installation left.
+/// Removes a cluster that is gone, ends its jobs and removes its secrets. A pool's cluster has a
+/// namespace of its own: all secrets in it go. A cluster that was applied by hand shares its namespace
+/// with others: only the secrets that its installation made go.
 pub fn remove_cluster(
     conn: &Connection,
     cluster: &Cluster,
@@ -103,7 +111,8 @@ pub fn remove_cluster(
     now: Time,
 ) -> Result<(), Refusal> {
     if !is_left_running {
-        // The lease of one that is left running stays, without a row to point to.
+        // A cluster that is left running keeps its customization: its lease stays, and points to no
+        // row of a cluster any more.
         remove_leases_of_cluster(conn, cluster.id)?;
     }
     conn.prepare_cached("DELETE FROM cluster WHERE id = ?1")?.execute([cluster.id])?;
@@ -111,26 +120,15 @@ pub fn remove_cluster(
     if cluster.pool.is_some() {
         return remove_secrets_of_namespace(conn, &cluster.namespace);
     }
-    for end in LEFT_BY_INSTALLATION {
-        remove_secret(conn, &cluster.namespace, &format!("{}-{end}", cluster.name))?;
+    for ending in LEFT_BY_INSTALLATION {
+        remove_secret(conn, &cluster.namespace, &format!("{}-{ending}", cluster.name))?;
     }
     Ok(())
 }
 
-/// Writes the clusters that are new or changed.
-pub fn write_changes(
-    conn: &Connection,
-    state: &State,
-    owner: Option<&Owner>,
-) -> Result<(), Refusal> {
-    for change in state.clusters.difference().filter(|change| change.is_of(owner)) {
-        write_change(conn, &change)?;
-    }
-    Ok(())
-}
-
-fn write_change(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusal> {
-    // What goes was removed before anything was written.
+/// Writes a cluster that was made or changed. One that is gone was removed by `remove_cluster` before
+/// anything was written.
+pub fn write_cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusal> {
     let Some(cluster) = change.after else {
         return Ok(());
     };

@@ -1,5 +1,5 @@
-//! Kinds that are one JSON document a row: how such rows are read and written. Knows nothing of what
-//! else a kind keeps.
+//! Kinds whose tables have a JSON document in each row: how such rows are read and written. Nothing
+//! here knows what else a kind keeps, such as the leases of customizations.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
@@ -13,7 +13,8 @@ use crate::model::table::{Change, Owner, Row, Table};
 
 use super::filter::Filter;
 
-/// A kind whose table has id and body.
+/// A kind whose table has the columns `id` and `body`. Its namespace and name are columns that SQLite
+/// computes from the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const TABLE: &'static str;
 }
@@ -43,20 +44,20 @@ macro_rules! declare_documents {
             })?
         )*
 
-        /// Writes what changed of kinds without logic, on behalf of an owner or of all.
+        /// Writes the changes of the kinds without logic, on behalf of an owner or of all.
         pub fn write_plain_kinds(
             conn: &Connection,
             state: &State,
             owner: Option<&Owner>,
         ) -> Result<(), Refusal> {
-            $($(write_changes(conn, &state.$plain, owner)?;)?)*
+            $($(write_changed_documents(conn, &state.$plain, owner)?;)?)*
             Ok(())
         }
     };
 }
 every_kind!(declare_documents);
 
-/// A row of (id, body).
+/// Reads an object from a row whose first two columns are `id` and `body`.
 pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     let body = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let mut document: T = serde_json::from_str(body).map_err(|error| {
@@ -67,7 +68,7 @@ pub fn read_document<T: Document>(row: &SqlRow<'_>) -> Result<T, Refusal> {
     Ok(document)
 }
 
-/// The document of a name.
+/// Reads the object of a name.
 pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Option<T>, Refusal> {
     let sql = format!("SELECT id, body FROM {} WHERE namespace = ?1 AND name = ?2", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
@@ -76,14 +77,14 @@ pub fn select_document<T: Document>(conn: &Connection, key: &Key) -> Result<Opti
     document.transpose()
 }
 
-/// All of a kind, of a namespace if one is given, in order of insertion.
+/// Reads all objects of a kind, of a namespace if one is given, in the order of insertion.
 pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    // The column of namespaces is computed from the documents. Only a clause that its index serves
-    // keeps SQLite from reading every document.
-    let condition = namespace.map_or("", |_| "WHERE namespace = ?1");
+    // The column of namespaces is computed from the documents. SQLite reads every document unless the
+    // clause is one that the index on that column serves.
+    let condition = if namespace.is_some() { "WHERE namespace = ?1" } else { "" };
     let sql = format!("SELECT id, body FROM {} {condition}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(namespace))?;
@@ -95,7 +96,7 @@ pub fn select_documents<T: Document>(
     Ok(documents)
 }
 
-/// Loads a document unless it is there already.
+/// Loads the object of a name, unless it is in the state or was removed from it.
 pub fn load_document<T: Document>(
     conn: &Connection,
     table: &mut Table<T>,
@@ -136,14 +137,15 @@ pub fn write_document<T: Document>(
     }
 }
 
-/// The text of the column `body`.
+/// The JSON for a column `body`.
 pub fn to_body<T: Serialize>(document: &T) -> Result<String, Refusal> {
     serde_json::to_string(document)
         .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))
 }
 
-/// Writes the changes of a table, on behalf of an owner or of all.
-pub fn write_changes<T: Document>(
+/// Writes the changes of a table that keeps nothing beside its documents, on behalf of an owner or of
+/// all.
+pub fn write_changed_documents<T: Document>(
     conn: &Connection,
     table: &Table<T>,
     owner: Option<&Owner>,
@@ -154,7 +156,7 @@ pub fn write_changes<T: Document>(
     Ok(())
 }
 
-/// The documents that a filter names, in order of insertion.
+/// Reads the objects that a filter names, in the order of insertion.
 pub fn list_documents<T: Document>(conn: &Connection, filter: &Filter) -> Result<Vec<T>, Refusal> {
     let mut documents: Vec<T> = match (&filter.namespace, &filter.name) {
         (Some(namespace), Some(name)) => {

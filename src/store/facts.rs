@@ -1,5 +1,5 @@
-//! Rows of facts, read from SQLite and written to it as they are declared, with the object's document
-//! in a table beside them. Knows no kind.
+//! Rows of facts: how they are read from SQLite and written to it, as the model declares them, and how
+//! the object's document in the table beside them is. Nothing here knows a kind.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,11 +24,11 @@ impl FactRow for Row<'_> {
             ValueRef::Null => Ok(FactValue::Null),
             ValueRef::Integer(number) => Ok(FactValue::Integer(number)),
             ValueRef::Text(bytes) => {
-                let text =
+                let string =
                     std::str::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-                Ok(FactValue::Text(Cow::Borrowed(text)))
+                Ok(FactValue::Text(Cow::Borrowed(string)))
             }
-            other => Err(unreadable(format!("a {}, not a text or a number", other.data_type()))),
+            value => Err(unreadable(format!("a {}, not a text or a number", value.data_type()))),
         }
     }
 }
@@ -38,12 +38,12 @@ impl ToSql for FactValue<'_> {
         Ok(match self {
             FactValue::Null => ToSqlOutput::Owned(Value::Null),
             FactValue::Integer(number) => ToSqlOutput::Owned(Value::Integer(*number)),
-            FactValue::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            FactValue::Text(string) => ToSqlOutput::Borrowed(ValueRef::Text(string.as_bytes())),
         })
     }
 }
 
-/// Microseconds since 1970, in columns that are no facts.
+/// In columns that are no facts, a time is microseconds since 1970 as well.
 impl ToSql for Time {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Owned(Value::Integer(self.0)))
@@ -56,7 +56,7 @@ impl FromSql for Time {
     }
 }
 
-/// The rows of a type that clauses name, such as `WHERE name = ?1 ORDER BY id`.
+/// Reads the rows that clauses after FROM name, such as `WHERE name = ?1 ORDER BY id`.
 pub fn select_facts<T: Facts>(
     conn: &Connection,
     clauses: &str,
@@ -74,7 +74,7 @@ pub fn select_facts<T: Facts>(
     Ok(facts)
 }
 
-/// Reads a row of all columns of a type.
+/// Reads a row that has all columns of a type, in the order of their declaration.
 fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Result<T> {
     T::read(&mut FactReader::new(row, shared)).map_err(|unreadable| {
         let UnreadableFact { column, why } = unreadable;
@@ -83,60 +83,65 @@ fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Re
 }
 
 thread_local! {
-    /// The statement that writes a row of each table: a pass writes thousands.
+    /// By table, the statement that writes a row of it. A pass writes thousands of rows, so the text of
+    /// each statement is made once.
     static UPSERT_STATEMENTS: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
+/// The statement that writes a row of a type, made when it is first asked for.
 fn upsert_statement<T: Facts>() -> Rc<str> {
     UPSERT_STATEMENTS.with_borrow_mut(|statements| {
         Rc::clone(statements.entry(T::TABLE).or_insert_with(format_upsert::<T>))
     })
 }
 
+/// Makes the statement that inserts a row, or updates the row that has its id, the first column.
 fn format_upsert<T: Facts>() -> Rc<str> {
     let columns = T::COLUMNS.concat();
-    let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
-    let sets: Vec<String> =
+    let parameters: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
+    let assignments: Vec<String> =
         columns.iter().skip(1).map(|column| format!("{column} = excluded.{column}")).collect();
     let sql = format!(
         "INSERT INTO {} ({}) VALUES ({}) ON CONFLICT (id) DO UPDATE SET {}",
         T::TABLE,
         columns.join(", "),
-        places.join(", "),
-        sets.join(", ")
+        parameters.join(", "),
+        assignments.join(", ")
     );
     sql.into()
 }
 
-/// Writes a row, by its first column, which is its id; a new row whose id is 0 is given one.
-/// Returns the id, if it is a number.
+/// Inserts a row, or updates the row that has its id. The id is the first column; a new row has the id
+/// 0 and is given one here. Returns the id, which means nothing where ids are text, as those of jobs.
 pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     let mut values = facts.write();
-    let mut known_id = None;
+    let mut existing_id = None;
     match values.first_mut() {
         Some(id) if *id == FactValue::Integer(0) => *id = FactValue::Null,
-        Some(FactValue::Integer(id)) => known_id = Some(*id),
+        Some(FactValue::Integer(id)) => existing_id = Some(*id),
         _ => {}
     }
     conn.prepare_cached(&upsert_statement::<T>())?.execute(params_from_iter(values))?;
-    Ok(known_id.unwrap_or_else(|| conn.last_insert_rowid()))
+    Ok(existing_id.unwrap_or_else(|| conn.last_insert_rowid()))
 }
 
-/// The document beside a row's facts.
+/// Reads the document beside a row of facts, from a table such as `cluster_body`.
 pub fn read_body<T: DeserializeOwned>(
     conn: &Connection,
     table: &str,
     id: i64,
 ) -> Result<Option<Box<T>>, Refusal> {
     let mut statement = conn.prepare_cached(&format!("SELECT body FROM {table} WHERE id = ?1"))?;
-    let text: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
-    text.map(|text| serde_json::from_str(&text).map(Box::new)).transpose().map_err(|error| {
-        Refusal::new(Exit::State, format!("a row of {table} cannot be read"))
-            .because(error.to_string())
-    })
+    let json: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
+    let Some(json) = json else { return Ok(None) };
+    match serde_json::from_str(&json) {
+        Ok(body) => Ok(Some(Box::new(body))),
+        Err(error) => Err(Refusal::new(Exit::State, format!("a row of {table} cannot be read"))
+            .because(error.to_string())),
+    }
 }
 
-/// Writes the document beside a row's facts, if it is loaded and another one than before.
+/// Writes the document beside a row of facts, if it is loaded and differs from what it was.
 pub fn write_body<T: Serialize + PartialEq>(
     conn: &Connection,
     table: &str,

@@ -1,4 +1,5 @@
-//! InfraEnvs with their tokens, loaded with the cluster that all their hosts belong to.
+//! InfraEnvs and the tokens by which their hosts register. An InfraEnv is loaded with the cluster that
+//! all its hosts belong to, if it names one. Hashes of tokens are kept, never the tokens themselves.
 
 use rusqlite::{Connection, params};
 
@@ -6,7 +7,7 @@ use crate::model::infra_env::{InfraEnv, Token};
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::table::{Change, Owner};
+use crate::model::table::Change;
 use crate::model::time::Time;
 
 use super::agents::{load_agents_of_host_id, load_agents_of_infra_env, load_cluster_with_agents};
@@ -15,6 +16,7 @@ use super::connection::Store;
 use super::documents::{load_document, select_documents, write_document};
 use super::stored::StoredDocument;
 
+/// Loads all InfraEnvs. The caller loads all clusters.
 pub fn load_all_infra_envs(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for mut infra_env in select_documents::<InfraEnv>(conn, None)? {
         infra_env.tokens = select_tokens(conn, infra_env.metadata.id)?;
@@ -23,7 +25,7 @@ pub fn load_all_infra_envs(conn: &Connection, state: &mut State) -> Result<(), R
     Ok(())
 }
 
-/// An InfraEnv and its cluster, without its Agents.
+/// Loads an InfraEnv and its cluster, without its Agents.
 pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.infra_envs.knows(key) {
         return Ok(());
@@ -38,7 +40,7 @@ pub fn load_infra_env(conn: &Connection, state: &mut State, key: &Key) -> Result
     load_cluster_of_infra_env(conn, state, key)
 }
 
-/// The cluster that all hosts of an InfraEnv belong to.
+/// Loads the cluster that all hosts of an InfraEnv belong to, with its Agents.
 pub fn load_cluster_of_infra_env(
     conn: &Connection,
     state: &mut State,
@@ -56,6 +58,7 @@ pub fn load_cluster_of_infra_env(
     Ok(())
 }
 
+/// The tokens of an InfraEnv, the oldest first.
 fn select_tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusal> {
     let sql = "SELECT id, hash, created, expires, revoked FROM infra_env_token \
                WHERE infra_env = ?1 ORDER BY created, id";
@@ -73,7 +76,7 @@ fn select_tokens(conn: &Connection, infra_env: i64) -> Result<Vec<Token>, Refusa
 }
 
 impl StoredDocument for InfraEnv {
-    /// With its Agents: whoever changes it changes them.
+    /// Loads an InfraEnv with its Agents, which change with it.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_infra_env(conn, state, key)?;
         load_agents_of_infra_env(conn, state, key)
@@ -87,26 +90,20 @@ impl StoredDocument for InfraEnv {
 
 impl Store {
     /// Loads an InfraEnv and the Agent that a host is in it, without its other Agents.
-    pub fn load_host(&self, state: &mut State, infra_env: &Key, id: &str) -> Result<(), Refusal> {
+    pub fn load_host(
+        &self,
+        state: &mut State,
+        infra_env: &Key,
+        host_id: &str,
+    ) -> Result<(), Refusal> {
         load_infra_env(self.conn(), state, infra_env)?;
-        // In every InfraEnv: one of them may be bound.
-        load_agents_of_host_id(self.conn(), state, id)
+        // A machine has an Agent in every InfraEnv it was booted from, and another one may be bound.
+        load_agents_of_host_id(self.conn(), state, host_id)
     }
 }
 
-/// Writes the InfraEnvs that changed.
-pub fn write_changes(
-    conn: &Connection,
-    state: &State,
-    owner: Option<&Owner>,
-) -> Result<(), Refusal> {
-    for change in state.infra_envs.difference().filter(|change| change.is_of(owner)) {
-        write_change(conn, &change)?;
-    }
-    Ok(())
-}
-
-fn write_change(conn: &Connection, change: &Change<'_, InfraEnv>) -> Result<(), Refusal> {
+/// Writes an InfraEnv that was made, changed or deleted, and its tokens if they changed.
+pub fn write_infra_env(conn: &Connection, change: &Change<'_, InfraEnv>) -> Result<(), Refusal> {
     let id = write_document(conn, change)?;
     let Some(infra_env) = change.after else { return Ok(()) };
     if change.before.is_some_and(|before| before.tokens == infra_env.tokens) {
@@ -115,9 +112,8 @@ fn write_change(conn: &Connection, change: &Change<'_, InfraEnv>) -> Result<(), 
     conn.prepare_cached("DELETE FROM infra_env_token WHERE infra_env = ?1")?.execute([id])?;
     for token in &infra_env.tokens {
         let sql = "INSERT INTO infra_env_token VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let expires = token.expires;
-        let revoked = token.revoked;
-        let values = params![id, token.id, token.hash, token.created.0, expires, revoked];
+        let Token { id: token_id, hash, created, expires, revoked } = token;
+        let values = params![id, token_id, hash, created.0, expires, revoked];
         conn.prepare_cached(sql)?.execute(values)?;
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Jobs: the live ones of a scope, and all that there were.
+//! Jobs: the live ones, which are loaded with a scope, and the past ones, which are kept to be shown.
+//! Nothing here starts or stops a job.
 
 use rusqlite::{Connection, Params, params};
 
@@ -12,7 +13,8 @@ use crate::model::time::Time;
 use super::connection::Store;
 use super::facts::{select_facts, write_facts};
 
-/// Loads the jobs that a condition names, but none of an object whose live job is loaded.
+/// Loads the jobs that a condition names, such as `ended IS NULL AND object = ?1`. A job of an object
+/// whose live job is loaded is left out.
 pub fn load_jobs(
     conn: &Connection,
     state: &mut State,
@@ -29,29 +31,32 @@ pub fn load_jobs(
 }
 
 impl Store {
-    /// All jobs that worked on a host.
+    /// Reads all jobs that worked on a host, in the order they were started. `host` is its namespace and
+    /// name, with a slash between them.
     pub fn jobs_on_host(&self, host: &str) -> Result<Vec<Job>, Refusal> {
         let clauses = "WHERE id IN (SELECT job FROM job_host WHERE host = ?1) ORDER BY started, id";
         self.select_jobs(clauses, [host])
     }
 
-    /// All jobs, in the order they were started.
+    /// Reads all jobs, in the order they were started.
     pub fn all_jobs(&self) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("ORDER BY started, rowid", [])
     }
 
-    /// Jobs that have not ended, in the order they were started. Past jobs are many, and do not
-    /// count here: an index has the live ones alone.
+    /// Reads the jobs that have not ended, in the order they were started. An index has only these: the
+    /// many past jobs cost nothing here.
     pub fn live_jobs(&self) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("WHERE ended IS NULL ORDER BY started, rowid", [])
     }
 
-    /// The jobs of a cluster or a host, in the order they were started.
+    /// Reads the jobs of an object, in the order they were started. `object` is the name of a cluster, or
+    /// the namespace and name of a host with a slash between them.
     pub fn jobs_of(&self, object: &str) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("WHERE object = ?1 ORDER BY started, rowid", [object])
     }
 
-    /// The last jobs of a pool that did this, in the order they were started.
+    /// Reads the last jobs of a pool that have a verb, at most `limit` of them, in the order they were
+    /// started.
     pub fn last_jobs_of_pool(
         &self,
         pool: &Key,
@@ -66,7 +71,7 @@ impl Store {
         Ok(jobs)
     }
 
-    /// The job of an id.
+    /// Reads the job of an id.
     pub fn job(&self, id: &str) -> Result<Option<Job>, Refusal> {
         Ok(self.select_jobs("WHERE id = ?1", [id])?.pop())
     }
@@ -76,18 +81,19 @@ impl Store {
     }
 }
 
-/// Jobs that are over let go of their hosts before anything is written: whoever else owns those
-/// may work on them now.
+/// Frees the hosts of jobs that ended. This comes before anything else is written: another pool may have
+/// a job on the same hosts in the same pass.
 pub fn release_hosts_of_ended_jobs(conn: &Connection, state: &State) -> Result<(), Refusal> {
-    let changed = state.jobs.difference().filter_map(|change| change.after);
-    for job in changed.filter(|job| job.ended.is_some() && !job.hosts.is_empty()) {
-        let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
-        conn.prepare_cached(sql)?.execute([job.id.to_string()])?;
+    let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
+    for job in state.jobs.difference().filter_map(|change| change.after) {
+        if job.ended.is_some() && !job.hosts.is_empty() {
+            conn.prepare_cached(sql)?.execute([job.id.to_string()])?;
+        }
     }
     Ok(())
 }
 
-/// Ends all jobs of a cluster that is gone.
+/// Ends all live jobs of a cluster that is gone, and frees their hosts.
 pub fn end_jobs_of_cluster(conn: &Connection, cluster: &str, now: Time) -> Result<(), Refusal> {
     let sql = "UPDATE job SET ended = ?1 WHERE object = ?2 AND ended IS NULL";
     conn.prepare_cached(sql)?.execute(params![now.0, cluster])?;
@@ -96,17 +102,20 @@ pub fn end_jobs_of_cluster(conn: &Connection, cluster: &str, now: Time) -> Resul
     Ok(())
 }
 
-/// Writes the jobs that changed. Those that are over go first: another may work on the same host.
-pub fn write_changes(
+/// Writes the jobs that changed, on behalf of an owner or of all. Jobs that ended come first: at most one
+/// live job may be on an object or a host, and a new one may have taken their place.
+pub fn write_changed_jobs(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
 ) -> Result<(), Refusal> {
     for is_ended in [true, false] {
-        let changes = state.jobs.difference().filter(|change| change.is_of(owner));
-        let jobs = changes.filter_map(|change| change.after);
-        for job in jobs.filter(|job| job.ended.is_some() == is_ended) {
-            write_job(conn, job)?;
+        for change in state.jobs.difference().filter(|change| change.is_of(owner)) {
+            if let Some(job) = change.after
+                && job.ended.is_some() == is_ended
+            {
+                write_job(conn, job)?;
+            }
         }
     }
     Ok(())
@@ -114,10 +123,11 @@ pub fn write_changes(
 
 fn write_job(conn: &Connection, job: &Job) -> rusqlite::Result<()> {
     write_facts(conn, job)?;
+    let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \
+               ON CONFLICT (job, host) DO UPDATE SET live = excluded.live";
+    // The unique index on hosts counts only rows that are not NULL here.
+    let live = job.ended.is_none().then_some(1);
     for host in &job.hosts {
-        let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \
-                   ON CONFLICT (job, host) DO UPDATE SET live = excluded.live";
-        let live = job.ended.is_none().then_some(1);
         conn.prepare_cached(sql)?.execute(params![job.id.to_string(), host, live])?;
     }
     Ok(())

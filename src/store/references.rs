@@ -1,6 +1,7 @@
-//! What loaded objects refer to: image sets, secrets without values, templates, customizations, and
-//! what belongs to Agents and to clusters of hosts. Loaded with the scope, and again after an edit,
-//! which may have named others. Never loads again what is there or was removed.
+//! Loads what objects in the state refer to: image sets, secrets without values, templates,
+//! customizations, and what belongs to Agents and to clusters of hosts. It runs when a scope is loaded,
+//! and again after an edit, which may have named other objects. It never loads an object that is there
+//! or was removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -29,10 +30,10 @@ use super::ip_pools::{load_beside_edited_pools, load_ip_pool};
 use super::secrets::load_secret;
 use super::templates::load_template;
 
-/// More names than this are not looked up one by one.
-const MANY: usize = 20;
+/// If more customizations than this are named, all of their namespaces are read at once.
+const MOST_SINGLE_LOOKUPS: usize = 20;
 
-/// What the objects of a state name, by kind.
+/// The names that objects in the state refer to, by kind.
 #[derive(Default)]
 struct NamedObjects {
     image_sets: Vec<Key>,
@@ -41,7 +42,8 @@ struct NamedObjects {
     customizations: Vec<Key>,
 }
 
-/// Loads what is not there yet. What an edit removed stays removed.
+/// Loads what the objects in the state refer to and is not there yet. What an edit removed stays
+/// removed. The order matters: what is loaded first may refer to what is loaded after it.
 pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
     load_agents_for_newly_picking_pools(conn, state)?;
     load_rivals_of_edited_hosts(conn, state)?;
@@ -59,7 +61,7 @@ pub fn load_references(conn: &Connection, scope: &Scope, state: &mut State) -> R
         load_template(conn, state, key)?;
     }
     if *scope == Scope::Whole {
-        // All of them were loaded; what is not there does not exist.
+        // All customizations are loaded: one that is not there does not exist.
         return Ok(());
     }
     load_named_customizations(conn, state, named.customizations)
@@ -71,8 +73,9 @@ fn load_named_customizations(
     mut keys: Vec<Key>,
 ) -> Result<(), Refusal> {
     keys.retain(|key| !state.customizations.knows(key));
-    if keys.len() > MANY {
-        for namespace in keys.iter().map(|key| key.namespace.as_str()).collect::<BTreeSet<_>>() {
+    if keys.len() > MOST_SINGLE_LOOKUPS {
+        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
+        for namespace in namespaces {
             load_customizations(conn, state, Some(namespace))?;
         }
         return Ok(());
@@ -83,16 +86,17 @@ fn load_named_customizations(
     Ok(())
 }
 
-/// All Agents that a pool may pick that has just begun to pick any.
+/// Loads the Agents of namespaces in which an edit has made a pool pick hosts: the pool may pick any of
+/// them.
 fn load_agents_for_newly_picking_pools(
     conn: &Connection,
     state: &mut State,
 ) -> Result<(), Refusal> {
-    let picks = |pool: Option<&ClusterPool>| pool.is_some_and(ClusterPool::picks_hosts);
     let mut namespaces = BTreeSet::new();
     for change in state.pools.difference() {
-        if picks(change.after) && !picks(change.before) {
-            namespaces.extend(change.after.map(|pool| pool.metadata.namespace.clone()));
+        let Some(pool) = change.after.filter(|pool| pool.picks_hosts()) else { continue };
+        if !change.before.is_some_and(ClusterPool::picks_hosts) {
+            namespaces.insert(pool.metadata.namespace.clone());
         }
     }
     for namespace in namespaces {
@@ -101,32 +105,33 @@ fn load_agents_for_newly_picking_pools(
     Ok(())
 }
 
-/// What Agents that are here belong to, and what belongs to clusters of hosts: until nothing is
+/// Loads what Agents in the state belong to, and what belongs to clusters of hosts. An Agent that is
+/// loaded may lead to a cluster, and a cluster to further Agents, so this goes on until nothing is
 /// added.
 fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let infra_envs: Vec<Key> = state.infra_envs.rows().map(InfraEnv::key).collect();
     for key in infra_envs {
         load_cluster_of_infra_env(conn, state, &key)?;
     }
-    let mut agents_looked_at = 0;
+    let mut first_new_agent = 0;
     loop {
         let agents_before = state.agents.places();
         let clusters_before = state.clusters.places();
         let new_agents: Vec<Agent> =
-            state.agents.iter_from(agents_looked_at).map(|(_, agent)| agent.clone()).collect();
-        agents_looked_at = agents_before;
+            state.agents.iter_from(first_new_agent).map(|(_, agent)| agent.clone()).collect();
+        first_new_agent = agents_before;
         if !state.whole {
             for agent in &new_agents {
                 load_around_agent(conn, state, agent)?;
             }
         }
-        let clusters: Vec<String> = state
+        let clusters_of_hosts: Vec<String> = state
             .clusters
             .rows()
-            .filter(|cluster| cluster.takes_hosts() || is_joined(state, &cluster.name))
+            .filter(|cluster| cluster.takes_hosts() || has_joining_hosts(state, &cluster.name))
             .map(|cluster| cluster.name.clone())
             .collect();
-        for name in clusters {
+        for name in clusters_of_hosts {
             load_cluster_with_agents(conn, state, &name)?;
         }
         if agents_before == state.agents.places() && clusters_before == state.clusters.places() {
@@ -135,23 +140,25 @@ fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Resu
     }
 }
 
-/// Whether hosts join a cluster just now: what becomes of that becomes of them.
-fn is_joined(state: &State, cluster: &str) -> bool {
+/// Whether a live job adds hosts to a cluster. Its outcome changes the Agents of those hosts.
+fn has_joining_hosts(state: &State, cluster: &str) -> bool {
     state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
-/// Its InfraEnv, its clusters and their other hosts, its host, and whoever else says that it is
-/// the same machine.
+/// Loads the InfraEnv of an Agent, its clusters with their other hosts, its host, and all Agents and
+/// hosts that are the same machine.
 fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Result<(), Refusal> {
     if let Some(key) = agent.infra_env() {
         load_infra_env(conn, state, &key)?;
     }
-    let left = agent.status.deprovision_info.as_ref().map(|info| info.cluster_name.clone());
-    if let Some(cluster) = &left {
-        load_agents_that_left(conn, state, cluster)?;
+    let mut clusters = Vec::new();
+    clusters.extend(agent.wanted().map(|cluster| cluster.name));
+    clusters.extend(agent.bound_to().map(|cluster| cluster.name));
+    if let Some(info) = &agent.status.deprovision_info {
+        load_agents_that_left(conn, state, &info.cluster_name)?;
+        clusters.push(info.cluster_name.clone());
     }
-    let clusters = [agent.wanted(), agent.bound_to()].into_iter().flatten().map(|key| key.name);
-    for name in clusters.chain(left) {
+    for name in clusters {
         load_cluster(conn, state, &name)?;
         if state.cluster(&name).is_some() {
             load_cluster_with_agents(conn, state, &name)?;
@@ -168,16 +175,16 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
     Ok(())
 }
 
-/// What clusters of the pools in scope have addresses from, and those that they have: of any pool
-/// that may make or lose one.
+/// Loads the IPPools that clusters of pools in the state take their addresses from, and the leases of
+/// clusters that may take or give back an address in this pass.
 fn load_addresses_of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let mut pools = Vec::new();
+    let mut ip_pools = Vec::new();
     for pool in state.pools.rows() {
         let names = pool.vips_from().into_iter().chain(pool.nodes_from());
-        pools.extend(names.map(|name| Key::new(&*pool.metadata.namespace, name)));
+        ip_pools.extend(names.map(|name| Key::new(&*pool.metadata.namespace, name)));
     }
     let clusters = collect_clusters_with_moving_addresses(state);
-    for key in pools {
+    for key in ip_pools {
         load_ip_pool(conn, state, &key)?;
     }
     for cluster in clusters {
@@ -188,23 +195,26 @@ fn load_addresses_of_clusters(conn: &Connection, state: &mut State) -> Result<()
     Ok(())
 }
 
-/// The names of clusters, in the namespaces of their addresses.
+/// The clusters that may take or give back an address in this pass. The keys have their names, and the
+/// namespaces of their addresses, which are those of their pools.
 fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     let mut clusters = Vec::new();
-    let joined = state.agents.rows().filter(|agent| agent.is_day2()).filter_map(Agent::bound_to);
-    let joined: HashSet<String> = joined.map(|key| key.name).collect();
+    let added_hosts = state.agents.rows().filter(|agent| agent.is_day2());
+    let clusters_with_added_hosts: HashSet<String> =
+        added_hosts.filter_map(Agent::bound_to).map(|cluster| cluster.name).collect();
     for cluster in state.clusters.rows() {
-        // One that is left running may go in the pass in which that is asked for.
-        let goes = cluster.deleting.is_some() || cluster.preserve;
+        // A cluster that is to be left running may be removed in the pass in which that is asked for.
+        let is_going = cluster.deleting.is_some() || cluster.preserve;
+        let has_added_hosts = clusters_with_added_hosts.contains(&cluster.name);
         if let Some(pool) = &cluster.pool
-            && (goes || !cluster.installed() || joined.contains(&cluster.name))
+            && (is_going || !cluster.installed() || has_added_hosts)
         {
             clusters.push(Key::new(&*pool.namespace, &*cluster.name));
         }
     }
-    // Hosts that have left a cluster may have kept it its addresses.
     for agent in state.agents.rows() {
         let namespace = agent.metadata.namespace.as_str();
+        // A host that has left a cluster may be the last one that keeps its addresses from being free.
         if let Some(info) = &agent.status.deprovision_info {
             clusters.push(Key::new(namespace, &*info.cluster_name));
         }
@@ -218,10 +228,11 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     clusters
 }
 
+/// Collects the names that pools and clusters in the state refer to.
 fn collect_named_objects(state: &State) -> NamedObjects {
     let mut named = NamedObjects::default();
-    let unfinished = state.clusters.rows().filter(|cluster| !cluster.installed());
-    named.customizations.extend(unfinished.filter_map(Cluster::required));
+    let clusters_to_install = state.clusters.rows().filter(|cluster| !cluster.installed());
+    named.customizations.extend(clusters_to_install.filter_map(Cluster::required));
     for cluster in state.clusters.rows().filter(|cluster| cluster.takes_hosts()) {
         let body = cluster.body.as_ref();
         let provisioning = body.and_then(|body| body.spec.provisioning.as_ref());
@@ -231,16 +242,18 @@ fn collect_named_objects(state: &State) -> NamedObjects {
     for pool in state.pools.rows() {
         let spec = &pool.spec;
         let namespace = pool.metadata.namespace.as_str();
-        let key_of = |reference: &Option<LocalRef>| {
-            reference.as_ref().map(|reference| Key::new(namespace, &*reference.name))
-        };
+        let template = spec.install_config_secret_template_ref.as_ref();
         named.image_sets.push(Key::new("", &*spec.image_set_ref.name));
-        named.secrets.extend(key_of(&spec.pull_secret_ref));
+        named.secrets.extend(key_of(namespace, spec.pull_secret_ref.as_ref()));
         named.secrets.extend(pool.credentials().map(|name| Key::new(namespace, name)));
-        named.templates.extend(key_of(&spec.install_config_secret_template_ref));
-        named.customizations.extend(key_of(&spec.customization_ref));
+        named.templates.extend(key_of(namespace, template));
+        named.customizations.extend(key_of(namespace, spec.customization_ref.as_ref()));
         let listed = spec.inventory.iter().flatten();
         named.customizations.extend(listed.map(|entry| Key::new(namespace, &*entry.name)));
     }
     named
+}
+
+fn key_of(namespace: &str, reference: Option<&LocalRef>) -> Option<Key> {
+    reference.map(|reference| Key::new(namespace, &*reference.name))
 }

@@ -1,5 +1,5 @@
-//! Secrets and their values, which no other table has. A value is read only for somebody who asks
-//! for it.
+//! Secrets and their values, which are in one table and nowhere else. A value is read only for a command
+//! or a driver that asks for it; a scope is loaded without values.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::connection::Store;
 use super::documents::{select_document, write_document};
 use super::stored::StoredDocument;
 
-/// A Secret without its values.
+/// Loads a Secret without its values: of each key it is known that the state keeps one.
 pub fn load_secret(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.secrets.knows(key) {
         return Ok(());
@@ -28,18 +28,19 @@ pub fn load_secret(conn: &Connection, state: &mut State, key: &Key) -> Result<()
     Ok(())
 }
 
-/// For a Secret that is edited: what is new shows only beside what was.
+/// Loads a Secret with its values, for an edit of it: which values are new shows only when they are
+/// compared with what was there.
 fn load_secret_with_values(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     load_secret(conn, state, key)?;
-    let Some(place) = state.secrets.find(key) else {
+    let Some(secret_id) = state.secrets.find(key) else {
         return Ok(());
     };
-    let secret = state.secrets.get(place);
+    let secret = state.secrets.get(secret_id);
     let names: Vec<String> =
         secret.map(|secret| secret.values.keys().cloned().collect()).unwrap_or_default();
     for name in names {
         if let Some(value) = select_secret_value(conn, key, &name)? {
-            state.secrets.fill(place, |secret| {
+            state.secrets.fill(secret_id, |secret| {
                 secret.values.insert(name, StoredValue::Loaded(value));
             });
         }
@@ -47,6 +48,7 @@ fn load_secret_with_values(conn: &Connection, state: &mut State, key: &Key) -> R
     Ok(())
 }
 
+/// The keys of a Secret, each with a value that stays in the state file.
 fn select_kept_values(
     conn: &Connection,
     secret: i64,
@@ -56,7 +58,7 @@ fn select_kept_values(
     Ok(values.collect::<Result<_, _>>()?)
 }
 
-/// The value of a key of a Secret.
+/// Reads the value of a Secret under the key `name`. Bytes that are not UTF-8 are replaced.
 pub fn select_secret_value(
     conn: &Connection,
     key: &Key,
@@ -82,16 +84,17 @@ impl StoredDocument for Secret {
 }
 
 impl Store {
-    /// A Secret that a report of a driver changes.
+    /// Loads a Secret that a report of a driver changes, without its values.
     pub fn load_secret(&self, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_secret(self.conn(), state, key)
     }
 
+    /// Reads the value of a Secret under the key `name`.
     pub fn secret_value(&self, key: &Key, name: &str) -> Result<Option<SecretValue>, Refusal> {
         select_secret_value(self.conn(), key, name)
     }
 
-    /// The keys of a Secret; none of one that is not there.
+    /// The keys of a Secret, in alphabetical order; none if there is no such Secret.
     pub fn secret_keys(&self, key: &Key) -> Result<Vec<String>, Refusal> {
         let sql = "SELECT v.key FROM secret v JOIN secret_object o ON o.id = v.object \
                    WHERE o.namespace = ?1 AND o.name = ?2 ORDER BY v.key";
@@ -100,8 +103,8 @@ impl Store {
         Ok(names.collect::<Result<_, _>>()?)
     }
 
-    /// Whether two Secrets hold the same.
-    pub fn same_values(&self, one: &Key, other: &Key) -> Result<bool, Refusal> {
+    /// Whether two Secrets have the same keys and values. The values are compared inside SQLite.
+    pub fn same_values(&self, left: &Key, right: &Key) -> Result<bool, Refusal> {
         let sql = "WITH \
              a AS (SELECT v.key, v.value FROM secret v JOIN secret_object o ON o.id = v.object \
                    WHERE o.namespace = ?1 AND o.name = ?2), \
@@ -109,27 +112,28 @@ impl Store {
                    WHERE o.namespace = ?3 AND o.name = ?4) \
              SELECT NOT EXISTS (SELECT * FROM a EXCEPT SELECT * FROM b) \
                 AND NOT EXISTS (SELECT * FROM b EXCEPT SELECT * FROM a)";
-        let values = params![one.namespace, one.name, other.namespace, other.name];
+        let values = params![left.namespace, left.name, right.namespace, right.name];
         Ok(self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
     }
 }
 
-/// All Secrets in the namespace of a cluster that is gone.
+/// Removes all Secrets of a namespace, with their values.
 pub fn remove_secrets_of_namespace(conn: &Connection, namespace: &str) -> Result<(), Refusal> {
     let sql = "DELETE FROM secret_object WHERE namespace = ?1";
     conn.prepare_cached(sql)?.execute([namespace])?;
     Ok(())
 }
 
+/// Removes a Secret with its values.
 pub fn remove_secret(conn: &Connection, namespace: &str, name: &str) -> Result<(), Refusal> {
     let sql = "DELETE FROM secret_object WHERE namespace = ?1 AND name = ?2";
     conn.prepare_cached(sql)?.execute([namespace, name])?;
     Ok(())
 }
 
-/// Writes the Secrets that changed. What a job left for a cluster that went in the same pass goes
-/// with it.
-pub fn write_changes(
+/// Writes the Secrets that changed, on behalf of an owner or of all. A Secret that a job made for a
+/// cluster which was removed in the same pass is not written: the Secrets of that cluster are gone.
+pub fn write_changed_secrets(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
@@ -137,18 +141,20 @@ pub fn write_changes(
     for change in state.secrets.difference().filter(|change| change.is_of(owner)) {
         let cluster = change.after.map(|secret| Key::new("", &*secret.metadata.namespace));
         if !cluster.is_some_and(|cluster| state.clusters.was_removed(&cluster)) {
-            write_change(conn, &change)?;
+            write_secret(conn, &change)?;
         }
     }
     Ok(())
 }
 
-fn write_change(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal> {
+/// Writes a Secret that was made, changed or deleted, and those of its values that are new.
+fn write_secret(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Refusal> {
     let id = write_document(conn, change)?;
     let Some(after) = change.after else {
         return Ok(());
     };
-    for key in change.before.into_iter().flat_map(|before| before.values.keys()) {
+    let keys_before = change.before.into_iter().flat_map(|before| before.values.keys());
+    for key in keys_before {
         if !after.values.contains_key(key) {
             let sql = "DELETE FROM secret WHERE object = ?1 AND key = ?2";
             conn.prepare_cached(sql)?.execute(params![id, key])?;
@@ -161,12 +167,12 @@ fn write_change(conn: &Connection, change: &Change<'_, Secret>) -> Result<(), Re
                 let sql = "INSERT OR REPLACE INTO secret (object, key, value) VALUES (?1, ?2, ?3)";
                 conn.prepare_cached(sql)?.execute(params![id, key, value.reveal().as_bytes()])?;
             }
-            StoredValue::CopyOf(from) => {
+            StoredValue::CopyOf(source) => {
                 let sql = "INSERT OR REPLACE INTO secret (object, key, value) \
                            SELECT ?1, v.key, v.value FROM secret v \
                            JOIN secret_object o ON o.id = v.object \
                            WHERE o.namespace = ?2 AND o.name = ?3";
-                conn.prepare_cached(sql)?.execute(params![id, from.namespace, from.name])?;
+                conn.prepare_cached(sql)?.execute(params![id, source.namespace, source.name])?;
             }
         }
     }

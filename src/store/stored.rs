@@ -1,5 +1,5 @@
-//! How objects of every kind are read: one loaded for an edit, or those that a filter names. It
-//! writes nothing.
+//! How objects of every kind are read: one of them into the state, for an edit, or all that a filter
+//! names, to be shown. Nothing here writes.
 
 use rusqlite::Connection;
 
@@ -15,25 +15,26 @@ use super::connection::Store;
 use super::documents::{Document, list_documents, load_document};
 use super::filter::Filter;
 
-/// A kind that the database keeps.
+/// A kind that is kept in the state file.
 pub trait Stored: Resource {
-    /// Loads an object that a command edits or looks at, and what its edit needs beside it.
+    /// Loads an object into the state for a command that edits it or shows it, and what an edit of it
+    /// has to look at besides. Does nothing if there is no such object.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal>;
 
-    /// The objects that a filter names, in order of insertion.
+    /// Reads the objects that a filter names, in the order of insertion.
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal>;
 }
 
-/// A kind whose objects are documents in a table of the state. What a kind does not say itself is
-/// done as for kinds without logic.
+/// A kind whose objects are documents in a table of the state. What a kind does not define here is
+/// done as for a kind without logic, where an object is its document and nothing more.
 pub trait StoredDocument: Resource + Tabled + Document {
-    /// As `Stored::fetch`.
+    /// Does what `Stored::fetch` says.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         load_document(conn, Self::table_mut(state), key)
     }
 
-    /// Adds to an object of a list what is kept beside its document; all of it, if the object is
-    /// to be whole.
+    /// Adds to an object that was read for a list what is kept beside its document: all of that for a
+    /// whole object, else only what is quickly read.
     fn complete(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
         Ok(())
     }
@@ -57,13 +58,15 @@ impl<T: StoredDocument> Stored for T {
     }
 }
 
-/// Loads an object of a kind. Records are not edited.
+/// Loads an object of a kind, as `Stored::fetch` does. Records, such as events, are not edited: nothing
+/// is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
     match_kind!(kind, R => <R as Stored>::fetch(conn, state, key), Ok(()))
 }
 
 impl Store {
-    /// The objects of a kind that a filter names. Records are read in other ways.
+    /// Reads the objects of a kind that a filter names. Records, such as events, are read in other
+    /// ways: there are none here.
     pub fn objects(&self, kind: Kind, filter: &Filter) -> Result<Vec<Object>, Refusal> {
         fn list<R: Stored>(store: &Store, filter: &Filter) -> Result<Vec<Object>, Refusal> {
             Ok(R::list(store, filter)?.into_iter().map(R::into_object).collect())
@@ -71,28 +74,28 @@ impl Store {
         match_kind!(kind, R => list::<R>(self, filter), Ok(Vec::new()))
     }
 
-    /// Names of objects of a kind, for "did you mean" and for looking elsewhere.
+    /// The names of all objects of a kind, for hints such as "did you mean".
     pub fn names(&self, kind: Kind) -> Result<Vec<Key>, Refusal> {
         let filter = Filter::default();
         Ok(self.objects(kind, &filter)?.iter().map(Object::key).collect())
     }
 
-    /// The resources that a filter names.
+    /// Reads the resources that a filter names, in the order of insertion.
     pub fn list<R: Stored>(&self, filter: &Filter) -> Result<Vec<R>, Refusal> {
         R::list(self, filter)
     }
 
-    /// All resources of a kind, clusters and claims without their bodies.
+    /// Reads all resources of a kind, clusters and claims without their documents.
     pub fn all<R: Stored>(&self) -> Result<Vec<R>, Refusal> {
         R::list(self, &Filter::default())
     }
 
-    /// The resource of a name, a cluster or a claim without its body.
+    /// Reads the resource of a name, a cluster or a claim without its document.
     pub fn one<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
         Ok(R::list(self, &Filter::named(key))?.pop())
     }
 
-    /// The resource of a name with everything that belongs to it.
+    /// Reads the resource of a name with everything that is kept beside its row.
     pub fn whole<R: Stored>(&self, key: &Key) -> Result<Option<R>, Refusal> {
         Ok(R::list(self, &Filter { whole: true, ..Filter::named(key) })?.pop())
     }

@@ -1,5 +1,6 @@
-//! Writes a difference inside one transaction: all or nothing, or, after that was refused, each
-//! pool's changes under a savepoint of their own. Says in which order; how, the nouns say.
+//! Writes a difference inside one transaction: all of it or nothing, or, after that was refused, each
+//! pool's changes under a savepoint of their own. This file says in which order rows are written. How
+//! they are written is in the files of their kinds.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -11,21 +12,21 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::State;
-use crate::model::table::Owner;
+use crate::model::table::{Change, Owner, Row, Table};
 use crate::model::time::Time;
 
-use super::agents;
-use super::claims;
-use super::clusters::{self, remove_cluster};
+use super::agents::write_changed_agents;
+use super::claims::write_claim;
+use super::clusters::{remove_cluster, write_cluster};
 use super::connection::Store;
 use super::customizations;
-use super::documents::{self, write_plain_kinds};
+use super::documents::{write_changed_documents, write_plain_kinds};
 use super::events::write_event;
-use super::infra_envs;
+use super::infra_envs::write_infra_env;
 use super::ip_pools;
-use super::jobs::{self, release_hosts_of_ended_jobs};
+use super::jobs::{release_hosts_of_ended_jobs, write_changed_jobs};
 use super::mark::{Mark, write_mark};
-use super::secrets;
+use super::secrets::write_changed_secrets;
 
 /// Pools whose changes were undone, and why.
 pub type Refused = Vec<(Rc<Key>, Refusal)>;
@@ -35,28 +36,29 @@ pub type Refused = Vec<(Rc<Key>, Refusal)>;
 pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
     let conn = store.conn();
     make_room(conn, state, mark.now)?;
-    write_changes(conn, state, None, mark.now)?;
+    write_changed_rows(conn, state, None, mark.now)?;
     write_events_and_mark(conn, state, &[], mark)
 }
 
-/// Writes what changed of each pool under a savepoint of its own, and returns the pools that the
-/// database refused, with why. Needed only after `write` was refused: a savepoint for each pool
-/// makes SQLite keep every page twice.
+/// Writes what changed of each pool under a savepoint of its own, and returns the pools whose changes
+/// the database refused. Needed only after `write` was refused: a savepoint for each pool makes SQLite
+/// keep every page twice.
 pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<Refused, Refusal> {
     let conn = store.conn();
     let mut refused = Refused::new();
     make_room(conn, state, mark.now)?;
     for owner in state.owners() {
         let Some(pool) = &owner else {
-            write_changes(conn, state, Some(&owner), mark.now)?;
+            write_changed_rows(conn, state, Some(&owner), mark.now)?;
             continue;
         };
         conn.execute_batch("SAVEPOINT pool")?;
-        match write_changes(conn, state, Some(&owner), mark.now) {
+        match write_changed_rows(conn, state, Some(&owner), mark.now) {
             Ok(()) => conn.execute_batch("RELEASE pool")?,
             Err(refusal) if refusal.exit == Exit::Conflict => {
                 conn.execute_batch("ROLLBACK TO pool; RELEASE pool")?;
                 let event = violated(pool, &refusal, mark.now);
+                // Every pass may be refused for the same reason: it is recorded once.
                 let last_events = store.events(Some((Kind::ClusterPool, pool)), 1)?;
                 if last_events.first().is_none_or(|last| last.message != event.message) {
                     write_event(conn, &event)?;
@@ -71,21 +73,28 @@ pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<R
 }
 
 /// Removes clusters that are gone and frees the hosts of jobs that ended, for all pools before any
-/// pool writes: what one gives back another may take in the same pass, and two may even swap. A pool
-/// whose changes are undone has lost these all the same.
+/// pool is written: another pool may take in the same pass what one gives back, and two pools may even
+/// swap. If the changes of a pool are undone afterwards, what it gave back here stays given back.
 fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
-    let holders = state.customizations.rows().filter_map(|customization| {
-        customization.holder.as_ref().filter(|holder| holder.preserved)
-    });
-    let left_running: HashSet<&str> = holders.map(|holder| holder.cluster.as_str()).collect();
-    for change in state.clusters.difference().filter(|change| change.after.is_none()) {
-        let Some(cluster) = change.before else { continue };
-        remove_cluster(conn, cluster, left_running.contains(cluster.name.as_str()), now)?;
+    let mut clusters_left_running = HashSet::new();
+    for customization in state.customizations.rows() {
+        if let Some(holder) = &customization.holder
+            && holder.preserved
+        {
+            clusters_left_running.insert(holder.cluster.as_str());
+        }
+    }
+    for change in state.clusters.difference() {
+        if let (Some(cluster), None) = (change.before, change.after) {
+            let is_left_running = clusters_left_running.contains(cluster.name.as_str());
+            remove_cluster(conn, cluster, is_left_running, now)?;
+        }
     }
     release_hosts_of_ended_jobs(conn, state)
 }
 
-/// Events in the order in which things happened, whoever did them, and the mark of this commit.
+/// Writes the events in the order in which they happened, whichever pool they are of, and the mark of
+/// this commit. The events of a pool that was refused are of changes that were undone.
 fn write_events_and_mark(
     conn: &Connection,
     state: &State,
@@ -114,25 +123,38 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// Writes what changed on behalf of an owner, or all of it. Leases come after the clusters that they
-/// point to.
-fn write_changes(
+/// Writes what changed on behalf of an owner, or all of it. Leases of customizations and addresses come
+/// after the clusters that they point to.
+fn write_changed_rows(
     conn: &Connection,
     state: &State,
     owner: Option<&Owner>,
     now: Time,
 ) -> Result<(), Refusal> {
-    claims::write_changes(conn, state, owner)?;
-    documents::write_changes(conn, &state.pools, owner)?;
-    clusters::write_changes(conn, state, owner)?;
+    write_each_change(conn, &state.claims, owner, write_claim)?;
+    write_changed_documents(conn, &state.pools, owner)?;
+    write_each_change(conn, &state.clusters, owner, write_cluster)?;
     customizations::write_changes(conn, state, owner)?;
-    secrets::write_changes(conn, state, owner)?;
-    documents::write_changes(conn, &state.hosts, owner)?;
-    jobs::write_changes(conn, state, owner)?;
-    infra_envs::write_changes(conn, state, owner)?;
-    documents::write_changes(conn, &state.nmstate_configs, owner)?;
-    agents::write_changes(conn, state, owner)?;
+    write_changed_secrets(conn, state, owner)?;
+    write_changed_documents(conn, &state.hosts, owner)?;
+    write_changed_jobs(conn, state, owner)?;
+    write_each_change(conn, &state.infra_envs, owner, write_infra_env)?;
+    write_changed_documents(conn, &state.nmstate_configs, owner)?;
+    write_changed_agents(conn, state, owner)?;
     ip_pools::write_changes(conn, state, owner, now)?;
-    documents::write_changes(conn, &state.data_templates, owner)?;
+    write_changed_documents(conn, &state.data_templates, owner)?;
     write_plain_kinds(conn, state, owner)
+}
+
+/// Writes the changes of a table, on behalf of an owner or of all, one by one and in their order.
+fn write_each_change<T: Row>(
+    conn: &Connection,
+    table: &Table<T>,
+    owner: Option<&Owner>,
+    write_change: impl Fn(&Connection, &Change<'_, T>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    for change in table.difference().filter(|change| change.is_of(owner)) {
+        write_change(conn, &change)?;
+    }
+    Ok(())
 }
