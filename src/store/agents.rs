@@ -1,5 +1,5 @@
-//! Agents, and clusters with the Agents that are their hosts. When an Agent was last heard of is a column
-//! beside its document, so that a host which reports that it is there rewrites no document.
+//! Agents, and clusters with the Agents that are their hosts. When an Agent was last heard of is a
+//! column beside its document, so that a host which reports that it is there rewrites no document.
 
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
 
@@ -87,7 +87,8 @@ pub fn load_agents_of_host_id(
     load_agents(conn, state, "WHERE host = lower(?1)", [host_id])
 }
 
-/// Loads the Agents of machines that have a MAC address, or another identity that Agents are known by.
+/// Loads the Agents of machines that have a MAC address, or another identity that Agents are known
+/// by.
 pub fn load_agents_with_mac(
     conn: &Connection,
     state: &mut State,
@@ -97,8 +98,8 @@ pub fn load_agents_with_mac(
     load_agents(conn, state, condition, [mac])
 }
 
-/// Loads the Agents of hosts that have left a cluster. They may still run as its nodes: the addresses of
-/// the cluster are not free before all of these hosts are off.
+/// Loads the Agents of hosts that have left a cluster. They may still run as its nodes: the
+/// addresses of the cluster are not free before all of these hosts are off.
 pub fn load_agents_that_left(
     conn: &Connection,
     state: &mut State,
@@ -108,8 +109,8 @@ pub fn load_agents_that_left(
     load_agents(conn, state, condition, [cluster])
 }
 
-/// Loads a cluster with its document, the Agents that are or were its hosts, and the template that it is
-/// installed from.
+/// Loads a cluster with its document, the Agents that are or were its hosts, and the template that
+/// it is installed from.
 pub fn load_cluster_with_agents(
     conn: &Connection,
     state: &mut State,
@@ -167,8 +168,9 @@ impl Store {
     }
 }
 
-/// Writes the Agents that changed, on behalf of an owner or of all. Agents that are unbound or deleted
-/// come first: no two bound Agents may be the same machine, and another one may be bound now.
+/// Writes the Agents that changed, on behalf of an owner or of all. Agents that are unbound or
+/// deleted come first: no two bound Agents may be the same machine, and another one may be bound
+/// now.
 pub fn write_changed_agents(
     conn: &Connection,
     state: &State,
@@ -187,8 +189,8 @@ fn releases_machine(change: &Change<'_, Agent>) -> bool {
     change.before.is_some() && change.after.is_none_or(|agent| agent.status.bound_to.is_none())
 }
 
-/// Writes an Agent that was made, changed or deleted. If it was only heard of, no more than its column
-/// `seen` is written.
+/// Writes an Agent that was made, changed or deleted. If it was only heard of, no more than its
+/// column `seen` is written.
 fn write_agent(conn: &Connection, change: &Change<'_, Agent>) -> Result<(), Refusal> {
     let before = change.before.map(without_contact_time);
     let after = change.after.map(without_contact_time);
@@ -213,8 +215,8 @@ fn without_contact_time(agent: &Agent) -> Agent {
     agent
 }
 
-/// Writes the identities that a machine is known by, such as its MAC addresses. The database refuses two
-/// bound Agents with a common one.
+/// Writes the identities that a machine is known by, such as its MAC addresses. The database
+/// refuses two bound Agents with a common one.
 fn write_macs(
     conn: &Connection,
     id: i64,

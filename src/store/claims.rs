@@ -1,5 +1,5 @@
-//! Claims of clusters. Their facts are columns, which every pass reads; their documents are in a table
-//! beside them and are read only when a claim is edited or shown whole.
+//! Claims of clusters. Their facts are columns, which every pass reads; their documents are in a
+//! table beside them and are read only when a claim is edited or shown whole.
 
 use rusqlite::{Connection, Params, params, params_from_iter};
 
@@ -38,8 +38,8 @@ fn load_whole_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(
         load_claims(conn, state, "WHERE namespace = ?1 AND name = ?2", values)?;
     }
     if state.claims.find(key).is_none() {
-        // There is no such claim any more. A cluster that was assigned to it may still name it, in any
-        // pool.
+        // There is no such claim any more. A cluster that was assigned to it may still name it, in
+        // any pool.
         load_clusters(conn, state, "WHERE pool_namespace = ?1 AND claim = ?2", values)?;
     }
     let Some(claim_id) = state.claims.find(key) else { return Ok(()) };

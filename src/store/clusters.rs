@@ -85,8 +85,8 @@ impl Store {
         load_whole_cluster(self.conn(), state, name)
     }
 
-    /// The labels and annotations of a cluster, by which people steer its driver. Empty if there is no
-    /// such cluster.
+    /// The labels and annotations of a cluster, by which people steer its driver. Empty if there is
+    /// no such cluster.
     pub fn steering(&self, cluster: &str) -> Result<Steering, Refusal> {
         let sql = "SELECT b.body ->> '$.metadata' FROM cluster_body b \
                    JOIN cluster c ON c.id = b.id WHERE c.name = ?1";
@@ -102,8 +102,8 @@ impl Store {
 }
 
 /// Removes a cluster that is gone, ends its jobs and removes its secrets. A pool's cluster has a
-/// namespace of its own: all secrets in it go. A cluster that was applied by hand shares its namespace
-/// with others: only the secrets that its installation made go.
+/// namespace of its own: all secrets in it go. A cluster that was applied by hand shares its
+/// namespace with others: only the secrets that its installation made go.
 pub fn remove_cluster(
     conn: &Connection,
     cluster: &Cluster,
@@ -126,8 +126,8 @@ pub fn remove_cluster(
     Ok(())
 }
 
-/// Writes a cluster that was made or changed. One that is gone was removed by `remove_cluster` before
-/// anything was written.
+/// Writes a cluster that was made or changed. One that is gone was removed by `remove_cluster`
+/// before anything was written.
 pub fn write_cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<(), Refusal> {
     let Some(cluster) = change.after else {
         return Ok(());

@@ -58,8 +58,8 @@ impl Store {
     /// The copy in memory, as long as the file still has an earlier schema.
     fn earlier_copy(&self) -> Option<&Connection> {
         let copy = self.copy.as_ref()?;
-        // Only between transactions may the file take the place of the copy: whatever is read in one
-        // transaction must come from one place.
+        // Only between transactions may the file take the place of the copy: whatever is read in
+        // one transaction must come from one place.
         if !self.is_migrated.get() && copy.is_autocommit() {
             let schema = read_schema(&self.file);
             self.is_migrated.set(schema.is_ok_and(|schema| schema >= SCHEMA));
@@ -77,8 +77,8 @@ impl Store {
         self.is_migrated.set(true);
     }
 
-    /// Turns the write-ahead log on unless it is on. A backup is one file without a log; when it has
-    /// been copied into place, its first write calls this.
+    /// Turns the write-ahead log on unless it is on. A backup is one file without a log; when it
+    /// has been copied into place, its first write calls this.
     pub(super) fn keep_log(&self) -> Result<(), Refusal> {
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" {
@@ -87,8 +87,8 @@ impl Store {
         Ok(())
     }
 
-    /// Folds the log into the state file if it has grown large. Failing does no harm: a later command
-    /// tries again.
+    /// Folds the log into the state file if it has grown large. Failing does no harm: a later
+    /// command tries again.
     pub fn checkpoint(&self) {
         if log_size(&self.path) <= LOG_LIMIT {
             return;

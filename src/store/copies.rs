@@ -1,6 +1,6 @@
 //! Files and folders beside the state file: what they are called, and how they are written and
-//! removed. The copies of a cluster's secrets below `clusters/` are among them; they are made when a
-//! program needs them as files, and removed with the cluster. Nothing here reads the state.
+//! removed. The copies of a cluster's secrets below `clusters/` are among them; they are made when
+//! a program needs them as files, and removed with the cluster. Nothing here reads the state.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,8 +21,8 @@ pub fn beside(state: &Path, ending: &str) -> PathBuf {
     path.into()
 }
 
-/// A folder that belongs to a state: `clusters` beside `state.db`. States of other names may share a
-/// folder, so theirs have the name of the state in front: `lab.db.clusters` beside `lab.db`.
+/// A folder that belongs to a state: `clusters` beside `state.db`. States of other names may share
+/// a folder, so theirs have the name of the state in front: `lab.db.clusters` beside `lab.db`.
 pub fn folder(state: &Path, name: &str) -> PathBuf {
     if state.file_name().is_some_and(|file_name| file_name == "state.db") {
         return state.with_file_name(name);
@@ -78,8 +78,8 @@ fn age_of(entry: &fs::DirEntry) -> Duration {
     modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default()
 }
 
-/// Writes a file with mode 0600, whole or not at all. A file that is there is replaced if `replace` is
-/// set, else it is a conflict.
+/// Writes a file with mode 0600, whole or not at all. A file that is there is replaced if `replace`
+/// is set, else it is a conflict.
 pub fn place(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Refusal> {
     // A link stays, and the file that it leads to is written.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -105,8 +105,8 @@ pub fn publish(path: &Path, bytes: &[u8]) -> Result<(), Refusal> {
     fs::set_permissions(path, readable).map_err(|error| Refusal::unwritable(path, &error))
 }
 
-/// Writes a file among the copies of a cluster and returns its path. A copy that is there is written
-/// again.
+/// Writes a file among the copies of a cluster and returns its path. A copy that is there is
+/// written again.
 pub fn write(
     state: &Path,
     cluster: &str,
@@ -128,7 +128,8 @@ pub fn belongs_with(state: &Path, paths: &[&Path]) {
     }
     let Ok(owner) = fs::metadata(state) else { return };
     for path in paths {
-        // A file system may refuse this even to root. Then the file stays root's, which root can use.
+        // A file system may refuse this even to root. Then the file stays root's, which root can
+        // use.
         drop(std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())));
     }
 }

@@ -1,4 +1,6 @@
-//! Looks for what should not be in and beside the state file, and puts right what it can.
+//! The checks of `doctor` on the state file and on what lies beside it, and the repairs that are
+//! safe. Nothing is repaired that somebody may still need: folders of unknown jobs are reported,
+//! never removed.
 
 use std::collections::HashSet;
 use std::fs::{self, Permissions};
@@ -11,20 +13,21 @@ use crate::model::ip_pool::{IpPool, OVERLAP};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
-use super::connection::Store;
+use super::connection::{Store, log_size};
 use super::copies;
 use super::documents::select_documents;
-use super::free_addresses::{is_list_wrong, is_listed, make_or_remove_list, remove_list};
-use super::ip_counts::{replace_count, select_count, tally_leases};
+use super::free_addresses::{has_free_list, is_free_list_wrong, make_or_remove_list, remove_list};
+use super::ip_counts::{replace_lease_counts, select_lease_counts, tally_leases};
 use super::lock::Lock;
 
-/// A log that was not folded in for long.
+/// A log with more bytes than this has not been folded in for long.
 const LARGE_LOG: u64 = 16 << 20;
-/// File systems over the network, as statfs(2) numbers them: NFS, SMB, CIFS, SMB 2 and AFS.
-const NETWORK: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f];
+/// Network file systems, by their numbers in statfs(2): NFS, SMB, CIFS, SMB 2 and AFS.
+const NETWORK_FILE_SYSTEMS: [u64; 5] = [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x5346_414f];
 
 impl Store {
-    /// What SQLite finds wrong with tables, indexes and references.
+    /// Finds damaged tables and indexes, rows that refer to rows which are not there, and clusters
+    /// and claims without a document. Returns a sentence about each.
     pub fn constraints(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes: Vec<String> = Vec::new();
         let mut check = self.conn().prepare("PRAGMA integrity_check(20)")?;
@@ -32,7 +35,7 @@ impl Store {
         while let Some(row) = rows.next()? {
             mistakes.push(row.get(0)?);
         }
-        // SQLite says so when nothing is wrong.
+        // If nothing is wrong, SQLite returns one row that says "ok".
         mistakes.retain(|mistake| mistake != "ok");
         let mut check = self.conn().prepare("PRAGMA foreign_key_check")?;
         let mut rows = check.query([])?;
@@ -54,30 +57,33 @@ impl Store {
         Ok(mistakes)
     }
 
-    /// The log beside the file: its mode, its size, and whether it can work there.
+    /// Finds what is wrong with the write-ahead log: that there is none, that it has grown large,
+    /// or that the state is on a file system where logs and locks do not work.
     pub fn journal(&self) -> Result<Vec<String>, Refusal> {
         let mut mistakes = Vec::new();
         let mode: String = self.conn().query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
         if mode != "wal" && !self.is_earlier() {
             mistakes.push(format!("the journal mode is {mode}, not wal"));
         }
-        let size = fs::metadata(copies::beside(self.path(), "-wal")).map_or(0, |log| log.len());
+        let size = log_size(self.path());
         if size > LARGE_LOG {
             mistakes.push(format!("the log has {size} bytes that are not folded in"));
         }
         let file_system = rustix::fs::statfs(self.path());
-        if file_system.is_ok_and(|system| NETWORK.contains(&system.f_type.unsigned_abs())) {
+        if file_system
+            .is_ok_and(|system| NETWORK_FILE_SYSTEMS.contains(&system.f_type.unsigned_abs()))
+        {
             mistakes.push("the state is on a network file system, where locks do not hold".into());
         }
         Ok(mistakes)
     }
 
-    /// Counts and free addresses of pools of addresses, against the leases.
+    /// Finds IPPools whose counts or lists of free addresses differ from what the leases say.
     pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
         check_addresses(self.conn(), false)
     }
 
-    /// Makes the counts and the free addresses anew from the leases.
+    /// Makes the counts and the lists of free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
@@ -88,19 +94,20 @@ impl Store {
         fixed
     }
 
-    /// Keeps a log again, and folds in what is in it.
+    /// Turns the write-ahead log on, and folds it into the state file.
     pub fn fix_journal(&self) -> Result<(), Refusal> {
         self.keep_log()?;
-        // A log that is new, or read by others, is folded in another time.
+        // Readers of the log may keep parts of it from being folded in; a later command does that.
         self.fold_log();
         Ok(())
     }
 
-    /// Files that others could read or write, or that are another's.
+    /// Finds files and folders of the state that other users may read or write, or that belong to
+    /// another user than the state file. Returns what is wrong with each.
     pub fn open_to_others(&self) -> Vec<(PathBuf, String)> {
-        let owner = fs::metadata(self.path()).map(|found| found.uid()).unwrap_or_default();
+        let owner = fs::metadata(self.path()).map(|metadata| metadata.uid()).unwrap_or_default();
         let mut open_files = Vec::new();
-        for path in self.files() {
+        for path in self.list_files() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let mode = metadata.mode() & 0o777;
             if mode & 0o077 != 0 {
@@ -112,7 +119,7 @@ impl Store {
         open_files
     }
 
-    /// Takes others' rights away; what cannot be changed is found again.
+    /// Takes away the rights of other users. What cannot be changed is found by the next check.
     pub fn close_to_others(&self) {
         for (path, _) in self.open_to_others() {
             let mode = if path.is_dir() { 0o700 } else { 0o600 };
@@ -121,12 +128,12 @@ impl Store {
         }
     }
 
-    /// The state, what lies beside it, and everything below `clusters/` and `jobs/`. Links are
-    /// somebody else's business.
-    fn files(&self) -> Vec<PathBuf> {
-        let ends = ["", "-wal", "-shm", ".lock", ".pass"];
+    /// The state file, the files beside it, and everything below `clusters/` and `jobs/`. Symbolic
+    /// links are left out: what they lead to is not the state's.
+    fn list_files(&self) -> Vec<PathBuf> {
+        let endings = ["", "-wal", "-shm", ".lock", ".pass"];
         let mut paths: Vec<PathBuf> =
-            ends.into_iter().map(|end| copies::beside(self.path(), end)).collect();
+            endings.into_iter().map(|ending| copies::beside(self.path(), ending)).collect();
         paths.retain(|path| path.exists());
         let mut folders: Vec<PathBuf> =
             ["clusters", "jobs"].map(|name| copies::folder(self.path(), name)).into();
@@ -144,7 +151,8 @@ impl Store {
         paths
     }
 
-    /// Copies of clusters that the state does not know, and files that were being made.
+    /// Finds copies of clusters that are not in the state, and temporary files of commands that
+    /// were killed.
     pub fn orphans(&self) -> Result<Vec<PathBuf>, Refusal> {
         let names = self.names(Kind::ClusterDeployment)?;
         let mut orphans = Vec::new();
@@ -153,24 +161,24 @@ impl Store {
                 orphans.push(copies::cluster_folder(self.path(), &cluster));
             }
         }
-        orphans.extend(copies::abandoned(self.path()));
+        orphans.extend(copies::find_abandoned_files(self.path()));
         Ok(orphans)
     }
 
-    /// Folders of jobs that the state does not know. What is in them may be all that is known of
-    /// machines that run: nobody but the operator removes them.
+    /// Finds folders of jobs that are not in the state. What is in them may be all that is known of
+    /// machines that run, so nobody but a person removes them.
     pub fn strays(&self) -> Result<Vec<PathBuf>, Refusal> {
         let jobs = self.all_jobs()?;
-        let known_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
+        let job_ids: HashSet<String> = jobs.iter().map(|job| job.id.to_string()).collect();
         let mut folders = job_folders(self.path());
         folders.retain(|path| {
             let id = path.file_name().unwrap_or_default().to_string_lossy();
-            !known_ids.contains(&*id)
+            !job_ids.contains(&*id)
         });
         Ok(folders)
     }
 
-    /// Removes orphans; what stays is found again.
+    /// Removes what `orphans` finds. What cannot be removed is found by the next check.
     pub fn remove_orphans(&self) -> Result<(), Refusal> {
         for path in self.orphans()? {
             drop(fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)));
@@ -179,25 +187,31 @@ impl Store {
     }
 }
 
-/// What is counted or listed otherwise than the leases say; mended if asked to.
-fn check_addresses(conn: &Connection, mend: bool) -> Result<Vec<String>, Refusal> {
+/// Compares the counts and the list of free addresses of each IPPool with the leases, and makes
+/// them anew if `fix` is set.
+fn check_addresses(conn: &Connection, fix: bool) -> Result<Vec<String>, Refusal> {
     let mut mistakes = Vec::new();
     for pool in select_documents::<IpPool>(conn, None)? {
         let pool_id = pool.metadata.id;
         let name = pool.metadata.key();
-        let kept = select_count(conn, pool_id)?;
+        let kept = select_lease_counts(conn, pool_id)?;
         let counted = tally_leases(conn, pool_id, &pool)?;
         if kept != counted {
-            mistakes
-                .push(format!("IPPool `{name}` counts {} leases and has {}", kept.0, counted.0));
+            mistakes.push(format!(
+                "IPPool `{name}` counts {} leases and has {}",
+                kept.used, counted.used
+            ));
         }
-        // Where pools overlap, another has what is listed here.
-        let is_alone = !pool.metadata.annotated(OVERLAP);
-        if is_alone && is_listed(conn, pool_id)? && is_list_wrong(conn, pool_id, &pool)? {
+        // A pool that may overlap with others lists addresses that those may have leased.
+        let has_own_addresses = !pool.metadata.annotated(OVERLAP);
+        if has_own_addresses
+            && has_free_list(conn, pool_id)?
+            && is_free_list_wrong(conn, pool_id, &pool)?
+        {
             mistakes.push(format!("IPPool `{name}` lists other addresses as free than are"));
         }
-        if mend {
-            replace_count(conn, pool_id, counted.0, counted.1)?;
+        if fix {
+            replace_lease_counts(conn, pool_id, counted)?;
             remove_list(conn, pool_id)?;
             make_or_remove_list(conn, pool_id, &pool)?;
         }
@@ -205,7 +219,7 @@ fn check_addresses(conn: &Connection, mend: bool) -> Result<Vec<String>, Refusal
     Ok(mistakes)
 }
 
-/// What lies in `jobs/` beside a state.
+/// The folders in `jobs/` beside a state, one of each job.
 pub fn job_folders(state: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(copies::folder(state, "jobs")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()

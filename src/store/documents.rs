@@ -13,8 +13,8 @@ use crate::model::table::{Change, Owner, Row, Table};
 
 use super::filter::Filter;
 
-/// A kind whose table has the columns `id` and `body`. Its namespace and name are columns that SQLite
-/// computes from the document.
+/// A kind whose table has the columns `id` and `body`. Its namespace and name are columns that
+/// SQLite computes from the document.
 pub trait Document: Row + HasMeta + Serialize + DeserializeOwned {
     const TABLE: &'static str;
 }
@@ -82,8 +82,8 @@ pub fn select_documents<T: Document>(
     conn: &Connection,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, Refusal> {
-    // The column of namespaces is computed from the documents. SQLite reads every document unless the
-    // clause is one that the index on that column serves.
+    // The column of namespaces is computed from the documents. SQLite reads every document unless
+    // the clause is one that the index on that column serves.
     let condition = if namespace.is_some() { "WHERE namespace = ?1" } else { "" };
     let sql = format!("SELECT id, body FROM {} {condition}", T::TABLE);
     let mut statement = conn.prepare_cached(&sql)?;
@@ -143,8 +143,8 @@ pub fn to_body<T: Serialize>(document: &T) -> Result<String, Refusal> {
         .map_err(|error| Refusal::invalid("an object cannot be written").because(error.to_string()))
 }
 
-/// Writes the changes of a table that keeps nothing beside its documents, on behalf of an owner or of
-/// all.
+/// Writes the changes of a table that keeps nothing beside its documents, on behalf of an owner or
+/// of all.
 pub fn write_changed_documents<T: Document>(
     conn: &Connection,
     table: &Table<T>,

@@ -1,4 +1,5 @@
-//! What happened: written once, read back, never changed.
+//! Events. They are written once and read back. Nothing here changes one; `prune.rs` removes old
+//! ones.
 
 use rusqlite::{Connection, Params, Row, params};
 
@@ -10,13 +11,14 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 
+/// The columns of an event. `read_event` reads a row of them.
 const EVENT: &str =
     "time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster";
 
 impl Store {
-    /// The newest events first, of one object or of all. Those of an InfraEnv are also those of its
-    /// hosts, and those of a cluster those of its hosts. A cluster's name is unique over the state,
-    /// so its namespace does not count.
+    /// Reads the newest events of an object, or of all, at most `limit` of them, the newest first.
+    /// The events of an InfraEnv or a cluster include those of its hosts. The name of a cluster is
+    /// unique in the state, so its namespace is not compared.
     pub fn events(
         &self,
         object: Option<(Kind, &Key)>,
@@ -46,7 +48,8 @@ impl Store {
         }
     }
 
-    /// `?1` is how many at most.
+    /// Reads the events that a WHERE clause names, the newest first. The parameter `?1` is the
+    /// limit.
     fn select_events(&self, condition: &str, values: impl Params) -> Result<Vec<Event>, Refusal> {
         let sql = format!("SELECT {EVENT} FROM event {condition} ORDER BY id DESC LIMIT ?1");
         let mut statement = self.conn().prepare_cached(&sql)?;
@@ -54,7 +57,8 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Events from a time on, the newest first. Those before are not read.
+    /// Reads the events from a time on, the newest first. It stops at the first older event, as
+    /// events are numbered in the order in which they happened.
     pub fn events_since(&self, since: Time) -> Result<Vec<Event>, Refusal> {
         let sql = format!("SELECT {EVENT} FROM event ORDER BY id DESC");
         let mut statement = self.conn().prepare_cached(&sql)?;
@@ -70,26 +74,28 @@ impl Store {
         Ok(events)
     }
 
-    /// The number of the newest event.
+    /// The number of the newest event, 0 if there is none.
     pub fn last_event(&self) -> Result<i64, Refusal> {
         let sql = "SELECT coalesce(max(id), 0) FROM event";
         Ok(self.conn().prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     }
 
-    /// Events after the one of a number, the oldest first, and the number of the last of them.
+    /// Reads the events after the one of a number, the oldest first, and returns the number of the
+    /// last one with them.
     pub fn events_after(&self, number: i64) -> Result<(Vec<Event>, i64), Refusal> {
         let sql = format!("SELECT {EVENT}, id FROM event WHERE id > ?1 ORDER BY id");
         let mut statement = self.conn().prepare_cached(&sql)?;
-        let mut last = number;
+        let mut last_number = number;
         let rows = statement.query_map([number], |row| {
-            last = row.get(10)?;
+            last_number = row.get(10)?;
             read_event(row)
         })?;
         let events = rows.collect::<Result<_, _>>()?;
-        Ok((events, last))
+        Ok((events, last_number))
     }
 }
 
+/// Reads a row of `EVENT`. A kind that this program does not know is shown as `Object`.
 fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
     let kind: String = row.get(3)?;
     Ok(Event {
@@ -105,13 +111,15 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<Event> {
     })
 }
 
-/// Namespace and name.
-fn parse_key(text: &str) -> Option<Key> {
-    text.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
+/// Reads `namespace/name`.
+fn parse_key(key: &str) -> Option<Key> {
+    key.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
 }
 
+/// Appends an event.
 pub fn write_event(conn: &Connection, event: &Event) -> Result<(), Refusal> {
-    let sql = "INSERT INTO event (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster) \
+    let sql = "INSERT INTO event \
+               (time, warning, reason, kind, namespace, name, actor, message, infra_env, cluster) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     conn.prepare_cached(sql)?.execute(params![
         event.time.0,

@@ -1,5 +1,5 @@
-//! Rows of facts: how they are read from SQLite and written to it, as the model declares them, and how
-//! the object's document in the table beside them is. Nothing here knows a kind.
+//! Rows of facts: how they are read from SQLite and written to it, as the model declares them, and
+//! how the object's document in the table beside them is. Nothing here knows a kind.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -83,8 +83,8 @@ fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Re
 }
 
 thread_local! {
-    /// By table, the statement that writes a row of it. A pass writes thousands of rows, so the text of
-    /// each statement is made once.
+    /// By table, the statement that writes a row of it. A pass writes thousands of rows, so the
+    /// text of each statement is made once.
     static UPSERT_STATEMENTS: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
 }
 
@@ -111,8 +111,9 @@ fn format_upsert<T: Facts>() -> Rc<str> {
     sql.into()
 }
 
-/// Inserts a row, or updates the row that has its id. The id is the first column; a new row has the id
-/// 0 and is given one here. Returns the id, which means nothing where ids are text, as those of jobs.
+/// Inserts a row, or updates the row that has its id. The id is the first column; a new row has the
+/// id 0 and is given one here. Returns the id, which means nothing where ids are text, as those of
+/// jobs.
 pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
     let mut values = facts.write();
     let mut existing_id = None;

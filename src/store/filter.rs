@@ -1,4 +1,5 @@
-//! Which objects of a kind are asked for, and the WHERE clause that says so. Nothing here runs a query.
+//! Which objects of a kind are asked for, and the WHERE clause that says so. Nothing here runs a
+//! query.
 
 use crate::model::meta::Key;
 
@@ -9,8 +10,8 @@ pub struct Filter {
     pub namespace: Option<String>,
     /// Only objects of this name.
     pub name: Option<String>,
-    /// Whether the objects come with what is kept beside their rows, such as the documents of clusters
-    /// and claims.
+    /// Whether the objects come with what is kept beside their rows, such as the documents of
+    /// clusters and claims.
     pub whole: bool,
 }
 
@@ -20,12 +21,12 @@ impl Filter {
         Self { namespace: Some(key.namespace.clone()), name: Some(key.name.clone()), whole: false }
     }
 
-    /// The WHERE clause of the filter and the values of its parameters; both are empty if all objects
-    /// are asked for. `namespace` and `name` are the conditions of the two, such as `name = #`, where
-    /// `#` stands for the parameter.
+    /// The WHERE clause of the filter and the values of its parameters; both are empty if all
+    /// objects are asked for. `namespace` and `name` are the conditions of the two, such as `name =
+    /// #`, where `#` stands for the parameter.
     ///
-    /// A condition that is not asked for is left out of the clause. One that is always there, such as
-    /// `?1 IS NULL OR name = ?1`, would make SQLite read the whole table.
+    /// A condition that is not asked for is left out of the clause. One that is always there, such
+    /// as `?1 IS NULL OR name = ?1`, would make SQLite read the whole table.
     pub(super) fn conditions(&self, namespace: &str, name: Option<&str>) -> (String, Vec<&str>) {
         let mut conditions = Vec::new();
         let mut values = Vec::new();

@@ -1,5 +1,6 @@
-//! The free addresses of a pool as ranges, kept beside the leases: found, taken and given back in
-//! the time that an index needs.
+//! The list of a pool's free addresses, as ranges in the table `ip_free`. A range is found, taken
+//! from and merged by means of an index. The list follows from the leases and can be built anew
+//! from them; nothing here leases or releases an address.
 
 use rusqlite::{Connection, OptionalExtension, Rows, params};
 
@@ -11,30 +12,30 @@ use crate::model::time::Time;
 use super::ip_counts::is_scarce;
 use super::ip_leases::read_address;
 
-/// As many rows are read at once.
+/// How many ranges or addresses one call returns at most.
 const BATCH_SIZE: i64 = 64;
 
-/// Whether the free addresses of a pool are listed.
-pub fn is_listed(conn: &Connection, pool_id: i64) -> Result<bool, Refusal> {
+/// Whether a pool has a list of its free addresses.
+pub fn has_free_list(conn: &Connection, pool_id: i64) -> Result<bool, Refusal> {
     let sql = "SELECT listed FROM ip_count WHERE pool = ?1";
     let listed = conn.prepare_cached(sql)?.query_row([pool_id], |row| row.get(0)).optional()?;
     Ok(listed.unwrap_or_default())
 }
 
-fn set_listed(conn: &Connection, pool_id: i64, listed: bool) -> Result<(), Refusal> {
+fn set_has_free_list(conn: &Connection, pool_id: i64, listed: bool) -> Result<(), Refusal> {
     let sql = "UPDATE ip_count SET listed = ?2 WHERE pool = ?1";
     conn.prepare_cached(sql)?.execute(params![pool_id, listed])?;
     Ok(())
 }
 
-/// Removes the list of a pool, which is looked up in the leases from then on.
+/// Removes the list of a pool. From then on its free addresses are found by looking at its leases.
 pub fn remove_list(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM ip_free WHERE pool = ?1")?.execute([pool_id])?;
-    set_listed(conn, pool_id, false)
+    set_has_free_list(conn, pool_id, false)
 }
 
-/// Makes the list anew.
-fn make_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
+/// Builds the list of a pool from its leases, in place of one that it has.
+fn build_free_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
     remove_list(conn, pool_id)?;
     let sql = "INSERT INTO ip_free (pool, entry, start, stop) VALUES (?1, ?2, ?3, ?4)";
     let mut insert = conn.prepare_cached(sql)?;
@@ -46,21 +47,25 @@ fn make_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refus
             range.end.key()
         ])?;
     }
-    set_listed(conn, pool_id, true)
+    set_has_free_list(conn, pool_id, true)
 }
 
-/// Sequential pools list their free addresses; random ones only while they are few.
+/// Builds or removes the list of a pool, if that is due. A random pool needs a list only while its
+/// free addresses are few, when drawing would seldom hit one; pools of other strategies always need
+/// it.
 pub fn make_or_remove_list(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
     let needs_list = pool.strategy() != Strategy::Random || is_scarce(conn, pool_id, pool)?;
-    match (needs_list, is_listed(conn, pool_id)?) {
-        (true, false) => make_list(conn, pool_id, pool),
+    match (needs_list, has_free_list(conn, pool_id)?) {
+        (true, false) => build_free_list(conn, pool_id, pool),
         (false, true) => remove_list(conn, pool_id),
         _ => Ok(()),
     }
 }
 
-/// What is open and neither leased, in this pool or another, nor released where that matters, with
-/// the entry of the pool that each range is of.
+/// Computes the free ranges of a pool from the leases, each with the index of the entry of
+/// `spec.pools` that it lies in. Free is what is open and leased neither by this pool nor by
+/// another. Where the pool cares when addresses were released, released ones are left out: they
+/// rest in a table of their own.
 pub fn compute_free_ranges(
     conn: &Connection,
     pool_id: i64,
@@ -78,7 +83,7 @@ pub fn compute_free_ranges(
         let last = range.end.key();
         let mut rows =
             statement.query(params![pool_id, namespace, first, last, pool.remembers()])?;
-        // Where the next free range begins, unless the last address of all is in use.
+        // Where the next free range begins; none after the last address that there is.
         let mut next_free = Some(range.start);
         while let Some(row) = rows.next()? {
             let key: Vec<u8> = row.get(0)?;
@@ -89,17 +94,23 @@ pub fn compute_free_ranges(
             }
             next_free = used.0.checked_add(1).map(Addr);
         }
-        let rest = next_free.filter(|start| *start <= range.end);
-        free_ranges.extend(rest.map(|start| (entry, Stretch { start, end: range.end })));
+        if let Some(start) = next_free
+            && start <= range.end
+        {
+            free_ranges.push((entry, Stretch { start, end: range.end }));
+        }
     }
     Ok(free_ranges)
 }
 
+/// Selects the addresses of a pool (`?1`), of a namespace (`?3`), that were released up to a time
+/// (`?2`) and are not leased.
 const RESTED: &str = "SELECT address, released FROM ip_released r WHERE pool = ?1 \
     AND released <= ?2 AND NOT EXISTS (SELECT 1 FROM ip_lease l WHERE l.address = r.address \
     AND l.scope = (SELECT id FROM ip_scope WHERE namespace = ?3))";
 
-/// Some of those that were released before a time, the longest free first.
+/// Selects addresses that were released before a time, the first released first, after an address
+/// and the time of its release if one is given.
 pub fn select_rested_by_release(
     conn: &Connection,
     pool: &IpPool,
@@ -117,7 +128,8 @@ pub fn select_rested_by_release(
     read_released_addresses(&mut rows)
 }
 
-/// The same in the order of the pool's ranges.
+/// Selects addresses that were released before a time, in the order of the pool's ranges, after an
+/// address if one is given.
 pub fn select_rested_by_address(
     conn: &Connection,
     pool: &IpPool,
@@ -129,14 +141,17 @@ pub fn select_rested_by_address(
     let meta = &pool.metadata;
     let open = pool.open();
     let last = after.map(|(address, _)| address);
-    let reached = open.iter().position(|(_, range)| last.is_some_and(|last| range.has(last)));
-    for (_, range) in open.iter().skip(reached.unwrap_or_default()) {
-        let last = last.filter(|last| range.has(*last));
-        let next = last.map_or(Some(range.start), |last| last.0.checked_add(1).map(Addr));
-        let Some(first) = next else { continue };
-        let first = first.key();
-        let end = range.end.key();
-        let values = params![meta.id, before.0, meta.namespace, first, end, BATCH_SIZE];
+    let first_range = open.iter().position(|(_, range)| last.is_some_and(|last| range.has(last)));
+    for (_, range) in open.iter().skip(first_range.unwrap_or_default()) {
+        let start = match last.filter(|last| range.has(*last)) {
+            Some(last) => last.0.checked_add(1).map(Addr),
+            None => Some(range.start),
+        };
+        // There is nothing after the last address that there is.
+        let Some(start) = start else { continue };
+        let start_key = start.key();
+        let end_key = range.end.key();
+        let values = params![meta.id, before.0, meta.namespace, start_key, end_key, BATCH_SIZE];
         let addresses = read_released_addresses(&mut statement.query(values)?)?;
         if !addresses.is_empty() {
             return Ok(addresses);
@@ -154,12 +169,13 @@ fn read_released_addresses(rows: &mut Rows<'_>) -> Result<Vec<(Addr, Time)>, Ref
     Ok(addresses)
 }
 
-/// The column of a pool's entries, counted from 0.
+/// The index of an entry of `spec.pools`, as the column `entry` has it.
 fn entry_number(entry: usize) -> i64 {
     i64::try_from(entry).unwrap_or(i64::MAX)
 }
 
-/// Some of the list in order, after an address.
+/// Selects ranges of the list in the order of the pool's entries, those after an address if one is
+/// given.
 pub fn select_listed_ranges(
     conn: &Connection,
     pool_id: i64,
@@ -174,13 +190,15 @@ pub fn select_listed_ranges(
     let mut rows = statement.query(params![pool_id, entry, after, BATCH_SIZE])?;
     let mut ranges = Vec::new();
     while let Some(row) = rows.next()? {
-        let (start, end): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        let start: Vec<u8> = row.get(0)?;
+        let end: Vec<u8> = row.get(1)?;
         ranges.push(Stretch { start: read_address(&start)?, end: read_address(&end)? });
     }
     Ok(ranges)
 }
 
-/// The listed range that an address lies in or follows.
+/// Selects the last listed range of an entry that begins at an address or before it. The address
+/// lies in that range or after it.
 fn select_range_before(
     conn: &Connection,
     pool_id: i64,
@@ -222,7 +240,7 @@ fn insert_range(
     Ok(())
 }
 
-/// An address is free no more.
+/// Takes an address out of the list, if the pool has one.
 pub fn take_address(
     conn: &Connection,
     pool_id: i64,
@@ -230,28 +248,30 @@ pub fn take_address(
     address: Addr,
 ) -> Result<(), Refusal> {
     let Some(entry) = pool.entry_of(address) else { return Ok(()) };
-    if !is_listed(conn, pool_id)? {
+    if !has_free_list(conn, pool_id)? {
         return Ok(());
     }
     let range = select_range_before(conn, pool_id, entry, address)?;
     let Some(range) = range.filter(|range| range.has(address)) else { return Ok(()) };
     delete_range(conn, pool_id, entry, range)?;
-    for rest in range.without(&[Stretch::one(address)]) {
-        insert_range(conn, pool_id, entry, rest)?;
+    for remaining in range.without(&[Stretch::one(address)]) {
+        insert_range(conn, pool_id, entry, remaining)?;
     }
     Ok(())
 }
 
-/// An address is free again, if anybody may have it.
+/// Puts an address back into the list, merged with the ranges before and after it. An address that
+/// is reserved, pre-allocated or outside of the pool is not open to everybody and stays out of the
+/// list.
 pub fn give_back_address(
     conn: &Connection,
     pool_id: i64,
     pool: &IpPool,
     address: Addr,
 ) -> Result<(), Refusal> {
-    let open = pool.open().into_iter().find(|(_, range)| range.has(address));
-    let Some((entry, _)) = open else { return Ok(()) };
-    if !is_listed(conn, pool_id)? {
+    let open_range = pool.open().into_iter().find(|(_, range)| range.has(address));
+    let Some((entry, _)) = open_range else { return Ok(()) };
+    if !has_free_list(conn, pool_id)? {
         return Ok(());
     }
     let mut merged = Stretch::one(address);
@@ -273,8 +293,8 @@ pub fn give_back_address(
     insert_range(conn, pool_id, entry, merged)
 }
 
-/// Whether the list is another than the leases make.
-pub fn is_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
+/// Whether the list of a pool differs from what the leases leave free.
+pub fn is_free_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
     let sql = "SELECT entry, start, stop FROM ip_free WHERE pool = ?1 ORDER BY entry, start";
     let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([pool_id])?;
@@ -282,10 +302,10 @@ pub fn is_list_wrong(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<b
     while let Some(row) = rows.next()? {
         listed.push((row.get(0)?, row.get(1)?, row.get(2)?));
     }
-    let mut free: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
+    let mut computed: Vec<(i64, Vec<u8>, Vec<u8>)> = compute_free_ranges(conn, pool_id, pool)?
         .into_iter()
         .map(|(entry, range)| (entry_number(entry), range.start.key(), range.end.key()))
         .collect();
-    free.sort();
-    Ok(listed != free)
+    computed.sort();
+    Ok(listed != computed)
 }

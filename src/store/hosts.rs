@@ -1,5 +1,5 @@
-//! Hosts, loaded with the Secrets of their controllers and the jobs that work on them. Secrets come
-//! without their values.
+//! Hosts. A host is loaded with the Secret of its management controller and the live jobs that work
+//! on it. Nothing here loads the values of Secrets.
 
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
@@ -16,7 +16,7 @@ use super::jobs::load_jobs;
 use super::secrets::load_secret;
 use super::stored::StoredDocument;
 
-/// All hosts; whoever loads them loads all live jobs.
+/// Loads all hosts with the Secrets of their controllers. The caller loads all live jobs.
 pub fn load_all_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for host in select_documents::<BareMetalHost>(conn, None)? {
         load_with_credentials(conn, state, host)?;
@@ -24,7 +24,7 @@ pub fn load_all_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusa
     Ok(())
 }
 
-/// A host, and what works on it.
+/// Loads a host and the live jobs that work on it.
 pub fn load_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.hosts.knows(key) {
         return Ok(());
@@ -33,19 +33,20 @@ pub fn load_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), 
     load_jobs_on_host(conn, state, key)
 }
 
-/// The hosts that clusters of a pool use.
+/// Loads the hosts that clusters of a pool use.
 pub fn load_hosts_of_pool(conn: &Connection, state: &mut State, pool: &Key) -> Result<(), Refusal> {
     let sql = "SELECT h.id, h.body FROM host h JOIN cluster c ON c.name = h.consumer \
                WHERE h.consumer IS NOT NULL AND c.pool_namespace = ?1 AND c.pool = ?2 ORDER BY h.id";
     load_hosts(conn, state, sql, params![pool.namespace, pool.name])
 }
 
-/// The host that boots from a MAC address.
+/// Loads the host that boots from a MAC address.
 pub fn load_hosts_with_mac(conn: &Connection, state: &mut State, mac: &str) -> Result<(), Refusal> {
     load_hosts(conn, state, "SELECT id, body FROM host WHERE mac = ?1", [mac])
 }
 
-/// Those that a query finds, and what works on them.
+/// Loads the hosts that a query finds, with the live jobs that work on them. The query selects `id`
+/// and `body`.
 fn load_hosts(
     conn: &Connection,
     state: &mut State,
@@ -63,18 +64,23 @@ fn load_hosts(
     Ok(())
 }
 
-/// What no two hosts may share.
+/// What makes a host the machine that it is. No two hosts may share the MAC address or the
+/// controller.
 #[derive(PartialEq)]
 struct Identity {
+    /// The MAC address that it boots from, in lower case.
     mac: Option<String>,
+    /// Its management controller, in the one spelling that `Address::controller` gives it.
     controller: Option<String>,
 }
 
 impl Identity {
     fn read(host: &BareMetalHost) -> Self {
         let mac = host.spec.boot_mac_address.to_lowercase();
-        let mac = if mac.is_empty() { None } else { Some(mac) };
-        Self { mac, controller: host.address().map(|address| address.controller()) }
+        Self {
+            mac: if mac.is_empty() { None } else { Some(mac) },
+            controller: host.address().map(|address| address.controller()),
+        }
     }
 
     fn collides_with(&self, other: &Self) -> bool {
@@ -83,8 +89,8 @@ impl Identity {
     }
 }
 
-/// Other hosts with the address or the controller of one that an edit has put in, and the Secrets
-/// that those which were put in name.
+/// Loads hosts that have the MAC address or the controller of a host that an edit has made or
+/// changed, the Secrets that edited hosts name, and the hosts that use edited Secrets.
 pub fn load_rivals_of_edited_hosts(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut edited_hosts = Vec::new();
     let mut new_identities = Vec::new();
@@ -107,8 +113,8 @@ pub fn load_rivals_of_edited_hosts(conn: &Connection, state: &mut State) -> Resu
     load_users_of_edited_secrets(conn, state)
 }
 
-/// The hosts that collide with one of these identities. One controller has many spellings, so no
-/// index serves: the addresses of all hosts are read.
+/// Finds the hosts that collide with one of these identities. A controller has many spellings, so
+/// that no index helps: the identities of all hosts are read.
 fn select_hosts_colliding_with(
     conn: &Connection,
     identities: &[Identity],
@@ -118,18 +124,18 @@ fn select_hosts_colliding_with(
     let mut rows = statement.query([])?;
     let mut colliding = Vec::new();
     while let Some(row) = rows.next()? {
-        let address: Option<String> = row.get(3)?;
-        let address = address.and_then(|text| text.parse::<Address>().ok());
+        let bmc: Option<String> = row.get(3)?;
+        let address = bmc.and_then(|bmc| bmc.parse::<Address>().ok());
         let controller = address.map(|address| address.controller());
-        let known_identity = Identity { mac: row.get(2)?, controller };
-        if identities.iter().any(|identity| identity.collides_with(&known_identity)) {
+        let kept_identity = Identity { mac: row.get(2)?, controller };
+        if identities.iter().any(|identity| identity.collides_with(&kept_identity)) {
             colliding.push(Key::new(row.get::<_, String>(0)?, row.get::<_, String>(1)?));
         }
     }
     Ok(colliding)
 }
 
-/// Hosts that are reached with Secrets that an edit has changed.
+/// Loads the hosts whose controllers are reached with Secrets that an edit has changed.
 fn load_users_of_edited_secrets(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let edited = state.secrets.difference().filter_map(|change| change.after.or(change.before));
     let secrets: Vec<Key> = edited.map(Row::key).collect();
@@ -141,6 +147,8 @@ fn load_users_of_edited_secrets(conn: &Connection, state: &mut State) -> Result<
     Ok(())
 }
 
+/// Puts a host that was read into the state, with the Secret of its controller, unless it is there
+/// or was removed.
 fn load_with_credentials(
     conn: &Connection,
     state: &mut State,
@@ -154,6 +162,7 @@ fn load_with_credentials(
     Ok(())
 }
 
+/// Loads the Secret of a host's controller.
 fn load_credentials(
     conn: &Connection,
     state: &mut State,
@@ -163,7 +172,7 @@ fn load_credentials(
     load_secret(conn, state, &Key::new(&*host.metadata.namespace, &*bmc.credentials_name))
 }
 
-/// The live jobs on a host that is loaded, and the Secret of its controller, which they need.
+/// Loads the live jobs on a host, and the Secret of its controller, which they need.
 fn load_jobs_on_host(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if let Some(host) = state.hosts.by_key(key).cloned() {
         load_credentials(conn, state, &host)?;
@@ -179,7 +188,7 @@ impl StoredDocument for BareMetalHost {
 }
 
 impl Store {
-    /// The cluster that uses a host, if there is one.
+    /// Finds the cluster that uses a host, if there is one.
     pub fn consumer_of(&self, host: &Key) -> Result<Option<Key>, Refusal> {
         let sql = "SELECT c.namespace, c.name FROM host h JOIN cluster c ON c.name = h.consumer \
                    WHERE h.namespace = ?1 AND h.name = ?2";
@@ -190,7 +199,7 @@ impl Store {
         Ok(cluster.optional()?)
     }
 
-    /// Whether a cluster uses hosts.
+    /// Whether a cluster uses any host.
     pub fn has_hosts(&self, cluster: &str) -> Result<bool, Refusal> {
         let sql = "SELECT EXISTS (SELECT 1 FROM host WHERE consumer = ?1)";
         Ok(self.conn().prepare_cached(sql)?.query_row([cluster], |row| row.get(0))?)

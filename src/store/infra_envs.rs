@@ -1,5 +1,6 @@
-//! InfraEnvs and the tokens by which their hosts register. An InfraEnv is loaded with the cluster that
-//! all its hosts belong to, if it names one. Hashes of tokens are kept, never the tokens themselves.
+//! InfraEnvs and the tokens by which their hosts register. An InfraEnv is loaded with the cluster
+//! that all its hosts belong to, if it names one. Hashes of tokens are kept, never the tokens
+//! themselves.
 
 use rusqlite::{Connection, params};
 
@@ -97,7 +98,8 @@ impl Store {
         host_id: &str,
     ) -> Result<(), Refusal> {
         load_infra_env(self.conn(), state, infra_env)?;
-        // A machine has an Agent in every InfraEnv it was booted from, and another one may be bound.
+        // A machine has an Agent in every InfraEnv it was booted from, and another one may be
+        // bound.
         load_agents_of_host_id(self.conn(), state, host_id)
     }
 }

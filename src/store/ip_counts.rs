@@ -1,5 +1,6 @@
-//! How many addresses a pool has and leases: counted with every lease, never by looking at all of
-//! them but when a pool was changed or somebody doubts.
+//! How many addresses a pool has, and how many of them are leased. Leases are counted when they are
+//! made and removed. All of them are looked at only when their pool was changed, or when `doctor`
+//! checks the counts.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
@@ -12,33 +13,58 @@ use crate::model::time::Time;
 use super::connection::Store;
 use super::ip_leases::select_lease_of_address;
 
-/// JSON numbers are exact up to this.
-const EXACT: u128 = 1 << 53;
+/// Every integer up to this has an exact JSON number (IEEE 754, binary64).
+const MAX_EXACT_NUMBER: u128 = 1 << 53;
 
-/// Random pools list their free addresses when there are fewer than this, or than a 1024th.
-const FEW: u128 = 4096;
+/// Free addresses are scarce if there are fewer than this, or fewer than a 1024th of all.
+const FEW_ADDRESSES: u128 = 4096;
 
-/// How many addresses a pool has.
+/// How many addresses a pool has, as its status shows them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct AddressCounts {
+    /// Addresses of its ranges that a machine can have, and pre-allocated ones outside of the
+    /// ranges.
     pub total: u128,
+    /// Leases of the pool.
     pub used: u128,
+    /// Addresses that are reserved or pre-allocated, and not leased.
     pub reserved: u128,
+    /// Addresses that anybody may be given.
     pub free: u128,
+    /// Leases whose addresses are not among `total`.
     pub outside: u128,
 }
 
-impl Counts {
+/// The leases of a pool, as counted in its row or in the leases themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LeaseCounts {
+    pub used: i64,
+    /// Those whose addresses are not among the addresses of the pool.
+    pub outside: i64,
+}
+
+impl AddressCounts {
+    /// The counts as they are in `status.ipAddresses`.
     pub(super) fn to_document(self) -> Value {
-        let number = |count: u128| match u64::try_from(count) {
-            Ok(small) if count <= EXACT => Value::from(small),
-            _ => Value::from(count.to_string()),
-        };
-        json!({"total": number(self.total), "used": number(self.used), "free": number(self.free),
-               "reserved": number(self.reserved), "outOfRange": number(self.outside)})
+        json!({
+            "total": count_to_json(self.total),
+            "used": count_to_json(self.used),
+            "free": count_to_json(self.free),
+            "reserved": count_to_json(self.reserved),
+            "outOfRange": count_to_json(self.outside),
+        })
     }
 }
 
+/// A number, or a string where no JSON number is exact.
+fn count_to_json(count: u128) -> Value {
+    match u64::try_from(count) {
+        Ok(number) if count <= MAX_EXACT_NUMBER => Value::from(number),
+        _ => Value::from(count.to_string()),
+    }
+}
+
+/// How many addresses ranges have that do not overlap.
 fn total_size(ranges: impl IntoIterator<Item = Stretch>) -> u128 {
     ranges.into_iter().fold(0_u128, |sum, range| sum.saturating_add(range.size()))
 }
@@ -48,8 +74,9 @@ fn contains(ranges: &[Stretch], address: Addr) -> bool {
 }
 
 impl Store {
-    /// Exact at any size, and without looking at every lease.
-    pub fn ip_counts(&self, pool: &IpPool) -> Result<(Counts, Option<Time>), Refusal> {
+    /// Counts the addresses of a pool, and says when a lease of it last came or went. The counts
+    /// are exact for pools of any size, although not every lease is looked at.
+    pub fn ip_counts(&self, pool: &IpPool) -> Result<(AddressCounts, Option<Time>), Refusal> {
         let sql = "SELECT used, outside, updated FROM ip_count WHERE pool = ?1";
         let (used, outside, updated): (i64, i64, Option<i64>) = self
             .conn()
@@ -60,25 +87,25 @@ impl Store {
         let pre_allocated = pool.pre_allocated().map(|(_, address)| address);
         let outside_ranges = pre_allocated.filter(|address| !contains(&usable, *address)).count();
         let total = total_size(usable.iter().copied()).saturating_add(outside_ranges as u128);
-        // Kept from others: all that is not open, but for what is leased of it.
-        let kept = total.saturating_sub(total_size(open.iter().copied()));
-        let reserved = kept.saturating_sub(self.leased_of_kept(pool, &usable)?);
+        // What is not open is reserved or pre-allocated. Leased addresses of these count as used.
+        let closed = total.saturating_sub(total_size(open.iter().copied()));
+        let reserved = closed.saturating_sub(self.count_leases_of_closed(pool, &usable)?);
         let used = u128::from(used.unsigned_abs());
         let outside = u128::from(outside.unsigned_abs());
         let inside = used.saturating_sub(outside);
-        let elsewhere = self.leased_elsewhere(pool, &open)?;
-        let free = total.saturating_sub(inside + elsewhere).saturating_sub(reserved);
-        Ok((Counts { total, used, reserved, free, outside }, updated.map(Time)))
+        let by_other_pools = self.count_leases_by_other_pools(pool, &open)?;
+        let free = total.saturating_sub(inside + by_other_pools).saturating_sub(reserved);
+        Ok((AddressCounts { total, used, reserved, free, outside }, updated.map(Time)))
     }
 
-    /// What is leased of the reserved and the pre-allocated addresses of a pool.
-    fn leased_of_kept(&self, pool: &IpPool, usable: &[Stretch]) -> Result<u128, Refusal> {
+    /// Counts the leases of a pool on its reserved and pre-allocated addresses.
+    fn count_leases_of_closed(&self, pool: &IpPool, usable: &[Stretch]) -> Result<u128, Refusal> {
         let reserved: Vec<Stretch> = pool.reserved().into_iter().map(|(range, _)| range).collect();
         let mut count = 0;
         for (index, range) in reserved.iter().enumerate() {
-            // What two of them reserve counts once.
+            // Addresses that two ranges reserve count once.
             for part in range.without(&reserved[..index]) {
-                count += self.leased_within(pool, part, usable, true)?;
+                count += self.count_leases_within(pool, part, usable, true)?;
             }
         }
         for (_, address) in pool.pre_allocated() {
@@ -91,26 +118,31 @@ impl Store {
         Ok(count)
     }
 
-    /// What other pools lease of the open addresses of this one, which they do only where pools
-    /// overlap or have leases out of their ranges.
-    fn leased_elsewhere(&self, pool: &IpPool, open: &[Stretch]) -> Result<u128, Refusal> {
+    /// Counts the leases of other pools on the open addresses of this one. There are none unless
+    /// pools overlap or have leases outside of their ranges.
+    fn count_leases_by_other_pools(
+        &self,
+        pool: &IpPool,
+        open: &[Stretch],
+    ) -> Result<u128, Refusal> {
         let meta = &pool.metadata;
         let sql = "SELECT EXISTS (SELECT 1 FROM ip_count c CROSS JOIN ip_pool p ON p.id = c.pool \
                    WHERE c.outside > 0 AND c.pool <> ?2 AND p.namespace = ?1)";
         let values = params![meta.namespace, meta.id];
-        let has_strays: bool =
+        let others_lease_outside: bool =
             self.conn().prepare_cached(sql)?.query_row(values, |row| row.get(0))?;
         let mut count = 0;
-        if has_strays || meta.annotated(OVERLAP) {
+        if others_lease_outside || meta.annotated(OVERLAP) {
             for range in open {
-                count += self.leased_within(pool, *range, &[*range], false)?;
+                count += self.count_leases_within(pool, *range, &[*range], false)?;
             }
         }
         Ok(count)
     }
 
-    /// Leases of a pool, or of others, in what of a range is usable.
-    fn leased_within(
+    /// Counts the leases in those parts of a range that are usable: the leases of the pool if
+    /// `by_pool` is set, else those of all other pools.
+    fn count_leases_within(
         &self,
         pool: &IpPool,
         range: Stretch,
@@ -133,14 +165,14 @@ impl Store {
     }
 }
 
-/// The row of a pool that is new.
+/// Inserts the row of a new pool, and leaves one that is there as it is.
 pub fn insert_count(conn: &Connection, pool_id: i64) -> Result<(), Refusal> {
     let sql = "INSERT OR IGNORE INTO ip_count VALUES (?1, 0, 0, 0, NULL)";
     conn.prepare_cached(sql)?.execute([pool_id])?;
     Ok(())
 }
 
-/// Counts a lease that was made (1) or removed (-1).
+/// Counts a lease that was made (`change` is 1) or removed (-1).
 pub fn count_lease(
     conn: &Connection,
     pool_id: i64,
@@ -156,61 +188,66 @@ pub fn count_lease(
     Ok(())
 }
 
-/// Whether an address is among those that a pool counts.
+/// Whether an address is among those of a pool: usable, or pre-allocated.
 fn is_inside(pool: &IpPool, address: Addr) -> bool {
     let is_pre_allocated = pool.pre_allocated().any(|(_, other)| other == address);
     is_pre_allocated || pool.usable().iter().any(|(_, range)| range.has(address))
 }
 
-/// Counts anew: a pool was changed.
+/// Counts the leases of a pool that was changed anew.
 pub fn recount_leases(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(), Refusal> {
-    let (used, outside) = tally_leases(conn, pool_id, pool)?;
+    let counted = tally_leases(conn, pool_id, pool)?;
     let sql = "UPDATE ip_count SET used = ?2, outside = ?3 WHERE pool = ?1";
-    conn.prepare_cached(sql)?.execute(params![pool_id, used, outside])?;
+    conn.prepare_cached(sql)?.execute(params![pool_id, counted.used, counted.outside])?;
     Ok(())
 }
 
-/// All leases of a pool, and those outside of it, as its row says; -1 if it has none.
-pub fn select_count(conn: &Connection, pool_id: i64) -> Result<(i64, i64), Refusal> {
+/// The leases of a pool as its row counts them; -1 if it has no row, which is never right.
+pub fn select_lease_counts(conn: &Connection, pool_id: i64) -> Result<LeaseCounts, Refusal> {
     let sql = "SELECT used, outside FROM ip_count WHERE pool = ?1";
-    let count =
-        conn.prepare_cached(sql)?.query_row([pool_id], |row| Ok((row.get(0)?, row.get(1)?)));
-    Ok(count.optional()?.unwrap_or((-1, -1)))
+    let counts = conn
+        .prepare_cached(sql)?
+        .query_row([pool_id], |row| Ok(LeaseCounts { used: row.get(0)?, outside: row.get(1)? }));
+    Ok(counts.optional()?.unwrap_or(LeaseCounts { used: -1, outside: -1 }))
 }
 
-/// Puts right what the row of a pool says.
-pub fn replace_count(
+/// Puts the row of a pool right, which has no list of its free addresses then.
+pub fn replace_lease_counts(
     conn: &Connection,
     pool_id: i64,
-    used: i64,
-    outside: i64,
+    counts: LeaseCounts,
 ) -> Result<(), Refusal> {
     let sql = "INSERT OR REPLACE INTO ip_count VALUES (?1, ?2, ?3, 0, \
                (SELECT updated FROM ip_count WHERE pool = ?1))";
-    conn.prepare_cached(sql)?.execute(params![pool_id, used, outside])?;
+    conn.prepare_cached(sql)?.execute(params![pool_id, counts.used, counts.outside])?;
     Ok(())
 }
 
-/// All leases of a pool, and those outside of it, as they are.
-pub fn tally_leases(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<(i64, i64), Refusal> {
-    let mut used = 0_i64;
-    let mut outside = 0_i64;
+/// Counts the leases of a pool by looking at all of them.
+pub fn tally_leases(
+    conn: &Connection,
+    pool_id: i64,
+    pool: &IpPool,
+) -> Result<LeaseCounts, Refusal> {
+    let mut counts = LeaseCounts { used: 0, outside: 0 };
     let mut statement = conn.prepare_cached("SELECT address FROM ip_lease WHERE pool = ?1")?;
     let mut rows = statement.query([pool_id])?;
     while let Some(row) = rows.next()? {
         let key: Vec<u8> = row.get(0)?;
-        used += 1;
-        outside += i64::from(!Addr::from_key(&key).is_some_and(|address| is_inside(pool, address)));
+        counts.used += 1;
+        if !Addr::from_key(&key).is_some_and(|address| is_inside(pool, address)) {
+            counts.outside += 1;
+        }
     }
-    Ok((used, outside))
+    Ok(counts)
 }
 
-/// Whether a pool has so few free addresses that they are looked for in a list.
+/// Whether the free addresses of a pool are so few that a random pool looks for them in a list.
 pub fn is_scarce(conn: &Connection, pool_id: i64, pool: &IpPool) -> Result<bool, Refusal> {
     let total = total_size(pool.open().into_iter().map(|(_, range)| range));
     let sql = "SELECT used FROM ip_count WHERE pool = ?1";
     let used: Option<i64> =
         conn.prepare_cached(sql)?.query_row([pool_id], |row| row.get(0)).optional()?;
     let used = u128::from(used.unwrap_or_default().unsigned_abs());
-    Ok(total.saturating_sub(used) < FEW.max(total / 1024))
+    Ok(total.saturating_sub(used) < FEW_ADDRESSES.max(total / 1024))
 }

@@ -1,5 +1,5 @@
-//! Jobs: the live ones, which are loaded with a scope, and the past ones, which are kept to be shown.
-//! Nothing here starts or stops a job.
+//! Jobs: the live ones, which are loaded with a scope, and the past ones, which are kept to be
+//! shown. Nothing here starts or stops a job.
 
 use rusqlite::{Connection, Params, params};
 
@@ -13,8 +13,8 @@ use crate::model::time::Time;
 use super::connection::Store;
 use super::facts::{select_facts, write_facts};
 
-/// Loads the jobs that a condition names, such as `ended IS NULL AND object = ?1`. A job of an object
-/// whose live job is loaded is left out.
+/// Loads the jobs that a condition names, such as `ended IS NULL AND object = ?1`. A job of an
+/// object whose live job is loaded is left out.
 pub fn load_jobs(
     conn: &Connection,
     state: &mut State,
@@ -31,8 +31,8 @@ pub fn load_jobs(
 }
 
 impl Store {
-    /// Reads all jobs that worked on a host, in the order they were started. `host` is its namespace and
-    /// name, with a slash between them.
+    /// Reads all jobs that worked on a host, in the order they were started. `host` is its
+    /// namespace and name, with a slash between them.
     pub fn jobs_on_host(&self, host: &str) -> Result<Vec<Job>, Refusal> {
         let clauses = "WHERE id IN (SELECT job FROM job_host WHERE host = ?1) ORDER BY started, id";
         self.select_jobs(clauses, [host])
@@ -43,20 +43,20 @@ impl Store {
         self.select_jobs("ORDER BY started, rowid", [])
     }
 
-    /// Reads the jobs that have not ended, in the order they were started. An index has only these: the
-    /// many past jobs cost nothing here.
+    /// Reads the jobs that have not ended, in the order they were started. An index has only these:
+    /// the many past jobs cost nothing here.
     pub fn live_jobs(&self) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("WHERE ended IS NULL ORDER BY started, rowid", [])
     }
 
-    /// Reads the jobs of an object, in the order they were started. `object` is the name of a cluster, or
-    /// the namespace and name of a host with a slash between them.
+    /// Reads the jobs of an object, in the order they were started. `object` is the name of a
+    /// cluster, or the namespace and name of a host with a slash between them.
     pub fn jobs_of(&self, object: &str) -> Result<Vec<Job>, Refusal> {
         self.select_jobs("WHERE object = ?1 ORDER BY started, rowid", [object])
     }
 
-    /// Reads the last jobs of a pool that have a verb, at most `limit` of them, in the order they were
-    /// started.
+    /// Reads the last jobs of a pool that have a verb, at most `limit` of them, in the order they
+    /// were started.
     pub fn last_jobs_of_pool(
         &self,
         pool: &Key,
@@ -81,8 +81,8 @@ impl Store {
     }
 }
 
-/// Frees the hosts of jobs that ended. This comes before anything else is written: another pool may have
-/// a job on the same hosts in the same pass.
+/// Frees the hosts of jobs that ended. This comes before anything else is written: another pool may
+/// have a job on the same hosts in the same pass.
 pub fn release_hosts_of_ended_jobs(conn: &Connection, state: &State) -> Result<(), Refusal> {
     let sql = "UPDATE job_host SET live = NULL WHERE job = ?1";
     for job in state.jobs.difference().filter_map(|change| change.after) {
@@ -102,8 +102,8 @@ pub fn end_jobs_of_cluster(conn: &Connection, cluster: &str, now: Time) -> Resul
     Ok(())
 }
 
-/// Writes the jobs that changed, on behalf of an owner or of all. Jobs that ended come first: at most one
-/// live job may be on an object or a host, and a new one may have taken their place.
+/// Writes the jobs that changed, on behalf of an owner or of all. Jobs that ended come first: at
+/// most one live job may be on an object or a host, and a new one may have taken their place.
 pub fn write_changed_jobs(
     conn: &Connection,
     state: &State,

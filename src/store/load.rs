@@ -33,7 +33,8 @@ pub struct Need {
 }
 
 impl Store {
-    /// Loads the objects of a scope, what they refer to, and the objects that a command needs besides.
+    /// Loads the objects of a scope, what they refer to, and the objects that a command needs
+    /// besides.
     pub fn load(&self, scope: &Scope, needs: &[Need]) -> Result<State, Refusal> {
         let conn = self.conn();
         let mut state = State::default();
@@ -52,8 +53,8 @@ impl Store {
         Ok(state)
     }
 
-    /// Loads what the objects in the state refer to and is not loaded yet. Needed after an edit, which
-    /// may have named other objects.
+    /// Loads what the objects in the state refer to and is not loaded yet. Needed after an edit,
+    /// which may have named other objects.
     pub fn load_references(&self, scope: &Scope, state: &mut State) -> Result<(), Refusal> {
         load_named_pools_and_references(self.conn(), scope, state)
     }
@@ -77,8 +78,8 @@ impl Store {
     }
 }
 
-/// Loads pools that are newly named, and what the objects in the state refer to. The pools come first,
-/// because they refer to further objects.
+/// Loads pools that are newly named, and what the objects in the state refer to. The pools come
+/// first, because they refer to further objects.
 fn load_named_pools_and_references(
     conn: &Connection,
     scope: &Scope,
@@ -103,8 +104,8 @@ fn load_everything(conn: &Connection, state: &mut State) -> Result<(), Refusal> 
     load_jobs(conn, state, "ended IS NULL", [])
 }
 
-/// Loads a pool with its clusters, claims, live jobs and hosts, and the customizations that its clusters
-/// hold.
+/// Loads a pool with its clusters, claims, live jobs and hosts, and the customizations that its
+/// clusters hold.
 fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     load_document(conn, &mut state.pools, key)?;
     if state.pools.by_key(key).is_some_and(ClusterPool::picks_hosts) {
@@ -126,8 +127,8 @@ fn load_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refu
     load_hosts_of_pool(conn, state, key)
 }
 
-/// Loads pools to which an edit has sent a claim or a cluster. If they were not in the state, it would
-/// look as if they did not exist.
+/// Loads pools to which an edit has sent a claim or a cluster. If they were not in the state, it
+/// would look as if they did not exist.
 fn load_newly_named_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut keys: Vec<Key> = state.claims.rows().map(Claim::pool_key).collect();
     for change in state.clusters.difference() {

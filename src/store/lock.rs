@@ -1,5 +1,5 @@
-//! Kernel locks on files beside the state file. The kernel releases them when a process ends, so that
-//! nothing has to be cleaned up after a crash. Nothing here opens the state.
+//! Kernel locks on files beside the state file. The kernel releases them when a process ends, so
+//! that nothing has to be cleaned up after a crash. Nothing here opens the state.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -19,7 +19,8 @@ pub struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock goes first: a stop signal that was held back takes effect as soon as it is let in.
+        // The lock goes first: a stop signal that was held back takes effect as soon as it is let
+        // in.
         let _ = self.file.unlock();
         if let Some(signals) = &self.signals_before {
             let _ = signals.thread_set_mask();

@@ -1,9 +1,9 @@
-//! Keeps the state: the only SQL of the program. The store makes and opens the state file, loads what
-//! a scope needs and writes a difference. It knows no rules and decides nothing.
+//! Keeps the state: the only SQL of the program. The store makes and opens the state file, loads
+//! what a scope needs and writes a difference. It knows no rules and decides nothing.
 //!
 //! A kind of objects has one file, with its queries and the order in which its rows are written.
-//! `load.rs` and `references.rs` say what belongs to a scope, and `write.rs` says in which order the
-//! kinds are written.
+//! `load.rs` and `references.rs` say what belongs to a scope, and `write.rs` says in which order
+//! the kinds are written.
 
 mod address_book;
 mod agents;
@@ -61,8 +61,9 @@ use rusqlite::ErrorCode;
 use crate::model::refusal::{Exit, Refusal};
 
 impl From<rusqlite::Error> for Refusal {
-    /// Says what SQLite reports in terms of the state file. Only a violated constraint is a conflict,
-    /// which a pass answers by writing pool by pool; everything else makes the state unusable.
+    /// Says what SQLite reports in terms of the state file. Only a violated constraint is a
+    /// conflict, which a pass answers by writing pool by pool; everything else makes the state
+    /// unusable.
     fn from(error: rusqlite::Error) -> Self {
         let Some(code) = error.sqlite_error_code() else {
             return unusable_state("the state file holds what this poolctl cannot read", &error)

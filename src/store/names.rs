@@ -1,54 +1,68 @@
-//! The names of clusters in use, looked up as they are asked for.
+//! The books in which a plan looks up what lies beyond its scope. The names of clusters are looked
+//! up here; `address_book.rs` adds the addresses. A book is read only, and reads only what it is
+//! asked for.
 
 use std::cell::RefCell;
 
-use rusqlite::{OptionalExtension, Params};
+use rusqlite::{Connection, OptionalExtension, Params};
 
 use crate::model::refusal::Refusal;
 use crate::model::state::NameBook;
 
 use super::connection::Store;
 
-/// The names in use, looked up as they are asked for.
-pub struct Names<'a> {
-    pub(super) store: &'a Store,
-    pub(super) failed: RefCell<Option<Refusal>>,
+/// The books of a state file.
+pub struct StoredBooks<'a> {
+    store: &'a Store,
+    /// The last lookup that failed. A plan cannot fail, so the failure is kept until the plan is
+    /// made.
+    failure: RefCell<Option<Refusal>>,
 }
 
 impl Store {
-    pub fn names_in_use(&self) -> Names<'_> {
-        Names { store: self, failed: RefCell::new(None) }
+    /// The books in which a plan looks up names and addresses.
+    pub fn names_in_use(&self) -> StoredBooks<'_> {
+        StoredBooks { store: self, failure: RefCell::new(None) }
     }
 }
 
-impl Names<'_> {
-    /// What went wrong while looking up, if anything: then the plan is not to be trusted.
+impl StoredBooks<'_> {
+    /// Fails if a lookup has failed. Then the plan that was made with these books is not to be
+    /// used.
     pub fn check(self) -> Result<(), Refusal> {
-        self.failed.into_inner().map_or(Ok(()), Err)
+        self.failure.into_inner().map_or(Ok(()), Err)
     }
 
-    pub(super) fn look_up(&self, sql: &str, values: impl Params) -> Option<String> {
-        let name = self
-            .store
-            .conn()
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.query_row(values, |row| row.get(0)).optional());
-        name.unwrap_or_else(|error| {
-            *self.failed.borrow_mut() = Some(error.into());
-            None
+    /// Runs a query. If it fails, the failure is kept, and the answer is that nothing was found.
+    pub(super) fn look_up<T: Default>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Refusal>,
+    ) -> T {
+        query(self.store.conn()).unwrap_or_else(|refusal| {
+            *self.failure.borrow_mut() = Some(refusal);
+            T::default()
+        })
+    }
+
+    /// Looks up the first column of the first row, if there is one.
+    pub(super) fn look_up_name(&self, sql: &str, values: impl Params) -> Option<String> {
+        self.look_up(|conn| {
+            let mut statement = conn.prepare_cached(sql)?;
+            Ok(statement.query_row(values, |row| row.get(0)).optional()?)
         })
     }
 }
 
-impl NameBook for Names<'_> {
+impl NameBook for StoredBooks<'_> {
     fn cluster_exists(&self, name: &str) -> bool {
-        self.look_up("SELECT name FROM cluster WHERE name = ?1", [name]).is_some()
+        self.look_up_name("SELECT name FROM cluster WHERE name = ?1", [name]).is_some()
     }
 
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String> {
+        // A cluster that was left running has no row any more; its customization keeps its name.
         let sql = "SELECT name FROM cluster WHERE cluster_name = ?1 AND base_domain = ?2 UNION ALL \
              SELECT l.holder FROM customization c JOIN lease l ON l.customization = c.id \
              WHERE c.body ->> '$.status.preservedName' = ?1 || '.' || ?2";
-        self.look_up(sql, [cluster_name, base_domain])
+        self.look_up_name(sql, [cluster_name, base_domain])
     }
 }

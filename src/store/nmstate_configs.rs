@@ -1,4 +1,5 @@
-//! Networks of hosts: all of a namespace are loaded together, never one alone.
+//! NMStateConfigs, which say how the networks of hosts are to be. Those of a namespace are loaded
+//! together, never one alone.
 
 use rusqlite::Connection;
 
@@ -11,7 +12,8 @@ use super::documents::select_documents;
 use super::stored::StoredDocument;
 
 impl StoredDocument for NMStateConfig {
-    /// All of its namespace: no two of them may be for one interface.
+    /// Loads all NMStateConfigs of the namespace: no two of them may be for one interface, which
+    /// the rules can only tell if they see all.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         let namespace = key.namespace.as_str();
         if state.nmstate_configs.rows().any(|config| config.metadata.namespace == namespace) {

@@ -1,5 +1,5 @@
-//! Opens state files and makes new ones, each in one step. A file that is no state of this program is
-//! refused and left untouched.
+//! Opens state files and makes new ones, each in one step. A file that is no state of this program
+//! is refused and left untouched.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -18,7 +18,7 @@ use super::migrate::{migrated_copy, run_migrations};
 use super::schema::{SCHEMA, check_not_newer, read_schema};
 
 /// The application id of a state file: "pool" in ASCII.
-const APPLICATION_ID: u32 = 0x706f_6f6c;
+pub const APPLICATION_ID: u32 = 0x706f_6f6c;
 
 /// How the header of every SQLite file begins.
 pub const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -38,8 +38,8 @@ impl Store {
         }
     }
 
-    /// Opens a state, and makes it first if there is none. If many commands do so at once, one makes
-    /// it and the others open it.
+    /// Opens a state, and makes it first if there is none. If many commands do so at once, one
+    /// makes it and the others open it.
     pub fn open_or_create(path: &Path) -> Result<Self, Refusal> {
         if let Header::Absent = check_header(path)? {
             create_state(path)?;
@@ -106,8 +106,8 @@ pub enum Header {
     },
 }
 
-/// Reads the header of a file before SQLite touches it, and refuses a file that this program may not
-/// open.
+/// Reads the header of a file before SQLite touches it, and refuses a file that this program may
+/// not open.
 pub fn check_header(path: &Path) -> Result<Header, Refusal> {
     // Opening a pipe would wait for whoever writes to it.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
@@ -193,11 +193,11 @@ fn has_log(path: &Path) -> bool {
 ///
 /// SQLite keeps its log, and poolctl its locks, beside the name that was used to open the file. A
 /// command that uses the other name does not see a claim that is only in the log, and gives its
-/// cluster to somebody else. Reading is refused as well: it cannot be told which of the names has the
-/// log, and without its log the file shows an old state.
+/// cluster to somebody else. Reading is refused as well: it cannot be told which of the names has
+/// the log, and without its log the file shows an old state.
 pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
-    // Linux has statx since 4.11, and marks mount points in it since 5.8. On an older kernel nothing
-    // is refused.
+    // Linux has statx since 4.11, and marks mount points in it since 5.8. On an older kernel
+    // nothing is refused.
     let Ok(status) = statx(CWD, path, AtFlags::empty(), StatxFlags::NLINK) else {
         return Ok(());
     };
@@ -221,8 +221,8 @@ pub fn refuse_second_name(path: &Path) -> Result<(), Refusal> {
         .because("its log and its locks lie beside one name, and are not seen through another"))
 }
 
-/// Builds a whole state in a temporary file and gives it its name at the end. If another command was
-/// faster, its state stays and the temporary file goes.
+/// Builds a whole state in a temporary file and gives it its name at the end. If another command
+/// was faster, its state stays and the temporary file goes.
 fn create_state(path: &Path) -> Result<(), Refusal> {
     let folder = parent(path);
     fs::create_dir_all(folder).map_err(|error| uncreatable_state(path, &error))?;
@@ -257,8 +257,8 @@ fn uncreatable_state(path: &Path, error: &io::Error) -> Refusal {
 }
 
 /// Gives a file another name unless that name is taken. The file never has both names, which a hard
-/// link would give it for a moment: if poolctl were killed then, the state would keep its second name
-/// and be refused from then on.
+/// link would give it for a moment: if poolctl were killed then, the state would keep its second
+/// name and be refused from then on.
 fn rename_without_replacing(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // NFS, 9p and some FUSE file systems cannot do this in one step. On those, a command that

@@ -1,5 +1,5 @@
-//! The names of pools: of those that are there, and those that clusters and claims name. It reads
-//! no pool itself.
+//! The names of ClusterPools: of those that exist, and of those that clusters and claims refer to.
+//! Nothing here reads a pool itself.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -10,7 +10,8 @@ use crate::model::refusal::Refusal;
 use super::connection::Store;
 
 impl Store {
-    /// Pools that are there, and those that clusters or claims name.
+    /// The names of pools that exist, and of pools that clusters or claims refer to, existing or
+    /// not.
     pub fn pools_named(&self) -> Result<Vec<Key>, Refusal> {
         let sql = "SELECT namespace, name FROM pool UNION \
                    SELECT pool_namespace, pool FROM cluster WHERE pool IS NOT NULL UNION \
@@ -22,7 +23,7 @@ impl Store {
         Ok(pools.collect::<Result<_, _>>()?)
     }
 
-    /// The pool of a claim, or of a cluster.
+    /// Finds the pool of a claim or, for any other kind, of the cluster of that name.
     pub fn pool_of(&self, kind: Kind, key: &Key) -> Result<Option<Key>, Refusal> {
         let sql = match kind {
             Kind::ClusterClaim => {

@@ -1,7 +1,7 @@
 //! Loads what objects in the state refer to: image sets, secrets without values, templates,
-//! customizations, and what belongs to Agents and to clusters of hosts. It runs when a scope is loaded,
-//! and again after an edit, which may have named other objects. It never loads an object that is there
-//! or was removed.
+//! customizations, and what belongs to Agents and to clusters of hosts. It runs when a scope is
+//! loaded, and again after an edit, which may have named other objects. It never loads an object
+//! that is there or was removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -86,8 +86,8 @@ fn load_named_customizations(
     Ok(())
 }
 
-/// Loads the Agents of namespaces in which an edit has made a pool pick hosts: the pool may pick any of
-/// them.
+/// Loads the Agents of namespaces in which an edit has made a pool pick hosts: the pool may pick
+/// any of them.
 fn load_agents_for_newly_picking_pools(
     conn: &Connection,
     state: &mut State,
@@ -105,9 +105,9 @@ fn load_agents_for_newly_picking_pools(
     Ok(())
 }
 
-/// Loads what Agents in the state belong to, and what belongs to clusters of hosts. An Agent that is
-/// loaded may lead to a cluster, and a cluster to further Agents, so this goes on until nothing is
-/// added.
+/// Loads what Agents in the state belong to, and what belongs to clusters of hosts. An Agent that
+/// is loaded may lead to a cluster, and a cluster to further Agents, so this goes on until nothing
+/// is added.
 fn load_around_agents_and_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let infra_envs: Vec<Key> = state.infra_envs.rows().map(InfraEnv::key).collect();
     for key in infra_envs {
@@ -145,8 +145,8 @@ fn has_joining_hosts(state: &State, cluster: &str) -> bool {
     state.live_job(cluster).is_some_and(|(_, job)| job.verb == Verb::AddNodes)
 }
 
-/// Loads the InfraEnv of an Agent, its clusters with their other hosts, its host, and all Agents and
-/// hosts that are the same machine.
+/// Loads the InfraEnv of an Agent, its clusters with their other hosts, its host, and all Agents
+/// and hosts that are the same machine.
 fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Result<(), Refusal> {
     if let Some(key) = agent.infra_env() {
         load_infra_env(conn, state, &key)?;
@@ -175,8 +175,8 @@ fn load_around_agent(conn: &Connection, state: &mut State, agent: &Agent) -> Res
     Ok(())
 }
 
-/// Loads the IPPools that clusters of pools in the state take their addresses from, and the leases of
-/// clusters that may take or give back an address in this pass.
+/// Loads the IPPools that clusters of pools in the state take their addresses from, and the leases
+/// of clusters that may take or give back an address in this pass.
 fn load_addresses_of_clusters(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     let mut ip_pools = Vec::new();
     for pool in state.pools.rows() {
@@ -195,15 +195,16 @@ fn load_addresses_of_clusters(conn: &Connection, state: &mut State) -> Result<()
     Ok(())
 }
 
-/// The clusters that may take or give back an address in this pass. The keys have their names, and the
-/// namespaces of their addresses, which are those of their pools.
+/// The clusters that may take or give back an address in this pass. The keys have their names, and
+/// the namespaces of their addresses, which are those of their pools.
 fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     let mut clusters = Vec::new();
     let added_hosts = state.agents.rows().filter(|agent| agent.is_day2());
     let clusters_with_added_hosts: HashSet<String> =
         added_hosts.filter_map(Agent::bound_to).map(|cluster| cluster.name).collect();
     for cluster in state.clusters.rows() {
-        // A cluster that is to be left running may be removed in the pass in which that is asked for.
+        // A cluster that is to be left running may be removed in the pass in which that is asked
+        // for.
         let is_going = cluster.deleting.is_some() || cluster.preserve;
         let has_added_hosts = clusters_with_added_hosts.contains(&cluster.name);
         if let Some(pool) = &cluster.pool
@@ -214,7 +215,8 @@ fn collect_clusters_with_moving_addresses(state: &State) -> Vec<Key> {
     }
     for agent in state.agents.rows() {
         let namespace = agent.metadata.namespace.as_str();
-        // A host that has left a cluster may be the last one that keeps its addresses from being free.
+        // A host that has left a cluster may be the last one that keeps its addresses from being
+        // free.
         if let Some(info) = &agent.status.deprovision_info {
             clusters.push(Key::new(namespace, &*info.cluster_name));
         }

@@ -1,5 +1,5 @@
-//! Secrets and their values, which are in one table and nowhere else. A value is read only for a command
-//! or a driver that asks for it; a scope is loaded without values.
+//! Secrets and their values, which are in one table and nowhere else. A value is read only for a
+//! command or a driver that asks for it; a scope is loaded without values.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Consistent copies of a whole database, which others may write to meanwhile. Nothing here knows what
-//! is in it.
+//! Consistent copies of a whole database, which others may write to meanwhile. Nothing here knows
+//! what is in it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -36,8 +36,8 @@ fn remove_abandoned_files(to: &Path) {
     }
 }
 
-/// Copies one database over another. All pages go in one step: between several, somebody could write,
-/// and SQLite would begin again.
+/// Copies one database over another. All pages go in one step: between several, somebody could
+/// write, and SQLite would begin again.
 pub fn transfer(from: &Connection, to: &mut Connection) -> Result<(), Refusal> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),

@@ -1,5 +1,5 @@
-//! How objects of every kind are read: one of them into the state, for an edit, or all that a filter
-//! names, to be shown. Nothing here writes.
+//! How objects of every kind are read: one of them into the state, for an edit, or all that a
+//! filter names, to be shown. Nothing here writes.
 
 use rusqlite::Connection;
 
@@ -17,8 +17,8 @@ use super::filter::Filter;
 
 /// A kind that is kept in the state file.
 pub trait Stored: Resource {
-    /// Loads an object into the state for a command that edits it or shows it, and what an edit of it
-    /// has to look at besides. Does nothing if there is no such object.
+    /// Loads an object into the state for a command that edits it or shows it, and what an edit of
+    /// it has to look at besides. Does nothing if there is no such object.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal>;
 
     /// Reads the objects that a filter names, in the order of insertion.
@@ -33,8 +33,8 @@ pub trait StoredDocument: Resource + Tabled + Document {
         load_document(conn, Self::table_mut(state), key)
     }
 
-    /// Adds to an object that was read for a list what is kept beside its document: all of that for a
-    /// whole object, else only what is quickly read.
+    /// Adds to an object that was read for a list what is kept beside its document: all of that for
+    /// a whole object, else only what is quickly read.
     fn complete(&mut self, _: &Store, _is_whole: bool) -> Result<(), Refusal> {
         Ok(())
     }
@@ -58,8 +58,8 @@ impl<T: StoredDocument> Stored for T {
     }
 }
 
-/// Loads an object of a kind, as `Stored::fetch` does. Records, such as events, are not edited: nothing
-/// is loaded.
+/// Loads an object of a kind, as `Stored::fetch` does. Records, such as events, are not edited:
+/// nothing is loaded.
 pub fn fetch(conn: &Connection, state: &mut State, kind: Kind, key: &Key) -> Result<(), Refusal> {
     match_kind!(kind, R => <R as Stored>::fetch(conn, state, key), Ok(()))
 }

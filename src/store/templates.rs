@@ -14,8 +14,8 @@ use super::secrets::{load_secret, select_secret_value};
 /// The key of a Secret that has a template.
 const TEMPLATE_KEY: &str = "install-config.yaml";
 
-/// Loads the template that a cluster names, as one that was applied by hand does. The cluster is loaded
-/// with its document.
+/// Loads the template that a cluster names, as one that was applied by hand does. The cluster is
+/// loaded with its document.
 pub fn load_template_of_cluster(
     conn: &Connection,
     state: &mut State,
@@ -27,8 +27,8 @@ pub fn load_template_of_cluster(
     load_template(conn, state, key)
 }
 
-/// Loads the text of a template whose Secret is loaded. If an edit has changed the Secret, the text is
-/// that of the edit, else it is read from the state file.
+/// Loads the text of a template whose Secret is loaded. If an edit has changed the Secret, the text
+/// is that of the edit, else it is read from the state file.
 pub fn load_template(conn: &Connection, state: &mut State, key: Key) -> Result<(), Refusal> {
     let secret = state.secrets.by_key(&key);
     match secret.and_then(|secret| secret.values.get(TEMPLATE_KEY)) {

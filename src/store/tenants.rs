@@ -1,4 +1,5 @@
-//! Who has an address, and who had it: the history of leases.
+//! The tenants of addresses: who has an address, and who had it. Nothing here leases or releases an
+//! address.
 
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -11,6 +12,7 @@ use super::connection::Store;
 use super::filter::Filter;
 use super::ip_leases::{find_or_insert_scope, read_address, select_lease_of_address};
 
+/// What is selected of past tenants, up to the clauses. `read_past_tenant` reads a row of it.
 const PAST: &str = "h.address, h.pool, h.claim, h.since, h.until FROM ip_history h \
     JOIN ip_scope s ON s.id = h.scope";
 
@@ -27,7 +29,8 @@ fn read_past_tenant(row: &Row<'_>, namespace: &str) -> Result<Tenant, Refusal> {
 }
 
 impl Store {
-    /// Who has an address, and who had it, the last one first; in a namespace, or in each.
+    /// The tenants of an address, the latest first: in a namespace if one is given, else in every
+    /// one, namespace by namespace.
     pub fn tenants(&self, namespace: Option<&str>, address: Addr) -> Result<Vec<Tenant>, Refusal> {
         let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
         let (condition, values) = filter.conditions("namespace = #", None);
@@ -42,6 +45,7 @@ impl Store {
         Ok(tenants)
     }
 
+    /// The tenants of an address in a namespace: who has it now, and then those who had it.
     fn tenants_in(&self, namespace: &str, address: Addr) -> Result<Vec<Tenant>, Refusal> {
         let mut tenants = Vec::new();
         if let Some(lease) = select_lease_of_address(self.conn(), namespace, address)? {
@@ -65,8 +69,9 @@ impl Store {
         Ok(tenants)
     }
 
-    /// Who had addresses of a pool, in order. The first pool of a namespace answers for those that
-    /// are gone.
+    /// The past tenants of a pool's addresses, in the order in which they released them. An export
+    /// shows them with their pool; those of pools that are gone are shown with the first pool of
+    /// the namespace.
     pub fn past(&self, pool: &IpPool) -> Result<Vec<Tenant>, Refusal> {
         let sql = format!(
             "SELECT {PAST} WHERE s.namespace = ?1 AND (h.pool = ?2 \
@@ -84,7 +89,8 @@ impl Store {
     }
 }
 
-/// Somebody had an address of a pool, which rests from then on where that matters.
+/// Records who had an address, and if the pool cares when addresses were released, that the address
+/// rests from that time on.
 pub fn write_past_tenant(
     conn: &Connection,
     pool_id: i64,
@@ -94,7 +100,8 @@ pub fn write_past_tenant(
     let Some(until) = tenant.until else { return Ok(()) };
     let scope = find_or_insert_scope(conn, &pool.metadata.namespace)?;
     let address = tenant.address.key();
-    let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let sql = "INSERT INTO ip_history (scope, address, pool, claim, since, until) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let values = params![scope, address, tenant.pool, tenant.claim, tenant.since.0, until.0];
     conn.prepare_cached(sql)?.execute(values)?;
     if pool.remembers() && tenant.pool == pool.metadata.name {

@@ -6,7 +6,8 @@ use super::connection::Store;
 use super::schema::check_not_newer;
 
 impl Store {
-    /// Begins a transaction that sees the state as it is at its first read, whoever writes meanwhile.
+    /// Begins a transaction that sees the state as it is at its first read, whoever writes
+    /// meanwhile.
     pub fn begin_read(&self) -> Result<(), Refusal> {
         self.conn().execute_batch("BEGIN")?;
         self.check_schema_of_transaction()

@@ -1,6 +1,6 @@
-//! Writes a difference inside one transaction: all of it or nothing, or, after that was refused, each
-//! pool's changes under a savepoint of their own. This file says in which order rows are written. How
-//! they are written is in the files of their kinds.
+//! Writes a difference inside one transaction: all of it or nothing, or, after that was refused,
+//! each pool's changes under a savepoint of their own. This file says in which order rows are
+//! written. How they are written is in the files of their kinds.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -40,9 +40,9 @@ pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
     write_events_and_mark(conn, state, &[], mark)
 }
 
-/// Writes what changed of each pool under a savepoint of its own, and returns the pools whose changes
-/// the database refused. Needed only after `write` was refused: a savepoint for each pool makes SQLite
-/// keep every page twice.
+/// Writes what changed of each pool under a savepoint of its own, and returns the pools whose
+/// changes the database refused. Needed only after `write` was refused: a savepoint for each pool
+/// makes SQLite keep every page twice.
 pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<Refused, Refusal> {
     let conn = store.conn();
     let mut refused = Refused::new();
@@ -73,8 +73,9 @@ pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<R
 }
 
 /// Removes clusters that are gone and frees the hosts of jobs that ended, for all pools before any
-/// pool is written: another pool may take in the same pass what one gives back, and two pools may even
-/// swap. If the changes of a pool are undone afterwards, what it gave back here stays given back.
+/// pool is written: another pool may take in the same pass what one gives back, and two pools may
+/// even swap. If the changes of a pool are undone afterwards, what it gave back here stays given
+/// back.
 fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
     let mut clusters_left_running = HashSet::new();
     for customization in state.customizations.rows() {
@@ -93,8 +94,8 @@ fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal>
     release_hosts_of_ended_jobs(conn, state)
 }
 
-/// Writes the events in the order in which they happened, whichever pool they are of, and the mark of
-/// this commit. The events of a pool that was refused are of changes that were undone.
+/// Writes the events in the order in which they happened, whichever pool they are of, and the mark
+/// of this commit. The events of a pool that was refused are of changes that were undone.
 fn write_events_and_mark(
     conn: &Connection,
     state: &State,
@@ -123,8 +124,8 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     }
 }
 
-/// Writes what changed on behalf of an owner, or all of it. Leases of customizations and addresses come
-/// after the clusters that they point to.
+/// Writes what changed on behalf of an owner, or all of it. Leases of customizations and addresses
+/// come after the clusters that they point to.
 fn write_changed_rows(
     conn: &Connection,
     state: &State,
