@@ -31,7 +31,8 @@ impl Store {
         let Key { namespace, name } = key;
         match kind {
             Kind::InfraEnv => self.select_events(
-                "WHERE id IN (SELECT id FROM event WHERE kind = ?2 AND name = ?3 AND namespace = ?4 \
+                "WHERE id IN (\
+                 SELECT id FROM event WHERE kind = ?2 AND name = ?3 AND namespace = ?4 \
                  UNION SELECT id FROM event WHERE infra_env = ?5)",
                 params![limit, kind.name(), name, namespace, key.to_string()],
             ),

@@ -18,11 +18,14 @@ const PRUNING_INTERVAL: Span = Span::hours(24);
 /// of kinds whose existence is not looked up here, they always stay.
 const DELETE_OLD_EVENTS: &str = "DELETE FROM event WHERE time < ?1 AND id NOT IN (\
     SELECT id FROM (SELECT id, kind, namespace, name, \
-    row_number() OVER (PARTITION BY kind, name, namespace ORDER BY id DESC) AS place FROM event) AS e \
+    row_number() OVER (PARTITION BY kind, name, namespace ORDER BY id DESC) AS place \
+    FROM event) AS e \
     WHERE place <= 100 AND (kind NOT IN ('ClusterDeployment', 'ClusterClaim', 'ClusterPool') \
     OR EXISTS (SELECT 1 FROM cluster c WHERE e.kind = 'ClusterDeployment' AND c.name = e.name) \
-    OR EXISTS (SELECT 1 FROM claim c WHERE e.kind = 'ClusterClaim' AND c.namespace = e.namespace AND c.name = e.name) \
-    OR EXISTS (SELECT 1 FROM pool c WHERE e.kind = 'ClusterPool' AND c.namespace = e.namespace AND c.name = e.name)))";
+    OR EXISTS (SELECT 1 FROM claim c WHERE e.kind = 'ClusterClaim' \
+    AND c.namespace = e.namespace AND c.name = e.name) \
+    OR EXISTS (SELECT 1 FROM pool c WHERE e.kind = 'ClusterPool' \
+    AND c.namespace = e.namespace AND c.name = e.name)))";
 
 impl Store {
     /// Whether there are old events and the last removal was at least a day ago. It reads only

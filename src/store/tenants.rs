@@ -59,7 +59,8 @@ impl Store {
             });
         }
         let sql = format!(
-            "SELECT {PAST} WHERE s.namespace = ?1 AND h.address = ?2 ORDER BY h.until DESC, h.id DESC"
+            "SELECT {PAST} WHERE s.namespace = ?1 AND h.address = ?2 \
+             ORDER BY h.until DESC, h.id DESC"
         );
         let mut statement = self.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params![namespace, address.key()])?;

@@ -35,7 +35,7 @@ pub type Refused = Vec<(Rc<Key>, Refusal)>;
 /// commits, or rolls back if the database refuses.
 pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
     let conn = store.conn();
-    make_room(conn, state, mark.now)?;
+    remove_clusters_and_release_hosts(conn, state, mark.now)?;
     write_changed_rows(conn, state, None, mark.now)?;
     write_events_and_mark(conn, state, &[], mark)
 }
@@ -46,7 +46,7 @@ pub fn write(store: &Store, state: &State, mark: &Mark) -> Result<(), Refusal> {
 pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<Refused, Refusal> {
     let conn = store.conn();
     let mut refused = Refused::new();
-    make_room(conn, state, mark.now)?;
+    remove_clusters_and_release_hosts(conn, state, mark.now)?;
     for owner in state.owners() {
         let Some(pool) = &owner else {
             write_changed_rows(conn, state, Some(&owner), mark.now)?;
@@ -76,7 +76,11 @@ pub fn write_pool_by_pool(store: &Store, state: &State, mark: &Mark) -> Result<R
 /// pool is written: another pool may take in the same pass what one gives back, and two pools may
 /// even swap. If the changes of a pool are undone afterwards, what it gave back here stays given
 /// back.
-fn make_room(conn: &Connection, state: &State, now: Time) -> Result<(), Refusal> {
+fn remove_clusters_and_release_hosts(
+    conn: &Connection,
+    state: &State,
+    now: Time,
+) -> Result<(), Refusal> {
     let mut clusters_left_running = HashSet::new();
     for customization in state.customizations.rows() {
         if let Some(holder) = &customization.holder
