@@ -80,14 +80,14 @@ impl Store {
 
     /// Finds IPPools whose counts or lists of free addresses differ from what the leases say.
     pub fn addresses(&self) -> Result<Vec<String>, Refusal> {
-        check_addresses(self.conn(), false)
+        compare_addresses_with_leases(self.conn(), false)
     }
 
     /// Makes the counts and the lists of free addresses anew from the leases.
     pub fn fix_addresses(&self) -> Result<(), Refusal> {
         let _lock = Lock::to_write(self.path())?;
         self.begin_write()?;
-        let fixed = check_addresses(self.conn(), true).and_then(|_| self.commit());
+        let fixed = compare_addresses_with_leases(self.conn(), true).and_then(|_| self.commit());
         if fixed.is_err() {
             self.rollback();
         }
@@ -189,7 +189,7 @@ impl Store {
 
 /// Compares the counts and the list of free addresses of each IPPool with the leases, and makes
 /// them anew if `fix` is set.
-fn check_addresses(conn: &Connection, fix: bool) -> Result<Vec<String>, Refusal> {
+fn compare_addresses_with_leases(conn: &Connection, fix: bool) -> Result<Vec<String>, Refusal> {
     let mut mistakes = Vec::new();
     for pool in select_documents::<IpPool>(conn, None)? {
         let pool_id = pool.metadata.id;
