@@ -72,7 +72,7 @@ pub(super) fn find_abandoned_files(path: &Path) -> Vec<PathBuf> {
     abandoned_files
 }
 
-/// The time since a file was last written to; none if it cannot be told.
+/// The time since a file was last written to; zero if it cannot be told.
 fn age_of(entry: &fs::DirEntry) -> Duration {
     let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
     modified.and_then(|modified| modified.elapsed().ok()).unwrap_or_default()
