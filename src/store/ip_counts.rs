@@ -64,7 +64,7 @@ fn count_to_json(count: u128) -> Value {
     }
 }
 
-/// How many addresses ranges have that do not overlap.
+/// The number of addresses in ranges that do not overlap.
 fn total_size(ranges: impl IntoIterator<Item = Stretch>) -> u128 {
     ranges.into_iter().fold(0_u128, |sum, range| sum.saturating_add(range.size()))
 }
