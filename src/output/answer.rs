@@ -17,20 +17,21 @@ use super::columns::Row;
 use super::table::render;
 use super::{Format, jsonpath};
 
-/// What something is called: `clusterpool/lab`, or `lab` where names alone are wanted.
+/// The name of what an answer is about: `clusterpool/lab`, or `lab` where names alone are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name {
-    /// The kind, as commands print it; none for what is no object.
+    /// The kind, as commands print it; none if the name is of no object.
     word: Option<&'static str>,
     key: Key,
 }
 
 impl Name {
+    /// The name of an object.
     pub fn of(kind: Kind, key: &Key) -> Self {
         Self { word: Some(kind.word()), key: key.clone() }
     }
 
-    /// The name of what is no object: a file, a driver, a check.
+    /// The name of something that is no object: a file, a driver, a check.
     pub fn plain(name: impl Into<String>) -> Self {
         Self { word: None, key: Key::new("", name) }
     }
@@ -49,39 +50,46 @@ impl fmt::Display for Name {
     }
 }
 
-/// One thing of a list. What its format does not show may be left empty.
+/// One entry of a list. Parts that the format of the answer does not show may be left empty.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// None for what is listed for people and programs only.
+    /// None if `-o name` leaves the entry out.
     pub name: Option<Name>,
+    /// Shown to people.
     pub row: Row,
+    /// Shown to programs.
     pub document: Value,
 }
 
-/// What people see.
+/// A part of what people see of an answer.
 #[derive(Debug)]
 enum Part {
     /// Lines with their ends, nothing hostile in them.
     Text(String),
-    /// Rows below their headers. Columns are as wide as all rows ask for, whichever are shown.
+    /// The rows at the indexes `shown`, below their headers. Columns are as wide as all rows ask
+    /// for, also those that are not shown.
     Table { rows: Vec<Row>, shown: Vec<usize>, headers: bool },
 }
 
-/// What documents are together. When answers are joined, the last of their shapes holds.
+/// How the documents of an answer are put together. When answers are joined, the shape that comes
+/// last in this order holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
-    /// One is itself; several are a List.
+    /// A single document is printed alone; several are a List.
     #[default]
     Single,
+    /// However many they are, they are a List.
     List,
-    /// One after another, each as it comes.
+    /// They are printed one after another, for more of them may come later.
     Stream,
 }
 
-/// What a command answers.
+/// The answer of a command in every format at once: text and tables for people, names, and
+/// documents for programs. `render` makes text of it.
 #[must_use = "it is printed by `Context::answer`"]
 #[derive(Debug, Default)]
 pub struct Answer {
+    /// In the order in which people read them.
     parts: Vec<Part>,
     names: Vec<Name>,
     documents: Vec<Value>,
@@ -91,8 +99,8 @@ pub struct Answer {
 
 impl Answer {
     /// Text for people: lines with their ends, nothing hostile in them.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self { parts: vec![Part::Text(text.into())], ..Self::default() }
+    pub fn text(lines: impl Into<String>) -> Self {
+        Self { parts: vec![Part::Text(lines.into())], ..Self::default() }
     }
 
     /// A document that people see as YAML.
@@ -100,34 +108,35 @@ impl Answer {
         Ok(Self::text(yaml_text(&document)?).with_document(document))
     }
 
-    /// What became of an object: `clusterpool/lab scaled`.
-    pub fn change(kind: Kind, key: &Key, what: &str) -> Self {
+    /// The result of a command for an object: `clusterpool/lab scaled`.
+    pub fn change(kind: Kind, key: &Key, result: &str) -> Self {
         let name = Name::of(kind, key);
         let mut document = json!({"kind": kind.name()});
         if !key.namespace.is_empty() {
             document["namespace"] = key.namespace.as_str().into();
         }
         document["name"] = key.name.as_str().into();
-        document["result"] = what.into();
-        let text = format!("{name} {}\n", clean(what));
-        Self::text(text).with_name(name).with_document(document)
+        document["result"] = result.into();
+        let line = format!("{name} {}\n", clean(result));
+        Self::text(line).with_name(name).with_document(document)
     }
 
-    /// A table, also of a single thing or of nothing.
+    /// A table for people and a List for programs, also of a single entry or of none.
     pub fn list(entries: Vec<Entry>) -> Self {
         let shown: Vec<usize> = (0..entries.len()).collect();
         Self::some_of(entries, &shown)
     }
 
-    /// Some things of a list, in columns as wide as those of the whole list.
+    /// The entries of a list at the indexes `shown`, which ascend; in columns as wide as those of
+    /// the whole list.
     pub fn some_of(entries: Vec<Entry>, shown: &[usize]) -> Self {
         let mut rows = Vec::with_capacity(entries.len());
         let mut names = Vec::new();
         let mut documents = Vec::new();
-        let mut next = shown.iter().peekable();
+        let mut shown_indexes = shown.iter().peekable();
         for (index, entry) in entries.into_iter().enumerate() {
             rows.push(entry.row);
-            if next.next_if(|shown| **shown == index).is_some() {
+            if shown_indexes.next_if(|shown_index| **shown_index == index).is_some() {
                 names.extend(entry.name);
                 documents.push(entry.document);
             }
@@ -136,28 +145,31 @@ impl Answer {
         Self { parts: vec![table], names, documents, shape: Shape::List, is_verbatim: false }
     }
 
-    /// More text for people.
-    pub fn with_text(mut self, text: impl Into<String>) -> Self {
-        self.parts.push(Part::Text(text.into()));
+    /// Adds text for people.
+    pub fn with_text(mut self, lines: impl Into<String>) -> Self {
+        self.parts.push(Part::Text(lines.into()));
         self
     }
 
+    /// Adds a name for `-o name` and `--quiet`.
     pub fn with_name(mut self, name: Name) -> Self {
         self.names.push(name);
         self
     }
 
+    /// Adds names for `-o name` and `--quiet`.
     pub fn with_names(mut self, names: impl IntoIterator<Item = Name>) -> Self {
         self.names.extend(names);
         self
     }
 
+    /// Adds a document for programs.
     pub fn with_document(mut self, document: Value) -> Self {
         self.documents.push(document);
         self
     }
 
-    /// A field more in each of its documents.
+    /// Sets a field in each of the documents that it has so far.
     pub fn with_field(mut self, name: &str, value: &str) -> Self {
         for document in &mut self.documents {
             document[name] = value.into();
@@ -165,31 +177,33 @@ impl Answer {
         self
     }
 
-    /// Documents that are a List, however many they are.
+    /// Adds documents for programs, which are a List, however many they are.
     pub fn with_list(mut self, documents: impl IntoIterator<Item = Value>) -> Self {
         self.documents.extend(documents);
         self.shape = Shape::List;
         self
     }
 
-    /// Its only document is itself, not a List of one.
+    /// A document that is alone is printed alone, not as a List of one.
     pub fn single(mut self) -> Self {
         self.shape = Shape::Single;
         self
     }
 
-    /// Its documents are printed at once, one after another: the command does not end by itself.
+    /// Documents are printed one after another, not as a List: the command does not end by itself,
+    /// and more of them may follow.
     pub fn streamed(mut self) -> Self {
         self.shape = Shape::Stream;
         self
     }
 
-    /// What people see is a value for programs: it is printed as it is, hostile or not.
+    /// Its text is a value that somebody asked for: it is printed as it is, hostile or not.
     pub fn verbatim(mut self) -> Self {
         self.is_verbatim = true;
         self
     }
 
+    /// Shows or leaves out the headers of its tables.
     pub fn with_headers(mut self, with_headers: bool) -> Self {
         for part in &mut self.parts {
             if let Part::Table { headers, .. } = part {
@@ -199,24 +213,27 @@ impl Answer {
         self
     }
 
-    /// Behind an empty line, for people.
+    /// Puts an empty line before it, for people.
     pub fn after_gap(mut self) -> Self {
         self.parts.insert(0, Part::Text("\n".into()));
         self
     }
 
-    pub fn append(&mut self, other: Self) {
-        self.parts.extend(other.parts);
-        self.names.extend(other.names);
-        self.documents.extend(other.documents);
-        self.shape = self.shape.max(other.shape);
-        self.is_verbatim |= other.is_verbatim;
+    /// Adds all of another answer behind this one.
+    pub fn append(&mut self, answer: Self) {
+        self.parts.extend(answer.parts);
+        self.names.extend(answer.names);
+        self.documents.extend(answer.documents);
+        self.shape = self.shape.max(answer.shape);
+        self.is_verbatim |= answer.is_verbatim;
     }
 
+    /// Whether its text is printed as it is.
     pub fn is_verbatim(&self) -> bool {
         self.is_verbatim
     }
 
+    /// Whether more documents may follow its own.
     pub fn is_stream(&self) -> bool {
         self.shape == Shape::Stream
     }
@@ -257,7 +274,7 @@ impl Answer {
 impl Part {
     fn text(&self) -> String {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(lines) => lines.clone(),
             Self::Table { rows, shown, headers } if shown.len() == rows.len() => {
                 render(rows, *headers)
             }
@@ -266,7 +283,8 @@ impl Part {
     }
 }
 
-/// The lines of some rows, in columns as wide as those of all rows.
+/// Draws all rows, because that is how wide columns are, and keeps the lines of those that are
+/// shown.
 fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
     let table = render(rows, true);
     let lines: Vec<&str> = table.split_inclusive('\n').collect();
@@ -276,7 +294,7 @@ fn select_lines(rows: &[Row], shown: &[usize], headers: bool) -> String {
     header.into_iter().chain(row_lines).copied().collect()
 }
 
-/// One document in a format of whole documents; in any other, which people read, as YAML.
+/// A single document in a format of whole documents; in the formats that people read it is YAML.
 pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusal> {
     match format {
         Format::JsonPath(template) => jsonpath::evaluate(template, document),
@@ -286,7 +304,7 @@ pub fn document_text(format: &Format, document: &Value) -> Result<String, Refusa
 }
 
 fn yaml_text(document: &Value) -> Result<String, Refusal> {
-    yaml::text(document).map_err(|wrong| Refusal::invalid(wrong.to_string()))
+    yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))
 }
 
 #[cfg(test)]
@@ -321,10 +339,10 @@ mod tests {
 
     #[test]
     fn some_of_a_list_keep_the_width_of_all() {
-        let some = || Answer::some_of(vec![pool("lab", "1"), pool("office", "2")], &[0]);
-        check(some(), "table", false, "NAME    SIZE\nlab     1\n");
-        check(some().with_headers(false), "table", false, "lab     1\n");
-        check(some().streamed(), "jsonpath={.name}", false, "lab");
+        let first = || Answer::some_of(vec![pool("lab", "1"), pool("office", "2")], &[0]);
+        check(first(), "table", false, "NAME    SIZE\nlab     1\n");
+        check(first().with_headers(false), "table", false, "lab     1\n");
+        check(first().streamed(), "jsonpath={.name}", false, "lab");
     }
 
     #[test]
@@ -334,9 +352,9 @@ mod tests {
         check(change(), "table", true, "lab\n");
         let path = "jsonpath={.kind} {.namespace} {.name} {.result}";
         check(change(), path, false, "ClusterPool default lab scaled");
-        let mut two = change();
-        two.append(change());
-        check(two, "jsonpath={.items[*].result}", false, "scaled scaled");
+        let mut changes = change();
+        changes.append(change());
+        check(changes, "jsonpath={.items[*].result}", false, "scaled scaled");
         check(Answer::default(), "json", false, "");
         check(Answer::list(Vec::new()), "jsonpath={.kind}", false, "List");
     }

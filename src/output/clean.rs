@@ -1,35 +1,50 @@
-//! Strings from outside, made harmless for a terminal.
+//! Makes strings that come from outside harmless for a terminal. It loses nothing: what is hidden
+//! from the terminal is shown as an escape.
 
 use std::borrow::Cow;
 
 use crate::model::text::hostile;
 
-/// Control and bidirectional characters are shown as escapes, never sent.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(hostile) {
-        return text.into();
+/// One line of text, in which control and bidirectional characters are escapes; line feeds and tabs
+/// are such characters, too.
+pub fn clean(line: &str) -> Cow<'_, str> {
+    if !line.chars().any(hostile) {
+        return line.into();
     }
-    let escape = |letter: char| {
-        let escaped =
-            if hostile(letter) { letter.escape_default().to_string() } else { letter.into() };
-        escaped.chars().collect::<Vec<_>>()
-    };
-    text.chars().flat_map(escape).collect::<String>().into()
+    let mut cleaned = String::new();
+    for letter in line.chars() {
+        push_harmless(letter, &mut cleaned);
+    }
+    cleaned.into()
 }
 
-/// The same, but lines stay lines.
-pub fn clean_lines(text: &str) -> String {
-    let lines =
-        text.split('\n').map(|line| line.split('\t').map(clean).collect::<Vec<_>>().join("\t"));
-    lines.collect::<Vec<_>>().join("\n")
+/// Several lines of text, cleaned in the same way but for line feeds and tabs, which stay.
+pub fn clean_lines(lines: &str) -> String {
+    let mut cleaned = String::new();
+    for letter in lines.chars() {
+        if matches!(letter, '\n' | '\t') {
+            cleaned.push(letter);
+        } else {
+            push_harmless(letter, &mut cleaned);
+        }
+    }
+    cleaned
+}
+
+fn push_harmless(letter: char, cleaned: &mut String) {
+    if hostile(letter) {
+        cleaned.extend(letter.escape_default());
+    } else {
+        cleaned.push(letter);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn nothing_moves_the_cursor() {
-        let shown = super::clean("a\u{1b}[31mb\nc\u{202e}d\u{7}");
-        assert_eq!(shown, "a\\u{1b}[31mb\\nc\\u{202e}d\\u{7}");
+        let cleaned = super::clean("a\u{1b}[31mb\nc\u{202e}d\u{7}");
+        assert_eq!(cleaned, "a\\u{1b}[31mb\\nc\\u{202e}d\\u{7}");
         assert_eq!(super::clean("ünïcode ✓"), "ünïcode ✓");
     }
 }

@@ -1,4 +1,5 @@
-//! The columns of each kind.
+//! The columns that tables have for each kind of object, for events and for jobs. It reads the
+//! values it is given, and never the state.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use crate::model::event::Event;
 use crate::model::hardware::Hardware;
 use crate::model::host::BareMetalHost;
 use crate::model::infra_env::InfraEnv;
-use crate::model::inventory::EntryStatus;
+use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_pool::IpPool;
 use crate::model::job::Job;
 use crate::model::meta::{Key, Meta};
@@ -20,30 +21,36 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::time::{Span, Time};
 
-/// Columns by name.
+/// The cells of a row, left to right, each with the name of its column in lower case. An empty cell
+/// is shown as `-`.
 pub type Row = Vec<(&'static str, String)>;
 
-/// What the rows are seen against.
+/// What rows show besides their object: the time, and facts of other objects. A caller fills in
+/// what the rows of its kind need; where a fact is missing, the cell is empty.
 #[derive(Debug, Default)]
 pub struct View {
+    /// Ages and remaining lifetimes are counted from here.
     pub now: Time,
+    /// Whether the columns of `-o wide` are added.
     pub wide: bool,
+    /// Whether each row begins with the namespace of its object.
     pub namespaces: bool,
-    /// Place of each waiting claim in its queue.
+    /// The place of each waiting claim in the queue of its pool.
     pub queue: HashMap<Key, Place>,
-    /// Whether clusters have the credentials of their pools, by name.
+    /// Whether clusters have the current credentials of their pools, in words, by cluster name.
     pub credentials: HashMap<String, &'static str>,
-    /// Roles that hosts are good for.
+    /// The roles that the host of each agent is good enough for, in words.
     pub fits: HashMap<Key, String>,
-    /// Pools that list customizations.
+    /// All pools: those that list a customization know whether it can be used.
     pub pools: Vec<ClusterPool>,
 }
 
-/// A place in a queue, and how long it will take as far as the pool's history tells.
+/// The place of a claim in the queue of its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// Counted from 1.
     pub number: usize,
+    /// How long the claim will wait, if the history of the pool tells it.
     pub wait: Option<Span>,
 }
 
@@ -54,6 +61,7 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// The row of an object: its name, the columns of its kind, its age, and in wide tables the rest.
 pub fn row(object: &Object, view: &View) -> Row {
     let key = object.key();
     let mut row = Row::new();
@@ -61,255 +69,312 @@ pub fn row(object: &Object, view: &View) -> Row {
         row.push(("namespace", key.namespace));
     }
     row.push(("name", key.name));
-    row.extend(match object {
-        Object::ClusterPool(one) => pool(one, view),
-        Object::ClusterClaim(one) => claim(one, view),
-        Object::ClusterDeployment(one) => cluster(one, view),
-        Object::Customization(one) => customization(one, view),
-        Object::ClusterImageSet(one) => vec![("release", one.spec.release_image.clone())],
-        Object::BareMetalHost(one) => host(one),
-        Object::Secret(one) => {
-            vec![("type", one.kind.clone()), ("data", one.values.len().to_string())]
-        }
-        Object::RoleBinding(one) => {
-            vec![("role", format!("{}/{}", one.role_ref.kind, one.role_ref.name))]
-        }
-        Object::DataTemplate(one) => {
-            vec![("hosts", one.status.indexes.len().to_string())]
-        }
-        Object::InfraEnv(one) => infra_env(one),
-        Object::Agent(one) => agent(one, view),
-        Object::NMStateConfig(one) => {
-            let macs = one.spec.interfaces.iter().map(|one| one.mac_address.to_lowercase());
-            vec![("macs", macs.collect::<Vec<_>>().join(","))]
-        }
-        Object::IpPool(one) => ip_pool(one),
-        Object::IpClaim(one) => {
-            let address = one.status.address.as_ref().map(|one| one.name.clone());
-            vec![
-                ("pool", one.spec.pool.name.clone()),
-                ("ipaddress", address.unwrap_or_default()),
-                ("error", one.status.error_message.clone()),
-            ]
-        }
-        Object::IpAddress(one) => vec![
-            ("address", one.spec.address.clone()),
-            ("pool", one.spec.pool.name.clone()),
-            ("claim", one.spec.claim.name.clone()),
-        ],
-        _ => Row::new(),
-    });
+    row.extend(kind_columns(object, view));
     let created = match object {
-        Object::ClusterClaim(one) => Some(one.created),
-        Object::ClusterDeployment(one) => Some(one.created),
+        Object::ClusterClaim(claim) => Some(claim.created),
+        Object::ClusterDeployment(cluster) => Some(cluster.created),
         _ => object.meta().and_then(|meta: &Meta| meta.creation_timestamp),
     };
     row.push(("age", created.map(|time| view.now.since(time).short()).unwrap_or_default()));
     if view.wide {
-        row.extend(wide(object, view));
+        row.extend(wide_columns(object, view));
     }
     row
 }
 
-fn pool(one: &ClusterPool, _: &View) -> Row {
-    let (spec, status) = (&one.spec, &one.status);
-    let free = match &spec.inventory {
+fn kind_columns(object: &Object, view: &View) -> Row {
+    match object {
+        Object::ClusterPool(pool) => pool_columns(pool),
+        Object::ClusterClaim(claim) => claim_columns(claim, view),
+        Object::ClusterDeployment(cluster) => cluster_columns(cluster),
+        Object::Customization(customization) => customization_columns(customization, view),
+        Object::ClusterImageSet(image_set) => {
+            vec![("release", image_set.spec.release_image.clone())]
+        }
+        Object::BareMetalHost(host) => host_columns(host),
+        Object::Secret(secret) => {
+            vec![("type", secret.kind.clone()), ("data", secret.values.len().to_string())]
+        }
+        Object::RoleBinding(binding) => {
+            vec![("role", format!("{}/{}", binding.role_ref.kind, binding.role_ref.name))]
+        }
+        Object::DataTemplate(template) => {
+            vec![("hosts", template.status.indexes.len().to_string())]
+        }
+        Object::InfraEnv(infra_env) => infra_env_columns(infra_env),
+        Object::Agent(agent) => agent_columns(agent, view),
+        Object::NMStateConfig(config) => {
+            let interfaces = config.spec.interfaces.iter();
+            let macs: Vec<String> =
+                interfaces.map(|interface| interface.mac_address.to_lowercase()).collect();
+            vec![("macs", macs.join(","))]
+        }
+        Object::IpPool(ip_pool) => ip_pool_columns(ip_pool),
+        Object::IpClaim(claim) => {
+            let address = claim.status.address.as_ref().map(|address| address.name.clone());
+            vec![
+                ("pool", claim.spec.pool.name.clone()),
+                ("ipaddress", address.unwrap_or_default()),
+                ("error", claim.status.error_message.clone()),
+            ]
+        }
+        Object::IpAddress(address) => vec![
+            ("address", address.spec.address.clone()),
+            ("pool", address.spec.pool.name.clone()),
+            ("claim", address.spec.claim.name.clone()),
+        ],
+        _ => Row::new(),
+    }
+}
+
+fn pool_columns(pool: &ClusterPool) -> Row {
+    let status = &pool.status;
+    let free_customizations = match &pool.spec.inventory {
         None => String::new(),
-        Some(listed) => format!("{}/{}", status.free_customizations, listed.len()),
+        Some(inventory) => format!("{}/{}", status.free_customizations, inventory.len()),
     };
     vec![
-        ("size", spec.size.to_string()),
+        ("size", pool.spec.size.to_string()),
         ("ready", status.ready.to_string()),
         ("standby", status.standby.to_string()),
         ("installing", status.installing.to_string()),
         ("claimed", status.claimed.to_string()),
         ("pending", status.pending.to_string()),
         ("running", status.running.to_string()),
-        ("free-cdc", free),
+        ("free-cdc", free_customizations),
     ]
 }
 
-fn infra_env(one: &InfraEnv) -> Row {
-    let cluster = one.cluster().map(|key| key.name).unwrap_or_default();
-    let image = one.status.created_time.map(|time| time.to_string()).unwrap_or_default();
-    vec![("cluster", cluster), ("iso created at", image)]
+fn infra_env_columns(infra_env: &InfraEnv) -> Row {
+    let cluster = infra_env.cluster().map(|key| key.name).unwrap_or_default();
+    let image_created = infra_env.status.created_time.map(|time| time.to_string());
+    vec![("cluster", cluster), ("iso created at", image_created.unwrap_or_default())]
 }
 
-fn agent(one: &Agent, view: &View) -> Row {
-    let found = one.status.inventory.as_ref();
-    let gib = |bytes: u64| format!("{}G", bytes >> 30);
-    let gb = |bytes: u64| format!("{}G", bytes / 1_000_000_000);
-    let largest = found.and_then(|one| one.disks.iter().map(|disk| disk.size_bytes).max());
-    let seen = one.status.last_contact_time.map(|time| view.now.since(time).short());
+fn agent_columns(agent: &Agent, view: &View) -> Row {
+    let cluster = agent.bound_to().map(|key| key.name);
+    let inventory = agent.status.inventory.as_ref();
+    let processors = inventory.map(|inventory| inventory.cpu.count.to_string());
+    let memory = inventory.map(|inventory| gibibytes(inventory.memory.physical_bytes));
+    let disks = inventory.map(|inventory| inventory.disks.as_slice()).unwrap_or_default();
+    let largest_disk = disks.iter().map(|disk| disk.size_bytes).max();
+    let silence = agent.status.last_contact_time.map(|time| view.now.since(time).short());
     vec![
-        ("hostname", one.hostname().to_owned()),
-        ("state", one.state().name().to_owned()),
-        ("cluster", one.bound_to().map(|key| key.name).unwrap_or_default()),
-        ("role", one.role().name().to_owned()),
-        ("cpu", found.map(|one| one.cpu.count.to_string()).unwrap_or_default()),
-        ("mem", found.map(|one| gib(one.memory.physical_bytes)).unwrap_or_default()),
-        ("disk", largest.map(gb).unwrap_or_default()),
-        ("seen", seen.unwrap_or_default()),
+        ("hostname", agent.hostname().to_owned()),
+        ("state", agent.state().name().to_owned()),
+        ("cluster", cluster.unwrap_or_default()),
+        ("role", agent.role().name().to_owned()),
+        ("cpu", processors.unwrap_or_default()),
+        ("mem", memory.unwrap_or_default()),
+        ("disk", largest_disk.map(gigabytes).unwrap_or_default()),
+        ("seen", silence.unwrap_or_default()),
     ]
 }
 
-fn ip_pool(one: &IpPool) -> Row {
-    let counts = one.status.ip_addresses.as_ref();
-    let count = |name: &str| match counts.map(|all| &all[name]) {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => String::new(),
-    };
-    let ranges: Vec<String> = one.ranges().map(|(_, range)| range.to_string()).collect();
+/// Memory is sold in powers of two.
+fn gibibytes(bytes: u64) -> String {
+    format!("{}G", bytes >> 30)
+}
+
+/// Disks are sold in powers of ten.
+fn gigabytes(bytes: u64) -> String {
+    format!("{}G", bytes / 1_000_000_000)
+}
+
+fn ip_pool_columns(ip_pool: &IpPool) -> Row {
+    let counts = ip_pool.status.ip_addresses.as_ref();
+    let ranges: Vec<String> = ip_pool.ranges().map(|(_, range)| range.to_string()).collect();
     vec![
         ("ranges", ranges.join(", ")),
-        ("total", count("total")),
-        ("used", count("used")),
-        ("reserved", count("reserved")),
-        ("free", count("free")),
+        ("total", address_count(counts, "total")),
+        ("used", address_count(counts, "used")),
+        ("reserved", address_count(counts, "reserved")),
+        ("free", address_count(counts, "free")),
     ]
 }
 
-fn host(one: &BareMetalHost) -> Row {
-    let power = one.power().map_or("unknown", |on| if on { "on" } else { "off" });
-    let held = if one.held().is_some() { " (held)" } else { "" };
+/// Counts that readers of JSON would round are strings in the status.
+fn address_count(counts: Option<&Value>, name: &str) -> String {
+    match counts.map(|counts| &counts[name]) {
+        Some(Value::String(digits)) => digits.clone(),
+        Some(number) => number.to_string(),
+        None => String::new(),
+    }
+}
+
+fn host_columns(host: &BareMetalHost) -> Row {
+    let power = host.power().map_or("unknown", |is_on| if is_on { "on" } else { "off" });
+    let hold = if host.held().is_some() { " (held)" } else { "" };
     vec![
-        ("status", one.status.operational_status.clone()),
-        ("state", format!("{}{held}", one.status.provisioning.state)),
-        ("consumer", one.cluster().unwrap_or_default().to_owned()),
-        ("online", one.spec.online.to_string()),
+        ("status", host.status.operational_status.clone()),
+        ("state", format!("{}{hold}", host.status.provisioning.state)),
+        ("consumer", host.cluster().unwrap_or_default().to_owned()),
+        ("online", host.spec.online.to_string()),
         ("power", power.to_owned()),
-        ("error", one.status.error_type.clone()),
+        ("error", host.status.error_type.clone()),
     ]
 }
 
-fn claim(one: &Claim, view: &View) -> Row {
-    let place = view.queue.get(&one.key());
-    let state = match (one.deleting, one.pending, one.running) {
-        (Some(_), _, _) => "Releasing".into(),
-        (None, Pending::PoolMissing, _) => "Pending (no such pool)".into(),
-        (None, Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
-        (None, Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
-        (None, Pending::Claimed, ClusterRunning::Running) => "Running".into(),
-        (None, Pending::Claimed, running) => running.wire()[1].to_owned(),
-        _ => place.map_or("Pending".into(), |place| format!("Pending ({place})")),
-    };
-    let expires = one
-        .expires()
-        .map(|end| if view.now < end { end.since(view.now).short() } else { "now".into() });
+fn claim_columns(claim: &Claim, view: &View) -> Row {
+    let expires = claim.expires().map(|expiry| {
+        if view.now < expiry { expiry.since(view.now).short() } else { "now".into() }
+    });
     vec![
-        ("pool", one.pool.clone()),
-        ("state", state),
-        ("cluster", one.cluster.clone().unwrap_or_default()),
-        ("owner", one.owner.clone()),
+        ("pool", claim.pool.clone()),
+        ("state", claim_state(claim, view)),
+        ("cluster", claim.cluster.clone().unwrap_or_default()),
+        ("owner", claim.owner.clone()),
         ("expires", expires.unwrap_or_default()),
     ]
 }
 
-fn cluster(one: &Cluster, _: &View) -> Row {
-    let power = if one.power == Power::Unset { "" } else { one.power_state() };
-    let attempt = if one.stopped { one.restarts } else { one.restarts + 1 };
+fn claim_state(claim: &Claim, view: &View) -> String {
+    if claim.deleting.is_some() {
+        return "Releasing".into();
+    }
+    match (claim.pending, claim.running) {
+        (Pending::PoolMissing, _) => "Pending (no such pool)".into(),
+        (Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
+        (Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
+        (Pending::Claimed, ClusterRunning::Running) => "Running".into(),
+        (Pending::Claimed, running) => running.wire()[1].to_owned(),
+        _ => match view.queue.get(&claim.key()) {
+            Some(place) => format!("Pending ({place})"),
+            None => "Pending".into(),
+        },
+    }
+}
+
+fn cluster_columns(cluster: &Cluster) -> Row {
+    let pool = cluster.pool.as_ref().map(|pool| pool.name.clone());
+    let power = if cluster.power == Power::Unset { "" } else { cluster.power_state() };
+    // A cluster that was given up has no attempt under way.
+    let attempt = if cluster.stopped { cluster.restarts } else { cluster.restarts + 1 };
     vec![
-        ("pool", one.pool.as_ref().map(|pool| pool.name.clone()).unwrap_or_default()),
-        ("phase", one.phase().name().to_owned()),
+        ("pool", pool.unwrap_or_default()),
+        ("phase", cluster.phase().name().to_owned()),
         ("power", power.to_owned()),
-        ("claim", one.claim.clone().unwrap_or_default()),
-        ("customization", one.customization.clone().unwrap_or_default()),
+        ("claim", cluster.claim.clone().unwrap_or_default()),
+        ("customization", cluster.customization.clone().unwrap_or_default()),
         ("attempt", attempt.to_string()),
     ]
 }
 
-fn customization(one: &Customization, view: &View) -> Row {
-    let name = &one.metadata.name;
-    let entries =
-        view.pools.iter().filter(|pool| pool.metadata.namespace == one.metadata.namespace);
-    let mut entries: Vec<_> =
-        entries.filter_map(|pool| Some((pool.key(), pool.status.inventory.get(name)?))).collect();
-    let held_by = one.holder.as_ref().map(|holder| holder.pool.as_ref());
-    // Of the pool that has it; else of one that could have it.
-    entries.retain(|(pool, _)| held_by.is_none_or(|holder| holder == Some(pool)));
-    entries.sort_by_key(|(_, entry)| entry.status == EntryStatus::Unavailable);
-    let listed = entries.first().map(|(_, entry)| *entry);
-    let reserved = held_by.is_some();
-    let unseen = if reserved { EntryStatus::Reserved } else { EntryStatus::Available };
-    let state = listed.map_or(unseen, |entry| entry.status).to_string();
-    let holder = one.holder.as_ref();
+fn customization_columns(customization: &Customization, view: &View) -> Row {
+    let holder = customization.holder.as_ref();
+    let entry = inventory_entry(customization, &view.pools);
+    let state = match entry {
+        Some(entry) => entry.status,
+        None if holder.is_some() => EntryStatus::Reserved,
+        None => EntryStatus::Available,
+    };
     let pool = holder.and_then(|holder| holder.pool.as_ref()).map(|pool| pool.name.clone());
-    let failed = one.apply_failure();
-    let here = listed.filter(|_| !reserved).map(|entry| entry.message.clone());
-    let here = here.filter(|message| !message.is_empty());
-    let error = here.or_else(|| failed.map(|one| one.message.clone())).unwrap_or_default();
+    // While a cluster has it, what a pool says of it is no failure.
+    let mut last_error = String::new();
+    if let Some(entry) = entry
+        && holder.is_none()
+    {
+        last_error.clone_from(&entry.message);
+    }
+    if last_error.is_empty()
+        && let Some(failure) = customization.apply_failure()
+    {
+        last_error.clone_from(&failure.message);
+    }
     vec![
-        ("state", state),
+        ("state", state.to_string()),
         ("pool", pool.unwrap_or_default()),
         ("cluster", holder.map(|holder| holder.cluster.clone()).unwrap_or_default()),
-        ("attempts-left", listed.map(|entry| entry.attempts.to_string()).unwrap_or_default()),
-        ("last-error", error),
+        ("attempts-left", entry.map(|entry| entry.attempts.to_string()).unwrap_or_default()),
+        ("last-error", last_error),
     ]
 }
 
-fn wide(object: &Object, view: &View) -> Row {
-    match object {
-        Object::ClusterPool(one) => vec![
-            ("broken", one.status.broken.to_string()),
-            ("deleting", one.status.deleting.to_string()),
-            ("basedomain", one.spec.base_domain.clone()),
-            ("imageset", one.spec.image_set_ref.name.clone()),
-            ("platform", one.spec.platform.name().to_owned()),
-        ],
-        Object::ClusterClaim(one) => {
-            vec![("lifetime", one.effective.map(|span| span.to_string()).unwrap_or_default())]
+/// A customization as the pool that has it sees it; if no pool has it, as a pool sees it that lists
+/// it, preferably one that could have it.
+fn inventory_entry<'a>(
+    customization: &Customization,
+    pools: &'a [ClusterPool],
+) -> Option<&'a InventoryStatus> {
+    let Meta { name, namespace, .. } = &customization.metadata;
+    let holder = customization.holder.as_ref();
+    let mut entries = Vec::new();
+    for pool in pools.iter().filter(|pool| pool.metadata.namespace == *namespace) {
+        if holder.is_none_or(|holder| holder.pool.as_ref() == Some(&pool.key())) {
+            entries.extend(pool.status.inventory.get(name));
         }
-        Object::ClusterDeployment(one) => vec![
-            ("api", one.api_url()),
-            ("version", one.version.as_deref().unwrap_or_default().to_owned()),
-            ("credentials", view.credentials.get(&one.name).copied().unwrap_or_default().into()),
-            ("last-error", one.failure.clone().unwrap_or_default()),
+    }
+    entries.into_iter().min_by_key(|entry| entry.status == EntryStatus::Unavailable)
+}
+
+fn wide_columns(object: &Object, view: &View) -> Row {
+    match object {
+        Object::ClusterPool(pool) => vec![
+            ("broken", pool.status.broken.to_string()),
+            ("deleting", pool.status.deleting.to_string()),
+            ("basedomain", pool.spec.base_domain.clone()),
+            ("imageset", pool.spec.image_set_ref.name.clone()),
+            ("platform", pool.spec.platform.name().to_owned()),
         ],
-        Object::BareMetalHost(one) => wide_host(one),
-        Object::InfraEnv(one) => vec![("iso url", one.status.iso_download_url.clone())],
-        Object::Agent(one) => vec![
-            ("approved", one.spec.approved.to_string()),
-            ("fit", view.fits.get(&one.key()).cloned().unwrap_or_default()),
+        Object::ClusterClaim(claim) => {
+            vec![("lifetime", claim.effective.map(|span| span.to_string()).unwrap_or_default())]
+        }
+        Object::ClusterDeployment(cluster) => {
+            let credentials = view.credentials.get(&cluster.name).copied().unwrap_or_default();
+            vec![
+                ("api", cluster.api_url()),
+                ("version", cluster.version.as_deref().unwrap_or_default().to_owned()),
+                ("credentials", credentials.to_owned()),
+                ("last-error", cluster.failure.clone().unwrap_or_default()),
+            ]
+        }
+        Object::BareMetalHost(host) => wide_host_columns(host),
+        Object::InfraEnv(infra_env) => {
+            vec![("iso url", infra_env.status.iso_download_url.clone())]
+        }
+        Object::Agent(agent) => vec![
+            ("approved", agent.spec.approved.to_string()),
+            ("fit", view.fits.get(&agent.key()).cloned().unwrap_or_default()),
         ],
         _ => Row::new(),
     }
 }
 
-fn wide_host(one: &BareMetalHost) -> Row {
-    let address = one.spec.bmc.as_ref().map(|bmc| bmc.address.clone()).unwrap_or_default();
-    let (spec, status) = (&one.spec, &one.status);
-    let made_of = status.hardware.as_ref().map(Hardware::summary).unwrap_or_default();
+fn wide_host_columns(host: &BareMetalHost) -> Row {
+    let address = host.spec.bmc.as_ref().map(|bmc| bmc.address.clone());
+    let hardware = host.status.hardware.as_ref().map(Hardware::summary);
     vec![
-        ("bmc", address),
-        ("certificate", one.trust().to_string()),
-        ("mac", spec.boot_mac_address.clone()),
-        ("hardware", made_of),
-        ("last-error", status.error_message.clone()),
+        ("bmc", address.unwrap_or_default()),
+        ("certificate", host.trust().to_string()),
+        ("mac", host.spec.boot_mac_address.clone()),
+        ("hardware", hardware.unwrap_or_default()),
+        ("last-error", host.status.error_message.clone()),
     ]
 }
 
-pub fn event_row(one: &Event, now: Time, object: &str) -> Row {
+/// The row of an event. `object` is what kind of object it is about, in the word of commands.
+pub fn event_row(event: &Event, now: Time, object: &str) -> Row {
     vec![
-        ("age", now.since(one.time).short()),
-        ("type", if one.warning { "Warning" } else { "Normal" }.to_owned()),
-        ("reason", one.reason.clone()),
-        ("object", format!("{object}/{}", one.object.name)),
-        ("actor", one.actor.clone()),
-        ("message", one.message.clone()),
+        ("age", now.since(event.time).short()),
+        ("type", if event.warning { "Warning" } else { "Normal" }.to_owned()),
+        ("reason", event.reason.clone()),
+        ("object", format!("{object}/{}", event.object.name)),
+        ("actor", event.actor.clone()),
+        ("message", event.message.clone()),
     ]
 }
 
-pub fn job_row(one: &Job, now: Time) -> Row {
-    let state = if one.ended.is_some() { "Finished" } else { "Running" };
+/// The row of a job; a live one has lasted until now.
+pub fn job_row(job: &Job, now: Time) -> Row {
+    let state = if job.ended.is_some() { "Finished" } else { "Running" };
     vec![
-        ("id", one.id.to_string()),
-        ("object", one.subject()),
-        ("verb", one.verb.name().to_owned()),
+        ("id", job.id.to_string()),
+        ("object", job.subject()),
+        ("verb", job.verb.name().to_owned()),
         ("state", state.to_owned()),
-        ("try", one.attempt.to_string()),
-        ("exit", one.outcome.clone().unwrap_or_default()),
-        ("started", one.started.to_string()),
-        ("duration", one.ended.unwrap_or(now).since(one.started).short()),
+        ("try", job.attempt.to_string()),
+        ("exit", job.outcome.clone().unwrap_or_default()),
+        ("started", job.started.to_string()),
+        ("duration", job.ended.unwrap_or(now).since(job.started).short()),
     ]
 }

@@ -1,12 +1,11 @@
-//! The difference of a pass, in lines: what would be made, changed and removed. It shows no value
-//! of a Secret, and never reads anything but the state that it is given.
+//! Shows the difference of a pass in lines: what would be made, changed and removed. It never shows
+//! a value of a Secret, and reads nothing but the state that it is given.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use crate::model::agent::Agent;
-use crate::model::cluster::Cluster;
 use crate::model::documents::{Secret, Stored};
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
@@ -27,31 +26,33 @@ const CONDITIONS: &str = "status.conditions";
 /// Fields of a condition that are not told of: its times move with what is told.
 const TIMES_OF_CONDITION: [&str; 2] = ["lastProbeTime", "lastTransitionTime"];
 
-/// A line of a difference, and the object of which it is the first one.
+/// A line of a difference, without its end.
 #[derive(Debug)]
 pub struct DifferenceLine {
+    /// The object that changes, on the first of its lines.
     pub name: Option<Name>,
     pub text: String,
 }
 
 impl DifferenceLine {
-    /// The first line of an object.
+    /// The first line about an object.
     pub fn new(name: Name, text: String) -> Self {
         Self { name: Some(name), text }
     }
 
-    /// A line that names nothing, or goes on with what is named above.
+    /// A line about no object, or one more about the object above.
     fn unnamed(text: String) -> Self {
         Self { name: None, text }
     }
 }
 
-/// `+` made, `~` changed, `-` removed; a changed object has a line for each changed field. Where
-/// nothing changes, `!` is an event that is recorded.
+/// Lines that begin with `+` for what is made, `~` for what is changed, and `-` for what is
+/// removed; a changed object has a line more for each changed field. Where nothing changes, a line
+/// that begins with `!` is an event that is recorded.
 pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     let mut lines = Vec::new();
     let mut changed_objects = state.changed_objects();
-    // Claims, clusters and pools first: what they refer to changes because of them.
+    // Claims, clusters and pools first: other objects change because of them.
     changed_objects.sort_by_key(|changed| std::cmp::Reverse(changed.kind()));
     for changed in &changed_objects {
         if !comes_with_cluster(changed, state) {
@@ -63,7 +64,7 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
     if lines.is_empty() {
         // A pass may record what has happened and change nothing else.
         for (event, _) in &state.events {
-            let message = super::clean(&event.message);
+            let message = clean(&event.message);
             lines.push(DifferenceLine::unnamed(format!("! {}: {message}", event.reason)));
         }
     }
@@ -74,11 +75,14 @@ pub fn difference_lines(state: &State) -> Vec<DifferenceLine> {
 /// saying.
 fn comes_with_cluster(changed: &ChangedObject, state: &State) -> bool {
     let Some(Object::Secret(secret)) = &changed.after else { return false };
-    let cluster = Key::new("", &*secret.metadata.namespace);
-    let is_new = |change: Change<'_, Cluster>| {
-        change.before.is_none() && change.after.is_some_and(|after| Row::key(after) == cluster)
-    };
-    changed.before.is_none() && state.clusters.difference().any(is_new)
+    if changed.before.is_some() {
+        return false;
+    }
+    let cluster_key = Key::new("", &*secret.metadata.namespace);
+    state.clusters.difference().any(|change| {
+        change.before.is_none()
+            && change.after.is_some_and(|cluster| Row::key(cluster) == cluster_key)
+    })
 }
 
 fn add_object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
@@ -89,19 +93,20 @@ fn add_object_lines(changed: &ChangedObject, lines: &mut Vec<DifferenceLine>) {
             let mut fields = Vec::new();
             add_changed_fields("", &told_fields(before), &told_fields(after), &mut fields);
             if !fields.is_empty() {
-                let text = format!("~ {name}");
-                lines.push(DifferenceLine::new(name, text));
+                let line = format!("~ {name}");
+                lines.push(DifferenceLine::new(name, line));
             }
-            let fields = fields.into_iter().map(|field| format!("    {field}"));
-            lines.extend(fields.map(DifferenceLine::unnamed));
+            for field in fields {
+                lines.push(DifferenceLine::unnamed(format!("    {field}")));
+            }
         }
         (None, _) => {
-            let text = format!("+ {name}{}", describe_new_object(object));
-            lines.push(DifferenceLine::new(name, text));
+            let line = format!("+ {name}{}", describe_new_object(object));
+            lines.push(DifferenceLine::new(name, line));
         }
         (_, None) => {
-            let text = format!("- {name}");
-            lines.push(DifferenceLine::new(name, text));
+            let line = format!("- {name}");
+            lines.push(DifferenceLine::new(name, line));
         }
     }
 }
@@ -112,13 +117,17 @@ fn told_fields(object: &Object) -> Value {
         Object::Agent(agent) => told_fields_of_agent(agent),
         Object::BareMetalHost(host) => told_fields_of_host(host),
         Object::Secret(secret) => told_fields_of_secret(secret),
-        other => other.to_wire(),
+        _ => object.to_wire(),
     }
 }
 
 fn told_fields_of_agent(agent: &Agent) -> Value {
-    let failing = agent.validations().filter(|validation| validation.status == "failure");
-    let failing: Vec<&str> = failing.map(|validation| validation.id.as_str()).collect();
+    let mut failing = Vec::new();
+    for validation in agent.validations() {
+        if validation.status == "failure" {
+            failing.push(validation.id.as_str());
+        }
+    }
     let refused = agent.condition("SpecSynced").filter(|condition| condition.status == "False");
     json!({
         "approved": agent.spec.approved,
@@ -133,8 +142,8 @@ fn told_fields_of_agent(agent: &Agent) -> Value {
     })
 }
 
-/// What a person decides about a host and what becomes of it; what its controller tells of it each
-/// time would hide that.
+/// What a person decides about a host, and what becomes of it. The many facts that its controller
+/// reports each time are left out: they would hide the rest.
 fn told_fields_of_host(host: &BareMetalHost) -> Value {
     let status = &host.status;
     json!({
@@ -150,7 +159,7 @@ fn told_fields_of_host(host: &BareMetalHost) -> Value {
     })
 }
 
-/// A Secret without its values: which keys it has, and which of them get another value.
+/// A Secret without its values: which keys it has, and which of these get another value.
 fn told_fields_of_secret(secret: &Secret) -> Value {
     let mut keys = Map::new();
     for (key, value) in &secret.values {
@@ -163,14 +172,14 @@ fn told_fields_of_secret(secret: &Secret) -> Value {
     json!({"metadata": secret.metadata, "type": secret.kind, "data": keys})
 }
 
-/// What stands behind the name of an object that is made.
+/// What a line says behind the name of an object that is made.
 fn describe_new_object(object: &Object) -> String {
     match object {
         Object::ClusterDeployment(cluster) => {
-            let text = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
+            let domain = format!(" as {}.{}", cluster.cluster_name, cluster.base_domain);
             match &cluster.customization {
-                Some(customization) => format!("{text} with customization {customization}"),
-                None => text,
+                Some(customization) => format!("{domain} with customization {customization}"),
+                None => domain,
             }
         }
         Object::Agent(agent) => {
@@ -181,7 +190,7 @@ fn describe_new_object(object: &Object) -> String {
     }
 }
 
-/// `~ ipclaim/web -> 10.0.0.7`: what a claim gets, gives back, or waits for.
+/// `~ ipclaim/web -> 10.0.0.7`: the address that a claim gets or gives back, or why it has none.
 fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
     let lease = change.after.or(change.before)?;
     let name = Name::of(Kind::IpClaim, &lease.key());
@@ -193,13 +202,13 @@ fn lease_line(change: &Change<'_, IpLease>) -> Option<DifferenceLine> {
     let old_address = change.before.and_then(|before| before.address);
     let new_address = change.after.and_then(|after| after.address);
     let description = match (old_address, new_address) {
-        (_, Some(new)) if old_address != new_address => format!(" -> {new}"),
-        (Some(old), None) => format!(" ({old})"),
+        (_, Some(address)) if old_address != new_address => format!(" -> {address}"),
+        (Some(address), None) => format!(" ({address})"),
         _ if lease.error.is_empty() => String::new(),
         _ => format!(": {}", clean(&lease.error)),
     };
-    let text = format!("{sign} {name}{description}");
-    Some(DifferenceLine::new(name, text))
+    let line = format!("{sign} {name}{description}");
+    Some(DifferenceLine::new(name, line))
 }
 
 fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
@@ -211,7 +220,7 @@ fn job_line(change: &Change<'_, Job>) -> Option<DifferenceLine> {
     }))
 }
 
-/// Adds `path: old -> new` for every field below a path that changes.
+/// Adds a line `path: before -> after` for every field at or below a path that changes.
 fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Vec<String>) {
     if before == after || UNTOLD_FIELDS.contains(&path) {
         return;
@@ -221,18 +230,19 @@ fn add_changed_fields(path: &str, before: &Value, after: &Value, fields: &mut Ve
             let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                let before = before.get(name).unwrap_or(&Value::Null);
-                let after = after.get(name).unwrap_or(&Value::Null);
-                add_changed_fields(&path, before, after, fields);
+                let field_before = before.get(name).unwrap_or(&Value::Null);
+                let field_after = after.get(name).unwrap_or(&Value::Null);
+                add_changed_fields(&path, field_before, field_after, fields);
             }
         }
-        // Conditions are found again by their types; one that is gone is not told of.
+        // Conditions are compared by type, wherever they stand; one that is gone is not shown.
         (Value::Array(before), Value::Array(after)) if path == CONDITIONS => {
             for condition in after {
-                let same_type = before.iter().find(|old| old["type"] == condition["type"]);
-                let path = format!("{path}.{}", condition["type"].as_str().unwrap_or_default());
-                let old = same_type.map_or(Value::Null, without_times);
-                add_changed_fields(&path, &old, &without_times(condition), fields);
+                let kind = &condition["type"];
+                let path = format!("{path}.{}", kind.as_str().unwrap_or_default());
+                let same_type = before.iter().find(|condition| condition["type"] == *kind);
+                let condition_before = same_type.map_or(Value::Null, without_times);
+                add_changed_fields(&path, &condition_before, &without_times(condition), fields);
             }
         }
         _ => fields.push(format!("{path}: {} -> {}", format_value(before), format_value(after))),
@@ -247,13 +257,14 @@ fn without_times(condition: &Value) -> Value {
     condition
 }
 
+/// A value as a line shows it; a condition is its status with its reason.
 fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "none".into(),
-        Value::String(text) => clean(text).into_owned(),
+        Value::String(string) => clean(string).into_owned(),
         Value::Object(fields) if fields.contains_key("reason") => {
             format!("{} ({})", format_value(&fields["status"]), format_value(&fields["reason"]))
         }
-        other => clean(&other.to_string()).into_owned(),
+        _ => clean(&value.to_string()).into_owned(),
     }
 }

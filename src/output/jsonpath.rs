@@ -1,5 +1,9 @@
-//! kubectl's jsonpath: a template and a document to text. Templates are read as kubectl's
-//! `client-go/util/jsonpath` reads them; documents are never changed.
+//! Evaluates kubectl's jsonpath: a template and a document become text, a path and a document
+//! become values. Templates are read as by kubectl's `client-go/util/jsonpath`; documents are never
+//! changed.
+//!
+//! The lexer cuts a template into tokens, the parser builds a tree from them, and the evaluator
+//! walks the tree over a document.
 
 mod evaluator;
 mod lexer;
@@ -18,35 +22,37 @@ use evaluator::{EvaluationError, Scope};
 const TEMPLATE_EXAMPLE: &str = "poolctl get pool -o jsonpath='{.items[*].metadata.name}'";
 const PATH_EXAMPLE: &str = "poolctl get pool --sort-by='{.metadata.creationTimestamp}'";
 
-/// The document as the template prints it.
+/// The document as the template prints it. A template that cannot be read is refused with
+/// `Exit::Usage`, one that has no answer in this document with `Exit::Failed`.
 pub fn evaluate(template: &str, document: &Value) -> Result<String, Refusal> {
-    // Without braces it is a path, not text.
-    let braced =
+    // A template without braces is a path, not text.
+    let braced_template =
         if template.contains('{') { template.to_owned() } else { format!("{{{template}}}") };
-    let pieces = parser::parse_template(&braced)
+    let pieces = parser::parse_template(&braced_template)
         .map_err(|cause| refuse_syntax(template, cause, TEMPLATE_EXAMPLE))?;
-    let mut text = String::new();
-    evaluator::write_pieces(&pieces, document_scope(document), &mut text)
+    let mut printed = String::new();
+    evaluator::write_pieces(&pieces, document_scope(document), &mut printed)
         .map_err(|error| refuse_document(template, &error, TEMPLATE_EXAMPLE))?;
-    Ok(text)
+    Ok(printed)
 }
 
-/// What a single path leads to, with or without braces and the leading dot. What is not there is
-/// nothing, also beyond the end of a list.
+/// The values that a single path leads to; its braces and its leading dot may be left out. A field
+/// that is absent and an element beyond the end of a list are no values, and no errors either.
 pub fn find<'a>(path: &str, document: &'a Value) -> Result<Vec<&'a Value>, Refusal> {
-    let bare = path.trim().trim_start_matches('{').trim_end_matches('}').trim();
+    let bare_path = path.trim().trim_start_matches('{').trim_end_matches('}').trim();
     let tree =
-        parser::parse_path(bare).map_err(|cause| refuse_syntax(path, cause, PATH_EXAMPLE))?;
+        parser::parse_path(bare_path).map_err(|cause| refuse_syntax(path, cause, PATH_EXAMPLE))?;
     evaluator::select_present(&tree, document_scope(document))
         .map_err(|error| refuse_document(path, &error, PATH_EXAMPLE))
 }
 
-/// As templates print it.
+/// A value as templates print it: a string without quotes, null as nothing, the rest as JSON on one
+/// line. Nothing in it obeys a terminal.
 pub fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => clean_lines(text),
+        Value::String(string) => clean_lines(string),
         Value::Null => String::new(),
-        other => safe_json(&other.to_string()),
+        _ => safe_json(&value.to_string()),
     }
 }
 
@@ -58,7 +64,7 @@ fn refuse_syntax(template: &str, cause: String, example: &str) -> Refusal {
     Refusal::usage(format!("jsonpath `{template}` cannot be read")).because(cause).next(example)
 }
 
-/// The template is well formed; another document may have an answer to it.
+/// Refuses a template that is well formed: another document may have an answer to it.
 fn refuse_document(template: &str, error: &EvaluationError, example: &str) -> Refusal {
     Refusal::invalid(format!("jsonpath `{template}` has no answer here"))
         .because(error.to_string())
@@ -111,12 +117,12 @@ mod tests {
         ] {
             assert_eq!(evaluate(template, &document).unwrap(), expected, "{template}");
         }
-        for wrong in ["{.kind", "{end}", "{range .items[*]}x", "{.items[x]}", "{.items[0}"] {
-            assert!(evaluate(wrong, &document).is_err(), "{wrong}");
+        for template in ["{.kind", "{end}", "{range .items[*]}x", "{.items[x]}", "{.items[0}"] {
+            assert!(evaluate(template, &document).is_err(), "{template}");
         }
     }
 
-    /// What a template prints of one small document.
+    /// Checks what a template prints of one small document.
     fn check(template: &str, expected: &str) {
         let document = json!({
             "metadata": {
@@ -135,7 +141,7 @@ mod tests {
         assert_eq!(evaluate(template, &document).unwrap(), expected, "{template}");
     }
 
-    /// What is refused, with which exit, and a part of the cause.
+    /// Checks that a template is refused, with which exit code, and for a cause that contains this.
     fn check_refusal(template: &str, exit: Exit, cause: &str) {
         let document = json!({"items": [1, 2], "empty": [], "lists": [{"all": [1, 2]}]});
         let refusal = evaluate(template, &document).unwrap_err();
@@ -260,8 +266,8 @@ mod tests {
             assert_eq!(find(path, &document).unwrap(), [&json!(1)], "{path}");
         }
         assert!(find("{.status.conditions[0].status}", &document).unwrap().is_empty());
-        for wrong in ["{.a}{.b}", "{\"x\"}", "{.a["] {
-            assert_eq!(find(wrong, &document).unwrap_err().exit, Exit::Usage, "{wrong}");
+        for path in ["{.a}{.b}", "{\"x\"}", "{.a["] {
+            assert_eq!(find(path, &document).unwrap_err().exit, Exit::Usage, "{path}");
         }
     }
 }

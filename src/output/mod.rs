@@ -1,4 +1,5 @@
-//! Shows: pure functions from rows and documents to text. Never reads the state.
+//! Shows: pure functions from rows and documents to text, in every format that `-o` knows. Never
+//! prints, and never reads the state.
 
 mod answer;
 mod clean;
@@ -18,7 +19,7 @@ pub use progress::Progress;
 pub use table::{render, table};
 pub use unified::unified;
 
-/// What `-o` asks for.
+/// The format of an answer, as `-o` asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Format {
     #[default]
@@ -30,7 +31,7 @@ pub enum Format {
     JsonPath(String),
 }
 
-/// The formats that are a word.
+/// The formats that are asked for by a word alone.
 const WORDS: [(&str, Format); 5] = [
     ("table", Format::Table),
     ("wide", Format::Wide),
@@ -38,25 +39,27 @@ const WORDS: [(&str, Format); 5] = [
     ("yaml", Format::Yaml),
     ("name", Format::Name),
 ];
-/// Before a template.
+/// What stands before the template of the only other format.
 const JSONPATH: &str = "jsonpath=";
 
 impl std::str::FromStr for Format {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(template) = text.strip_prefix(JSONPATH) {
+    fn from_str(argument: &str) -> Result<Self, String> {
+        if let Some(template) = argument.strip_prefix(JSONPATH) {
             return Ok(Self::JsonPath(template.to_owned()));
         }
-        let known = WORDS.into_iter().find(|(word, _)| *word == text);
-        known
-            .map(|(_, format)| format)
-            .ok_or_else(|| format!("it is none of {}...", Self::names().join(", ")))
+        for (word, format) in WORDS {
+            if word == argument {
+                return Ok(format);
+            }
+        }
+        Err(format!("it is none of {}...", Self::names().join(", ")))
     }
 }
 
 impl Format {
-    /// All formats, as they are typed.
+    /// All formats, as they are typed; a template is to follow the last one.
     pub fn names() -> Vec<&'static str> {
         WORDS.into_iter().map(|(word, _)| word).chain([JSONPATH]).collect()
     }
@@ -67,23 +70,23 @@ impl Format {
         format!("{words} or {JSONPATH}TEMPLATE")
     }
 
-    /// Whether whole documents are shown, not columns.
+    /// Whether whole documents are shown, for programs, instead of columns.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Json | Self::Yaml | Self::JsonPath(_))
     }
 
-    /// Whether tables have all columns.
+    /// Whether tables have the columns that do not fit a terminal of 80 letters.
     pub fn is_wide(&self) -> bool {
         *self == Self::Wide
     }
 
-    /// Whether people read it: it has lines and tables.
+    /// Whether people read it: then it has lines of text and tables.
     pub fn is_for_people(&self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
-/// Lines, each with its end.
+/// One text of all lines, each ended by a line feed.
 pub fn joined(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

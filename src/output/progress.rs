@@ -1,61 +1,68 @@
-//! How a waiting command shows that it waits: a bar on a terminal; elsewhere a line for each
-//! change of state, and one a minute.
+//! Shows that a command waits: a bar on a terminal; elsewhere a line for each change of state, and
+//! one a minute. It draws the bar itself, but never prints a line.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::model::time::{Span, Time};
 
-const QUIET: Span = Span::minutes(1);
+/// Without a bar, a line that says nothing new is printed again after this long.
+const REPEAT_AFTER: Span = Span::minutes(1);
 
+/// What is shown while a command waits.
 pub struct Progress {
     bar: Option<ProgressBar>,
-    last: String,
-    said: Time,
-    silent: bool,
+    /// The line that was printed last, and when.
+    last_line: String,
+    last_printed: Time,
+    is_silent: bool,
 }
 
 impl Progress {
-    /// `terminal`: whether stderr is one that can redraw a line.
-    pub fn new(terminal: bool, silent: bool) -> Self {
-        let bar = (terminal && !silent).then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            if let Ok(style) =
-                ProgressStyle::with_template("{spinner} {elapsed} {wide_bar} {pos}/{len} {msg}")
-            {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Self { bar, last: String::new(), said: Time::default(), silent }
+    /// `is_terminal`: whether stderr is a terminal that can redraw a line.
+    pub fn new(is_terminal: bool, is_silent: bool) -> Self {
+        let bar = if is_terminal && !is_silent { Some(new_bar()) } else { None };
+        Self { bar, last_line: String::new(), last_printed: Time::default(), is_silent }
     }
 
-    /// Shows how things stand; returns the line for stderr when there is no bar and news.
-    pub fn tell(&mut self, done: u64, of: u64, text: &str, now: Time) -> Option<String> {
+    /// Shows how far the wait is: so many steps of so many, and in words. Where there is no bar, it
+    /// returns the line for stderr if that says something new, or has not been said for long.
+    pub fn tell(&mut self, position: u64, length: u64, message: &str, now: Time) -> Option<String> {
         if let Some(bar) = &self.bar {
-            bar.set_length(of);
-            bar.set_position(done);
-            bar.set_message(text.to_owned());
+            bar.set_length(length);
+            bar.set_position(position);
+            bar.set_message(message.to_owned());
             bar.tick();
             return None;
         }
-        let news = self.last != text || now.since(self.said) >= QUIET;
-        if self.silent || !news {
+        let is_due = self.last_line != message || now.since(self.last_printed) >= REPEAT_AFTER;
+        if self.is_silent || !is_due {
             return None;
         }
-        (self.last, self.said) = (text.to_owned(), now);
-        Some(text.to_owned())
+        message.clone_into(&mut self.last_line);
+        self.last_printed = now;
+        Some(message.to_owned())
     }
 
-    /// Moves the bar's wheel.
+    /// Turns the spinner of the bar, so that it is seen to live.
     pub fn turn(&mut self) {
         if let Some(bar) = &self.bar {
             bar.tick();
         }
     }
 
+    /// Takes the bar off the terminal.
     pub fn finish(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
         }
     }
+}
+
+fn new_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let template = "{spinner} {elapsed} {wide_bar} {pos}/{len} {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }

@@ -1,10 +1,12 @@
-//! Tables as kubectl draws them: upper-case headers, two spaces, no borders, never wrapped.
+//! Draws tables as kubectl does: headers in upper case, two spaces between columns, no borders,
+//! lines that are never wrapped. It knows no kinds of objects, and never which columns they have.
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 
 use super::clean::clean;
+use super::columns::Row;
 
-/// Rows of text below a header.
+/// Draws rows of cells below their header. Cells are cleaned; an empty one is shown as `-`.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -15,21 +17,28 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         );
     }
     let columns = table.column_count();
-    for (at, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if at + 1 == columns { 0 } else { 2 }));
+    for (index, column) in table.column_iter_mut().enumerate() {
+        let is_last = index + 1 == columns;
+        column.set_padding((0, if is_last { 0 } else { 2 }));
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// A table from rows that carry their header.
-pub fn render(rows: &[super::Row], headers: bool) -> String {
-    let Some(first) = rows.first() else {
+/// Draws rows that carry the names of their columns: those of the first row are the header. Without
+/// rows there is no header either.
+pub fn render(rows: &[Row], headers: bool) -> String {
+    let Some(first_row) = rows.first() else {
         return String::new();
     };
-    let header: Vec<&str> = first.iter().map(|(name, _)| *name).collect();
-    let cells: Vec<Vec<String>> =
-        rows.iter().map(|row| row.iter().map(|(_, cell)| cell.clone()).collect()).collect();
-    let text = table(&header, &cells);
-    let body = text.split_once('\n').map_or("", |(_, body)| body);
-    if headers { text } else { body.to_owned() }
+    let header: Vec<&str> = first_row.iter().map(|(column, _)| *column).collect();
+    let mut cells: Vec<Vec<String>> = Vec::with_capacity(rows.len());
+    for row in rows {
+        cells.push(row.iter().map(|(_, cell)| cell.clone()).collect());
+    }
+    let drawn = table(&header, &cells);
+    if headers {
+        return drawn;
+    }
+    // Columns are as wide as with their headers, so that pages of one list stand below each other.
+    drawn.split_once('\n').map_or_else(String::new, |(_, body)| body.to_owned())
 }

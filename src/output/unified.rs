@@ -1,4 +1,4 @@
-//! Differences of texts as `diff -u` prints them. It never reads a file.
+//! Compares two texts and shows the difference as `diff -u` prints it. It never reads a file.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -7,37 +7,39 @@ use diffy::{DiffOptions, Line};
 
 use super::clean::clean;
 
-/// How many equal lines stand before and after what changes.
+/// How many equal lines are shown before and after each change, as by `diff -u`.
 const CONTEXT: usize = 3;
 
 /// A line with its end, and the sign before it: a minus, a plus or a space.
 type SignedLine = (char, String);
 
-/// What changes between two texts, with three lines around; empty when nothing does.
-pub fn unified(name: &str, old: &str, new: &str, colors: bool) -> String {
-    if old == new {
+/// The difference between two texts that have one name, empty when they are equal. An empty old
+/// text counts as one that was not there. Lines are cleaned for the terminal.
+pub fn unified(name: &str, old_text: &str, new_text: &str, colors: bool) -> String {
+    if old_text == new_text {
         return String::new();
     }
-    let from = if old.is_empty() { "/dev/null" } else { name };
-    let text = format!("--- {from}\n+++ {name}\n{}", hunks(&compare(old, new)));
-    text.lines()
-        .map(|line| {
-            let line = clean(line);
-            match (colors, line.as_bytes().first()) {
-                (true, Some(b'+')) => format!("\u{1b}[32m{line}\u{1b}[0m\n"),
-                (true, Some(b'-')) => format!("\u{1b}[31m{line}\u{1b}[0m\n"),
-                (true, Some(b'@')) => format!("\u{1b}[36m{line}\u{1b}[0m\n"),
-                _ => format!("{line}\n"),
-            }
-        })
-        .collect()
+    let old_name = if old_text.is_empty() { "/dev/null" } else { name };
+    let hunks = format_hunks(&compare_lines(old_text, new_text));
+    let difference = format!("--- {old_name}\n+++ {name}\n{hunks}");
+    difference.lines().map(|line| format_line(&clean(line), colors)).collect()
 }
 
-/// The lines of both texts in order, those that are equal once.
-fn compare(old: &str, new: &str) -> Vec<SignedLine> {
+/// A line with its end: green if it is new, red if it is old, cyan if it says where a hunk is.
+fn format_line(line: &str, colors: bool) -> String {
+    match (colors, line.as_bytes().first()) {
+        (true, Some(b'+')) => format!("\u{1b}[32m{line}\u{1b}[0m\n"),
+        (true, Some(b'-')) => format!("\u{1b}[31m{line}\u{1b}[0m\n"),
+        (true, Some(b'@')) => format!("\u{1b}[36m{line}\u{1b}[0m\n"),
+        _ => format!("{line}\n"),
+    }
+}
+
+/// The lines of both texts in order; a line that both have is there once.
+fn compare_lines(old_text: &str, new_text: &str) -> Vec<SignedLine> {
     // With so many equal lines around each change, one hunk has all lines.
-    let everything = old.len() + new.len();
-    let patch = DiffOptions::new().set_context_len(everything).create_patch(old, new);
+    let everything = old_text.len() + new_text.len();
+    let patch = DiffOptions::new().set_context_len(everything).create_patch(old_text, new_text);
     let mut signed_lines = Vec::new();
     for hunk in patch.hunks() {
         for line in hunk.lines() {
@@ -54,35 +56,39 @@ fn compare(old: &str, new: &str) -> Vec<SignedLine> {
 /// The changed lines and those around them, each group below its place in both texts. They are
 /// grouped here because diffy parts changes that are exactly six lines apart, which `diff -u` does
 /// not, and leaves out the space before empty lines.
-fn hunks(lines: &[SignedLine]) -> String {
-    let mut text = String::new();
-    let (mut old_line, mut new_line, mut end) = (0, 0, 0);
-    for hunk in changed_ranges(lines) {
+fn format_hunks(lines: &[SignedLine]) -> String {
+    let mut hunks = String::new();
+    // How many lines of each text are behind the hunks so far, and where the last of those ended.
+    let mut old_lines_before = 0;
+    let mut new_lines_before = 0;
+    let mut last_end = 0;
+    for range in hunk_ranges(lines) {
         // Between two hunks both texts have the same lines.
-        old_line += hunk.start - end;
-        new_line += hunk.start - end;
-        end = hunk.end;
-        let lines = &lines[hunk];
-        let old_length = lines.iter().filter(|(sign, _)| *sign != '+').count();
-        let new_length = lines.iter().filter(|(sign, _)| *sign != '-').count();
-        let old_place = place(old_line, old_length);
-        let new_place = place(new_line, new_length);
-        let _ = writeln!(text, "@@ -{old_place} +{new_place} @@");
-        for (sign, line) in lines {
-            text.push(*sign);
-            text.push_str(line);
+        old_lines_before += range.start - last_end;
+        new_lines_before += range.start - last_end;
+        last_end = range.end;
+        let hunk_lines = &lines[range];
+        let old_length = hunk_lines.iter().filter(|(sign, _)| *sign != '+').count();
+        let new_length = hunk_lines.iter().filter(|(sign, _)| *sign != '-').count();
+        let old_place = format_place(old_lines_before, old_length);
+        let new_place = format_place(new_lines_before, new_length);
+        let _ = writeln!(hunks, "@@ -{old_place} +{new_place} @@");
+        for (sign, line) in hunk_lines {
+            hunks.push(*sign);
+            hunks.push_str(line);
             if !line.ends_with('\n') {
-                text.push_str("\n\\ No newline at end of file\n");
+                hunks.push_str("\n\\ No newline at end of file\n");
             }
         }
-        old_line += old_length;
-        new_line += new_length;
+        old_lines_before += old_length;
+        new_lines_before += new_length;
     }
-    text
+    hunks
 }
 
-/// Where lines change, with the lines around them. Changes that are near each other share theirs.
-fn changed_ranges(lines: &[SignedLine]) -> Vec<Range<usize>> {
+/// The ranges of lines that hunks have: those that change, and those around them. Changes share a
+/// hunk where the lines around them meet.
+fn hunk_ranges(lines: &[SignedLine]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let changed = lines.iter().enumerate().filter(|(_, (sign, _))| *sign != ' ');
     for (index, _) in changed {
@@ -95,9 +101,10 @@ fn changed_ranges(lines: &[SignedLine]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The number of the first line and how many there are. One line is its number alone; no line is
-/// the number of the line before.
-fn place(lines_before: usize, length: usize) -> String {
+/// The place of a hunk in one of the texts: the number of its first line, and how many lines it has
+/// there. A single line is its number alone; a hunk without lines has the number of the line
+/// before.
+fn format_place(lines_before: usize, length: usize) -> String {
     match length {
         0 => format!("{lines_before},0"),
         1 => format!("{}", lines_before + 1),
@@ -109,9 +116,9 @@ fn place(lines_before: usize, length: usize) -> String {
 mod tests {
     use super::*;
 
-    fn check(old: &str, new: &str, hunks: &str) {
+    fn check(old_text: &str, new_text: &str, hunks: &str) {
         let header = "--- name\n+++ name\n";
-        assert_eq!(unified("name", old, new, false), format!("{header}{hunks}"));
+        assert_eq!(unified("name", old_text, new_text, false), format!("{header}{hunks}"));
     }
 
     /// A text with a letter a line.

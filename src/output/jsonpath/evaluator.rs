@@ -1,5 +1,5 @@
-//! Walks the tree of a template over a document. A field that is not there is nothing; it changes
-//! no document and reads no spelling.
+//! Walks the tree of a template over a document. A field that is absent is nothing, not an error.
+//! It never sees how a template is spelled, and never changes a document.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::shown;
 use super::tree::{Filter, Operand, Operator, Path, Piece, Selector, Slice};
 
-/// Where paths begin.
+/// The values where paths begin.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// `$`
+    /// `$`: the document.
     pub root: &'a Value,
     /// `@`: the element of the innermost range or filter.
     pub current: &'a Value,
@@ -43,21 +43,22 @@ impl fmt::Display for EvaluationError {
     }
 }
 
+/// Adds what the pieces of a template print. The values of one path are parted by spaces.
 pub fn write_pieces(
     pieces: &[Piece],
     scope: Scope<'_>,
-    text: &mut String,
+    printed: &mut String,
 ) -> Result<(), EvaluationError> {
     for piece in pieces {
         match piece {
-            Piece::Text(literal) => text.push_str(literal),
+            Piece::Text(literal) => printed.push_str(literal),
             Piece::Path(path) => {
                 let values: Vec<String> = select(path, scope)?.into_iter().map(shown).collect();
-                text.push_str(&values.join(" "));
+                printed.push_str(&values.join(" "));
             }
             Piece::Range { path, body } => {
                 for current in select(path, scope)? {
-                    write_pieces(body, Scope { current, ..scope }, text)?;
+                    write_pieces(body, Scope { current, ..scope }, printed)?;
                 }
             }
         }
@@ -65,8 +66,8 @@ pub fn write_pieces(
     Ok(())
 }
 
-/// As `select`, but an element that a list lacks is nothing, like a field that is not there: what
-/// filters, waits and orders look for may not be there yet.
+/// The values that a path leads to. Other than for `select`, an element that a list lacks is no
+/// error: filters, waits and sort keys look for values that may not be there yet.
 pub fn select_present<'a>(
     path: &Path,
     scope: Scope<'a>,
@@ -77,6 +78,7 @@ pub fn select_present<'a>(
     }
 }
 
+/// The values that a path leads to. An index beyond the end of a list is an error.
 fn select<'a>(path: &Path, scope: Scope<'a>) -> Result<Vec<&'a Value>, EvaluationError> {
     let mut values = vec![if path.from_root { scope.root } else { scope.current }];
     for selectors in &path.segments {
@@ -92,7 +94,7 @@ fn select<'a>(path: &Path, scope: Scope<'a>) -> Result<Vec<&'a Value>, Evaluatio
     Ok(values)
 }
 
-/// Adds what the selector takes of the current value.
+/// Adds the values that a selector takes of the current value.
 fn add_selected<'a>(
     selector: &Selector,
     scope: Scope<'a>,
@@ -137,7 +139,8 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// As in kubectl, the value itself and what it holds, but only what holds something.
+/// Adds the value and all that it holds, at any depth. As in kubectl, scalars and empty lists and
+/// mappings are not among them.
 fn add_descendants<'a>(value: &'a Value, selected: &mut Vec<&'a Value>) {
     let children = children(value);
     if !children.is_empty() {
@@ -155,7 +158,8 @@ fn element_at(elements: &[Value], index: i64) -> Result<&Value, EvaluationError>
     element.ok_or(EvaluationError::IndexOutOfBounds { index, length })
 }
 
-/// kubectl refuses bounds outside the list, unless the slice is empty.
+/// The elements between the bounds of a slice, whatever its step is. As in kubectl, bounds outside
+/// the list are errors, unless the slice is empty.
 fn elements_in<'a>(elements: &'a [Value], slice: &Slice) -> Result<&'a [Value], EvaluationError> {
     let length = elements.len();
     let start = from_beginning(slice.start.unwrap_or(0), length);
@@ -163,14 +167,19 @@ fn elements_in<'a>(elements: &'a [Value], slice: &Slice) -> Result<&'a [Value], 
     if start == end {
         return Ok(&[]);
     }
-    let first = usize::try_from(start).ok().filter(|first| *first < length);
-    let first = first.ok_or(EvaluationError::IndexOutOfBounds { index: start, length })?;
+    let first = usize::try_from(start)
+        .ok()
+        .filter(|first| *first < length)
+        .ok_or(EvaluationError::IndexOutOfBounds { index: start, length })?;
     let last = end.saturating_sub(1);
-    let end_index = usize::try_from(end).ok().filter(|end| *end <= length);
-    let end_index = end_index.ok_or(EvaluationError::IndexOutOfBounds { index: last, length })?;
-    elements.get(first..end_index).ok_or(EvaluationError::ReversedSlice { start, end })
+    let behind_last = usize::try_from(end)
+        .ok()
+        .filter(|behind_last| *behind_last <= length)
+        .ok_or(EvaluationError::IndexOutOfBounds { index: last, length })?;
+    elements.get(first..behind_last).ok_or(EvaluationError::ReversedSlice { start, end })
 }
 
+/// An index as it counts from the beginning of a list; below 0, it counts from the end.
 fn from_beginning(index: i64, length: usize) -> i64 {
     if index < 0 { index.saturating_add(signed(length)) } else { index }
 }
@@ -185,14 +194,15 @@ fn passes(filter: &Filter, scope: Scope<'_>) -> Result<bool, EvaluationError> {
         Filter::Compare { left, operator, right } => {
             let left = operand_value(left, scope)?;
             let right = operand_value(right, scope)?;
-            // As in kubectl, what is not there is neither equal to anything nor different from it.
+            // As in kubectl, an absent value is neither equal to another one nor different from it.
             let (Some(left), Some(right)) = (left, right) else { return Ok(false) };
             Ok(accepts(*operator, compare(left, right)))
         }
     }
 }
 
-/// Whether values in this order fit the operator; values without an order are only different.
+/// Whether an operator holds for two values in this order. Values without an order are different,
+/// and nothing else.
 fn accepts(operator: Operator, order: Option<Ordering>) -> bool {
     match operator {
         Operator::Equal => order == Some(Ordering::Equal),
@@ -204,6 +214,7 @@ fn accepts(operator: Operator, order: Option<Ordering>) -> bool {
     }
 }
 
+/// The value of an operand; none if its path leads to none.
 fn operand_value<'a>(
     operand: &'a Operand,
     scope: Scope<'a>,
@@ -219,7 +230,8 @@ fn operand_value<'a>(
     }
 }
 
-/// Numbers as numbers, null with nothing but null, everything else as templates print it.
+/// The order of two values: numbers are compared as numbers, null with null alone, and everything
+/// else as templates print it.
 fn compare(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Null, Value::Null) => Some(Ordering::Equal),

@@ -1,21 +1,22 @@
-//! Cuts a template into tokens. It knows where each token ends, and never what tokens mean
-//! together.
+//! Cuts a template into tokens. It knows where each token ends; what tokens mean together is for
+//! the parser.
 
 use super::tree::DEEPEST_NESTING;
 
-/// Operators are made of these.
+/// The letters that operators are made of.
 const OPERATOR_SIGNS: &str = "=!<>~&|";
 
+/// The smallest part of a template that means something.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     pub kind: TokenKind,
-    /// As it is spelled, with quotes and escapes.
+    /// As it is spelled in the template, with quotes and escapes.
     pub raw: &'a str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// What stands outside braces.
+    /// Everything outside of braces, up to the next one.
     Text,
     OpenBrace,
     CloseBrace,
@@ -38,12 +39,15 @@ pub enum TokenKind {
     Colon,
     /// All operator signs that stand together, also those that make no operator.
     Operator,
+    /// A string, with its quotes.
     Quoted,
+    /// Everything that begins like a number, also if it is none: `1x`.
     Number,
+    /// The name of a field, a keyword, or a value.
     Word,
 }
 
-/// What the next token is directly inside of: it decides what ends a word.
+/// The brackets that the next token is directly inside of: they decide what ends a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Enclosure {
     Brace,
@@ -52,8 +56,9 @@ enum Enclosure {
 }
 
 struct Lexer<'a> {
+    /// What is not read yet.
     rest: &'a str,
-    /// Outermost first; none outside braces.
+    /// Outermost first; none outside of braces.
     enclosures: Vec<Enclosure>,
     tokens: Vec<Token<'a>>,
 }
@@ -71,6 +76,7 @@ pub fn read_tokens(template: &str) -> Result<Vec<Token<'_>>, String> {
 }
 
 impl Lexer<'_> {
+    /// Reads up to the next brace, and that brace.
     fn read_text(&mut self) {
         let end = self.rest.find('{').unwrap_or(self.rest.len());
         if end > 0 {
@@ -141,7 +147,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Makes a token of the next `length` bytes.
+    /// Makes a token of the next `length` bytes, which must end at the end of a letter.
     fn take(&mut self, kind: TokenKind, length: usize) {
         let (raw, rest) = self.rest.split_at(length);
         self.tokens.push(Token { kind, raw });
@@ -163,7 +169,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// After a dot, digits are the name of a field.
+    /// Whether a number begins here. After a dot, digits are the name of a field.
     fn number_begins(&self, letter: char) -> bool {
         let follows_dot = self
             .tokens
@@ -177,7 +183,7 @@ fn is_part_of_number(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '+')
 }
 
-/// How long the quoted text is that `rest` begins with, both quotes included.
+/// How many bytes the quoted string has that `rest` begins with, both quotes included.
 fn quoted_length(rest: &str, quote: char) -> Result<usize, String> {
     let mut is_escaped = false;
     for (index, letter) in rest.char_indices().skip(1) {
@@ -192,7 +198,7 @@ fn quoted_length(rest: &str, quote: char) -> Result<usize, String> {
     Err(format!("a `{quote}` is not closed"))
 }
 
-/// How long the word is that `rest` begins with; a letter after a backslash does not end it.
+/// How many bytes the word has that `rest` begins with; a letter after a backslash does not end it.
 fn word_length(rest: &str, enclosure: Enclosure) -> usize {
     let mut is_escaped = false;
     for (index, letter) in rest.char_indices() {

@@ -1,5 +1,5 @@
-//! Builds the tree of a template from its tokens. It refuses what has no meaning, and never sees
-//! a document.
+//! Builds the tree of a template from its tokens. It refuses templates that mean nothing, and never
+//! sees a document.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -9,23 +9,26 @@ use serde_json::Value;
 use super::lexer::{Token, TokenKind, read_tokens};
 use super::tree::{DEEPEST_NESTING, Filter, Operand, Operator, Path, Piece, Selector, Slice};
 
-/// What stands between two braces.
+/// An action: what stands between two braces.
 enum Action {
     Print(Piece),
+    /// `range`: begins a loop.
     Range(Path),
+    /// `end`: ends the innermost loop.
     End,
 }
 
 struct Parser<'a> {
+    /// The tokens that are not read yet.
     tokens: Peekable<IntoIter<Token<'a>>>,
 }
 
-/// Text with actions in braces. The error is a cause, in words.
+/// Parses text with actions in braces. The error is the cause of a refusal, in words.
 pub fn parse_template(template: &str) -> Result<Vec<Piece>, String> {
     Parser { tokens: read_tokens(template)?.into_iter().peekable() }.parse_pieces()
 }
 
-/// A path alone, without braces.
+/// Parses a path alone, without braces. The error is the cause of a refusal, in words.
 pub fn parse_path(path: &str) -> Result<Path, String> {
     match <[Piece; 1]>::try_from(parse_template(&format!("{{{path}}}"))?) {
         Ok([Piece::Path(path)]) => Ok(path),
@@ -171,8 +174,9 @@ impl<'a> Parser<'a> {
         };
         let operator = read_operator(token.raw)?;
         let right = self.parse_operand()?;
-        if let Some(token) = self.take(TokenKind::Operator) {
-            read_operator(token.raw)?;
+        if let Some(second_operator) = self.take(TokenKind::Operator) {
+            // An operator that filters do not have is the better cause.
+            read_operator(second_operator.raw)?;
             return Err("a filter compares two values, not more".to_owned());
         }
         Ok(Filter::Compare { left, operator, right })
@@ -197,10 +201,12 @@ impl<'a> Parser<'a> {
         Ok(Operand::Literal(literal))
     }
 
+    /// Takes the next token if it is of this kind.
     fn take(&mut self, kind: TokenKind) -> Option<Token<'a>> {
         self.tokens.next_if(|token| token.kind == kind)
     }
 
+    /// Takes the next token if it is this word; says whether it was.
     fn take_word(&mut self, word: &str) -> bool {
         self.tokens.next_if(|token| token.kind == TokenKind::Word && token.raw == word).is_some()
     }
@@ -230,11 +236,11 @@ fn read_operator(raw: &str) -> Result<Operator, String> {
     })
 }
 
-/// The name, or the path, that stands between quotes in brackets.
+/// The field, or the path, whose name is a quoted token.
 fn read_quoted_name(raw: &str) -> Selector {
-    let inner = &raw[1..raw.len() - 1];
-    // What is no path may still be the name of a field.
-    Selector::Quoted { name: unescape_name(inner), path: parse_path(inner).ok() }
+    let unquoted = &raw[1..raw.len() - 1];
+    // Whatever is between the quotes may be the name of a field, also if it is no path.
+    Selector::Quoted { name: unescape_name(unquoted), path: parse_path(unquoted).ok() }
 }
 
 /// A name without its backslashes: the letter after each stands for itself.
@@ -251,22 +257,22 @@ fn unescape_name(raw: &str) -> String {
     name
 }
 
-/// The text that a quoted token stands for.
+/// The string that a quoted token stands for, without its quotes and escapes.
 fn unquote(raw: &str) -> Result<String, String> {
-    let mut text = String::new();
+    let mut string = String::new();
     let mut letters = raw[1..raw.len() - 1].chars();
     while let Some(letter) = letters.next() {
         if letter != '\\' {
-            text.push(letter);
+            string.push(letter);
             continue;
         }
         match letters.next() {
-            Some('n') => text.push('\n'),
-            Some('t') => text.push('\t'),
-            Some('r') => text.push('\r'),
-            Some(letter @ ('\\' | '"' | '\'')) => text.push(letter),
+            Some('n') => string.push('\n'),
+            Some('t') => string.push('\t'),
+            Some('r') => string.push('\r'),
+            Some(letter @ ('\\' | '"' | '\'')) => string.push(letter),
             _ => return Err(format!("{raw} has a backslash before none of n, t, r, \\, \" and '")),
         }
     }
-    Ok(text)
+    Ok(string)
 }
