@@ -1,4 +1,5 @@
-//! Reads manifests: files, folders, stdin; what was said, checked and normalised, as objects.
+//! Reads manifests: files, folders and standard input become objects, checked and in the spelling
+//! of today. It never changes a state, and knows nothing of the objects that a state has.
 
 pub mod schema;
 mod unmodelled;
@@ -6,6 +7,7 @@ mod unmodelled;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::model::data_template::NEWER_NAMES;
@@ -19,98 +21,118 @@ use crate::yaml::{self, Node, Tree};
 
 pub use crate::manifest::unmodelled::ForeignLease;
 
-/// Fields of metadata that only other servers know.
-const THEIRS: [&str; 5] =
+/// Fields of metadata that Kubernetes keeps, and that mean nothing here.
+const SERVER_FIELDS: [&str; 5] =
     ["resourceVersion", "deletionGracePeriodSeconds", "managedFields", "selfLink", "generateName"];
-/// Fields of metadata that poolctl writes: kept when a state is moved.
-const OURS: [&str; 5] = ["uid", "generation", "creationTimestamp", "deletionTimestamp", "status"];
+/// Fields of metadata that poolctl writes itself: taken from a manifest only when a state is moved.
+const OWN_FIELDS: [&str; 5] =
+    ["uid", "generation", "creationTimestamp", "deletionTimestamp", "status"];
 
-/// Finalizers of programs that have nothing to do here.
-const THEIR_FINALIZERS: [&str; 3] =
+/// What finalizers of upstream's programs contain. These programs do not run here, so nobody would
+/// ever take such a finalizer away.
+const UPSTREAM_FINALIZERS: [&str; 3] =
     ["hive.openshift.io/", "ipam.metal3.io", "agent-install.openshift.io/"];
 
-/// The largest text of a whole state.
+/// The largest text of a whole state that is read, in bytes.
 const LARGEST_STATE: usize = 1 << 30;
 
-/// What manifests are read for.
+/// How manifests are to be read.
 pub struct Reading<'a> {
-    /// Of objects that name none.
+    /// The namespace of objects that name none.
     pub namespace: &'a str,
-    /// Unknown fields are warned of, not refused.
+    /// Whether unknown fields are warned of, not refused.
     pub lenient: bool,
-    /// A state is moved: identity, times and status are taken as they are, and jobs and events
-    /// come along. Else they are left out.
+    /// Whether a whole state is moved here: then identity, times and status of objects are taken as
+    /// they are, and jobs and events come along. Otherwise they are left out.
     pub moved: bool,
 }
 
 impl Reading<'_> {
+    /// How many bytes one text may have.
     fn limit(&self) -> usize {
         if self.moved { LARGEST_STATE } else { yaml::LARGEST }
     }
 }
 
-/// What was read, and what is worth a word.
+/// What manifests have been read to.
 #[derive(Clone, Default)]
 pub struct Manifests {
     pub objects: Vec<Object>,
     pub jobs: Vec<Job>,
     pub events: Vec<Event>,
-    /// Jobs and events that are not kept here.
+    /// How many jobs and events are of kinds that are not kept here.
     pub left_out: usize,
-    /// Of a state that is moved: what holds something and is of no kind that is modelled.
+    /// When a state is moved: objects of other programs that hold something.
     pub foreign_leases: Vec<ForeignLease>,
+    /// What a user should know, in sentences that begin with the name of the file.
     pub warnings: Vec<String>,
 }
 
-/// Reads every document of every path; `-` is stdin, a folder its yaml, yml and json files. What is
-/// wrong with them is said of all at once.
+/// Reads every document of every path, in order. `-` is standard input; a folder is its yaml, yml
+/// and json files. The refusal tells all that is wrong with them, not only the first problem.
 pub fn read(paths: &[PathBuf], reading: &Reading<'_>) -> Result<Manifests, Refusal> {
-    let (mut found, mut wrong) = (Manifests::default(), Vec::new());
+    let mut manifests = Manifests::default();
+    let mut refusals = Vec::new();
     for path in paths {
-        for (name, text) in texts(path, reading.limit())? {
-            match yaml::documents_within(&text, reading.limit()) {
+        for (file, content) in texts(path, reading.limit())? {
+            match yaml::parse_documents_within(&content, reading.limit()) {
                 Ok(documents) => {
                     for document in documents {
-                        wrong.extend(take(&mut found, &name, document, reading));
+                        refusals.extend(add_document(&mut manifests, &file, document, reading));
                     }
                 }
-                Err(bad) => wrong.push(at(&name, bad.line, bad.column, &bad.message)),
+                Err(error) => {
+                    refusals.push(refuse_at(&file, error.line, error.column, &error.message));
+                }
             }
         }
     }
-    Refusal::of_all(wrong)?;
-    Ok(found)
+    Refusal::of_all(refusals)?;
+    Ok(manifests)
 }
 
-fn at(name: &str, line: u64, column: u64, message: &str) -> Refusal {
+/// Refuses what stands at a place in a file. Lines and columns begin at 1; line 0 is no place.
+fn refuse_at(file: &str, line: u64, column: u64, message: &str) -> Refusal {
     let place = if line > 0 { format!(":{line}:{column}") } else { String::new() };
-    Refusal::invalid(format!("{name}{place}: {message}"))
+    Refusal::invalid(format!("{file}{place}: {message}"))
 }
 
-/// The text of a file, of each manifest in a folder, or of stdin.
-pub fn texts(path: &Path, most: usize) -> Result<Vec<(String, String)>, Refusal> {
+fn refuse_node(file: &str, node: &Node, message: &str) -> Refusal {
+    refuse_at(file, node.line, node.column, message)
+}
+
+/// The name and the text of a file, of each manifest in a folder, or of standard input if the path
+/// is `-`. A text of more than `limit` bytes is refused.
+pub fn texts(path: &Path, limit: usize) -> Result<Vec<(String, String)>, Refusal> {
     let name = path.display().to_string();
     if name == "-" {
-        let mut text = Vec::new();
-        let limit = most as u64 + 1;
-        std::io::stdin()
-            .lock()
-            .take(limit)
-            .read_to_end(&mut text)
-            .map_err(|error| io("stdin", &error))?;
-        return Ok(vec![("stdin".into(), decode("stdin", text, most)?)]);
+        let content = read_text("stdin", std::io::stdin().lock(), limit)?;
+        return Ok(vec![("stdin".into(), content)]);
     }
-    let meta = std::fs::metadata(path).map_err(|error| io(&name, &error))?;
-    if !meta.is_dir() {
-        return Ok(vec![(name.clone(), file(path, &name, most)?)]);
+    let metadata = std::fs::metadata(path).map_err(|error| io(&name, &error))?;
+    if !metadata.is_dir() {
+        let content = read_file(path, &name, limit)?;
+        return Ok(vec![(name, content)]);
     }
-    let entries = std::fs::read_dir(path).map_err(|error| io(&name, &error))?;
+    let mut texts = Vec::new();
+    for file in manifest_files(path, &name)? {
+        let file_name = file.display().to_string();
+        let content = read_file(&file, &file_name, limit)?;
+        texts.push((file_name, content));
+    }
+    Ok(texts)
+}
+
+/// The manifests in a folder, not in folders below it, in the order of their names.
+fn manifest_files(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Refusal> {
+    let entries = std::fs::read_dir(folder).map_err(|error| io(name, &error))?;
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|error| io(&name, &error))?.path();
-        let manifest =
-            path.extension().is_some_and(|end| end == "yaml" || end == "yml" || end == "json");
-        if manifest && !path.is_dir() {
+        let path = entry.map_err(|error| io(name, &error))?.path();
+        let is_manifest = path.extension().is_some_and(|extension| {
+            extension == "yaml" || extension == "yml" || extension == "json"
+        });
+        if is_manifest && !path.is_dir() {
             files.push(path);
         }
     }
@@ -118,28 +140,23 @@ pub fn texts(path: &Path, most: usize) -> Result<Vec<(String, String)>, Refusal>
         return Err(Refusal::invalid(format!("`{name}` has no yaml, yml or json files")));
     }
     files.sort();
-    files
-        .iter()
-        .map(|path| {
-            Ok((path.display().to_string(), file(path, &path.display().to_string(), most)?))
-        })
-        .collect()
+    Ok(files)
 }
 
-fn file(path: &Path, name: &str, most: usize) -> Result<String, Refusal> {
-    let open = std::fs::File::open(path).map_err(|error| io(name, &error))?;
-    let mut text = Vec::new();
-    // One byte more than is read shows that there is more.
-    open.take(most as u64 + 1).read_to_end(&mut text).map_err(|error| io(name, &error))?;
-    decode(name, text, most)
+fn read_file(path: &Path, name: &str, limit: usize) -> Result<String, Refusal> {
+    let file = std::fs::File::open(path).map_err(|error| io(name, &error))?;
+    read_text(name, file, limit)
 }
 
-fn decode(name: &str, text: Vec<u8>, most: usize) -> Result<String, Refusal> {
-    if text.len() > most {
-        return Err(Refusal::invalid(format!("{name}: more than {most} bytes"))
+fn read_text(name: &str, source: impl Read, limit: usize) -> Result<String, Refusal> {
+    let mut bytes = Vec::new();
+    // One byte more than is accepted shows that there is more.
+    source.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(|error| io(name, &error))?;
+    if bytes.len() > limit {
+        return Err(Refusal::invalid(format!("{name}: more than {limit} bytes"))
             .advise("split it into several files"));
     }
-    String::from_utf8(text).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
+    String::from_utf8(bytes).map_err(|_| Refusal::invalid(format!("{name}: is not UTF-8 text")))
 }
 
 /// Why a file cannot be read, with the exit code that fits.
@@ -153,219 +170,260 @@ pub fn io(name: &str, error: &std::io::Error) -> Refusal {
     Refusal::new(exit, format!("`{name}` cannot be read")).because(error.to_string())
 }
 
-/// One document: an object, a List of them, or something of a kind that is not modelled. Returns
-/// what is wrong with it.
-fn take(
-    found: &mut Manifests,
-    name: &str,
-    mut document: Node,
+/// Adds what a document holds: an object, a List of them, a record of a state that is moved, or
+/// something of a kind that is not modelled. Returns what is wrong with it.
+fn add_document(
+    manifests: &mut Manifests,
+    file: &str,
+    document: Node,
     reading: &Reading<'_>,
 ) -> Vec<Refusal> {
-    let text =
-        |field: &str| document.get(field).and_then(Node::text).unwrap_or_default().to_owned();
-    let (version, kind_name) = (text("apiVersion"), text("kind"));
-    let (line, column) = (document.line, document.column);
-    let here = |message: &str| vec![at(name, line, column, message)];
     if !matches!(document.tree, Tree::Map(_)) {
-        return here("the document is not an object");
+        return vec![refuse_node(file, &document, "the document is not an object")];
     }
+    let version = string_field(&document, "apiVersion");
+    let kind_name = string_field(&document, "kind");
     if kind_name.is_empty() || version.is_empty() {
-        return here("the object needs `apiVersion` and `kind`");
+        return vec![refuse_node(file, &document, "the object needs `apiVersion` and `kind`")];
     }
     if kind_name == "List" {
-        if let Tree::Map(entries) = document.tree {
-            let items = entries.into_iter().find(|(key, _)| key.name() == "items");
-            if let Some((_, Node { tree: Tree::List(items), .. })) = items {
-                return items.into_iter().flat_map(|one| take(found, name, one, reading)).collect();
-            }
-        }
-        return Vec::new();
+        return add_list(manifests, file, document, reading);
     }
     if reading.moved {
-        match record(found, &version, &kind_name, &document) {
+        match add_record(manifests, version, kind_name, &document) {
             Ok(true) => return Vec::new(),
             Ok(false) => {}
             Err(refusal) => return vec![refusal],
         }
     }
-    let Some(kind) = Kind::from_manifest(&version, &kind_name) else {
-        unmodelled::leave_out(found, name, &document, reading);
-        return Vec::new();
-    };
-    normalise(kind, &mut document, reading);
-    let mut wrong = Vec::new();
-    for problem in schema::check(kind, &mut document) {
-        if reading.moved && problem.unknown && problem.status {
-            // Others know more of what they saw.
-            continue;
-        }
-        let refusal = at(name, problem.line, problem.column, &problem.message());
-        if reading.lenient && problem.unknown {
-            found.warnings.push(format!("{}; left out", refusal.what));
-        } else {
-            wrong.push(refusal);
-        }
+    if let Some(kind) = Kind::from_manifest(version, kind_name) {
+        return add_object(manifests, file, kind, document, reading);
     }
-    if !wrong.is_empty() {
-        return wrong;
-    }
-    let object = match Object::from_wire(kind, document.value()) {
-        Ok(object) => object,
-        Err(error) => return here(&error.to_string()),
-    };
-    if let Err(refusal) = rules::check(&object) {
-        return vec![refusal.within(name)];
-    }
-    if !reading.moved {
-        let warnings = rules::warnings(&object).into_iter();
-        found.warnings.extend(warnings.map(|text| format!("{name}: {text}")));
-    }
-    found.objects.push(object);
+    unmodelled::leave_out_unmodelled(manifests, file, &document, reading);
     Vec::new()
 }
 
-/// A job or an event. Says whether it is one.
-fn record(
-    found: &mut Manifests,
+/// A field of a mapping that is a string; empty if there is none.
+fn string_field<'a>(document: &'a Node, name: &str) -> &'a str {
+    document.get(name).and_then(Node::as_str).unwrap_or_default()
+}
+
+/// Adds the items of a List. Returns what is wrong with them.
+fn add_list(
+    manifests: &mut Manifests,
+    file: &str,
+    list: Node,
+    reading: &Reading<'_>,
+) -> Vec<Refusal> {
+    let Tree::Map(entries) = list.tree else { return Vec::new() };
+    let items = entries.into_iter().find(|(key, _)| key.key_name() == "items");
+    let Some((_, Node { tree: Tree::List(items), .. })) = items else { return Vec::new() };
+    let mut refusals = Vec::new();
+    for item in items {
+        refusals.extend(add_document(manifests, file, item, reading));
+    }
+    refusals
+}
+
+/// Adds an object of a kind that is modelled. Returns what is wrong with it.
+fn add_object(
+    manifests: &mut Manifests,
+    file: &str,
+    kind: Kind,
+    mut document: Node,
+    reading: &Reading<'_>,
+) -> Vec<Refusal> {
+    normalise(kind, &mut document, reading);
+    let mut refusals = Vec::new();
+    for problem in schema::check(kind, &mut document) {
+        if reading.moved && problem.is_unknown && problem.is_in_status() {
+            // Other programs may report more than poolctl does.
+            continue;
+        }
+        let refusal = refuse_at(file, problem.line, problem.column, &problem.message());
+        if reading.lenient && problem.is_unknown {
+            manifests.warnings.push(format!("{}; left out", refusal.what));
+        } else {
+            refusals.push(refusal);
+        }
+    }
+    if !refusals.is_empty() {
+        return refusals;
+    }
+    let object = match Object::from_wire(kind, document.to_value()) {
+        Ok(object) => object,
+        Err(error) => return vec![refuse_node(file, &document, &error.to_string())],
+    };
+    if let Err(refusal) = rules::check(&object) {
+        return vec![refusal.within(file)];
+    }
+    if !reading.moved {
+        for warning in rules::warnings(&object) {
+            manifests.warnings.push(format!("{file}: {warning}"));
+        }
+    }
+    manifests.objects.push(object);
+    Vec::new()
+}
+
+/// Adds a job or an event of a state that is moved. Returns whether the document is one of these.
+fn add_record(
+    manifests: &mut Manifests,
     version: &str,
-    kind: &str,
+    kind_name: &str,
     document: &Node,
 ) -> Result<bool, Refusal> {
-    let wrong =
-        |error: serde_json::Error| at(kind, document.line, document.column, &error.to_string());
-    match (version, kind) {
+    match (version, kind_name) {
         ("poolctl.dev/v1", "Job") => {
-            let mut document = document.clone();
-            remove(&mut document, &["apiVersion", "kind"]);
-            let wire = serde_json::from_value(document.value()).map_err(wrong)?;
-            let job = Job::from_wire(wire);
-            found.left_out += usize::from(job.is_none());
-            found.jobs.extend(job);
+            let mut wire = document.clone();
+            remove_fields(&mut wire, &["apiVersion", "kind"]);
+            let job = Job::from_wire(parse_record(kind_name, &wire)?);
+            manifests.left_out += usize::from(job.is_none());
+            manifests.jobs.extend(job);
         }
         ("v1", "Event") => {
-            let wire = serde_json::from_value(document.value()).map_err(wrong)?;
-            let event = Event::from_wire(wire);
-            found.left_out += usize::from(event.is_none());
-            found.events.extend(event);
+            let event = Event::from_wire(parse_record(kind_name, document)?);
+            manifests.left_out += usize::from(event.is_none());
+            manifests.events.extend(event);
         }
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-/// Takes out what servers write and writes the seeds' older spellings in today's.
+fn parse_record<T: DeserializeOwned>(kind_name: &str, document: &Node) -> Result<T, Refusal> {
+    serde_json::from_value(document.to_value())
+        .map_err(|error| refuse_node(kind_name, document, &error.to_string()))
+}
+
+/// Takes out what servers write, and replaces older spellings of fields by those of today.
 fn normalise(kind: Kind, document: &mut Node, reading: &Reading<'_>) {
-    remove(document, &["apiVersion", "kind"]);
+    remove_fields(document, &["apiVersion", "kind"]);
     if !reading.moved {
-        remove(document, &["status"]);
+        remove_fields(document, &["status"]);
     }
-    if let Some(metadata) = field(document, "metadata") {
-        remove(metadata, &THEIRS);
+    if let Some(metadata) = field_mut(document, "metadata") {
+        remove_fields(metadata, &SERVER_FIELDS);
         if !reading.moved {
-            remove(metadata, &OURS);
+            remove_fields(metadata, &OWN_FIELDS);
         }
-        without_upstreams(metadata);
-        let nowhere = metadata.get("namespace").is_none_or(Node::is_null);
-        if nowhere && kind.namespaced() {
-            insert(metadata, "namespace", reading.namespace);
+        remove_upstream_marks(metadata);
+        let lacks_namespace = metadata.get("namespace").is_none_or(Node::is_null);
+        if lacks_namespace && kind.namespaced() {
+            set_field(metadata, "namespace", reading.namespace);
         } else if !kind.namespaced() {
-            remove(metadata, &["namespace"]);
+            remove_fields(metadata, &["namespace"]);
         }
     }
     if matches!(kind, Kind::IpClaim | Kind::IpAddress | Kind::DataTemplate)
-        && let Some(spec) = field(document, "spec")
+        && let Some(spec) = field_mut(document, "spec")
     {
-        first_spellings(spec);
+        rename_metal3_fields(spec);
     }
+    // The first design of inventories has the list inside of a mapping.
     if kind == Kind::ClusterPool
-        && let Some(inventory) = field(document, "spec").and_then(|spec| field(spec, "inventory"))
-        && let Some(listed) = inventory.get("ClusterDeploymentCustomizations")
+        && let Some(spec) = field_mut(document, "spec")
+        && let Some(inventory) = field_mut(spec, "inventory")
+        && let Some(customizations) = inventory.get("ClusterDeploymentCustomizations")
     {
-        *inventory = listed.clone();
+        *inventory = customizations.clone();
     }
 }
 
-/// The design of metal3's addresses has some fields with capitals that the API has without.
-fn first_spellings(node: &mut Node) {
-    if let Tree::List(items) = &mut node.tree {
-        items.iter_mut().for_each(first_spellings);
-    }
-    let Tree::Map(entries) = &mut node.tree else { return };
-    for (key, value) in entries {
-        if let Tree::Scalar(Value::String(name)) = &mut key.tree
-            && let Some(first) = name.get_mut(..1)
-        {
-            first.make_ascii_lowercase();
-            let newer = NEWER_NAMES.iter().find(|(newer, _)| newer == name);
-            if let Some((_, known)) = newer {
-                (*known).clone_into(name);
-            } else if name == "ipAddressfromIPPool" {
-                "ipAddressFromIPPool".clone_into(name);
+/// Renames fields at any depth: metal3's design documents begin some with a capital that its API
+/// has in lower case, and newer versions of the API have other names for some.
+fn rename_metal3_fields(node: &mut Node) {
+    match &mut node.tree {
+        Tree::Scalar(_) => {}
+        Tree::List(items) => items.iter_mut().for_each(rename_metal3_fields),
+        Tree::Map(entries) => {
+            for (key, value) in entries {
+                if let Tree::Scalar(Value::String(name)) = &mut key.tree {
+                    rename_metal3_field(name);
+                }
+                rename_metal3_fields(value);
             }
         }
-        first_spellings(value);
     }
 }
 
-/// What upstream's own programs keep in the metadata: Hive's finalizers, which nobody here would
-/// take away, and kubectl's copy of the manifest, secret values and all.
-fn without_upstreams(metadata: &mut Node) {
-    if let Some(annotations) = field(metadata, "annotations") {
-        remove(annotations, &["kubectl.kubernetes.io/last-applied-configuration"]);
+fn rename_metal3_field(name: &mut String) {
+    if let Some(first_letter) = name.get_mut(..1) {
+        first_letter.make_ascii_lowercase();
     }
-    if let Some(Node { tree: Tree::List(finalizers), .. }) = field(metadata, "finalizers") {
-        finalizers.retain(|one| {
-            !one.text()
-                .is_some_and(|name| THEIR_FINALIZERS.iter().any(|known| name.contains(known)))
+    for (newer_name, name_here) in NEWER_NAMES {
+        if name == newer_name {
+            name_here.clone_into(name);
+            return;
+        }
+    }
+    if name == "ipAddressfromIPPool" {
+        "ipAddressFromIPPool".clone_into(name);
+    }
+}
+
+/// Takes out of the metadata what upstream's own programs keep there: finalizers, and kubectl's
+/// copy of the manifest, which may have the values of a Secret.
+fn remove_upstream_marks(metadata: &mut Node) {
+    if let Some(annotations) = field_mut(metadata, "annotations") {
+        remove_fields(annotations, &["kubectl.kubernetes.io/last-applied-configuration"]);
+    }
+    if let Some(Node { tree: Tree::List(finalizers), .. }) = field_mut(metadata, "finalizers") {
+        finalizers.retain(|finalizer| {
+            let name = finalizer.as_str().unwrap_or_default();
+            !UPSTREAM_FINALIZERS.iter().any(|upstream| name.contains(upstream))
         });
     }
 }
 
-fn field<'a>(node: &'a mut Node, name: &str) -> Option<&'a mut Node> {
+fn field_mut<'a>(node: &'a mut Node, name: &str) -> Option<&'a mut Node> {
     let Tree::Map(entries) = &mut node.tree else {
         return None;
     };
-    entries.iter_mut().find(|(key, _)| key.name() == name).map(|(_, value)| value)
+    entries.iter_mut().find(|(key, _)| key.key_name() == name).map(|(_, value)| value)
 }
 
-fn remove(node: &mut Node, names: &[&str]) {
+fn remove_fields(node: &mut Node, names: &[&str]) {
     if let Tree::Map(entries) = &mut node.tree {
-        entries.retain(|(key, _)| !names.contains(&key.name().as_str()));
+        entries.retain(|(key, _)| !names.contains(&key.key_name().as_str()));
     }
 }
 
-fn insert(node: &mut Node, name: &str, value: &str) {
-    let (line, column) = (node.line, node.column);
-    let scalar = |text: &str| Node { tree: Tree::Scalar(text.into()), line, column };
+fn set_field(node: &mut Node, name: &str, value: &str) {
+    let key = string_node(name, node.line, node.column);
+    let field = string_node(value, node.line, node.column);
     if let Tree::Map(entries) = &mut node.tree {
-        entries.retain(|(key, _)| key.name() != name);
-        entries.push((scalar(name), scalar(value)));
+        entries.retain(|(key, _)| key.key_name() != name);
+        entries.push((key, field));
     }
 }
 
-/// A document that was edited as JSON, checked like one that was read.
+fn string_node(string: &str, line: u64, column: u64) -> Node {
+    Node { tree: Tree::Scalar(string.into()), line, column }
+}
+
+/// The object of a document that was edited as JSON, checked like a manifest that was read.
 pub fn recheck(kind: Kind, document: &Value) -> Result<Object, Refusal> {
-    let mut node = plain(document);
-    remove(&mut node, &["apiVersion", "kind"]);
+    let mut node = node_without_place(document);
+    remove_fields(&mut node, &["apiVersion", "kind"]);
     if let Some(problem) = schema::check(kind, &mut node).into_iter().next() {
         return Err(Refusal::invalid(problem.message()));
     }
-    let object = Object::from_wire(kind, node.value())
+    let object = Object::from_wire(kind, node.to_value())
         .map_err(|error| Refusal::invalid(error.to_string()))?;
     rules::check(&object)?;
     Ok(object)
 }
 
-fn plain(value: &Value) -> Node {
+fn node_without_place(value: &Value) -> Node {
     let tree = match value {
-        Value::Array(items) => Tree::List(items.iter().map(plain).collect()),
+        Value::Array(items) => Tree::List(items.iter().map(node_without_place).collect()),
         Value::Object(fields) => {
-            let key = |name: &String| Node {
-                tree: Tree::Scalar(name.clone().into()),
-                line: 0,
-                column: 0,
-            };
-            Tree::Map(fields.iter().map(|(name, value)| (key(name), plain(value))).collect())
+            let mut entries = Vec::with_capacity(fields.len());
+            for (name, field) in fields {
+                entries.push((string_node(name, 0, 0), node_without_place(field)));
+            }
+            Tree::Map(entries)
         }
         scalar => Tree::Scalar(scalar.clone()),
     };

@@ -1,5 +1,6 @@
-//! The only YAML: text to trees that know line and column, and documents to text. Every string
-//! that another reader would take for a number or a boolean is quoted.
+//! Reads and writes YAML: text becomes trees that know line and column, and documents become text.
+//! It knows no kinds. In what it writes, every string is quoted that another reader would take for
+//! a number or a boolean.
 
 use std::fmt;
 
@@ -9,10 +10,10 @@ use serde_saphyr::Spanned;
 
 use crate::model::text::{hostile, safe_json};
 
-/// The largest text that is read.
+/// The largest text that is read, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// A value, and where it stands.
+/// A value, and where it stands in its text. Line and column begin at 1; line 0 is no place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub tree: Tree,
@@ -20,23 +21,33 @@ pub struct Node {
     pub column: u64,
 }
 
+/// A value whose parts know where they stand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Tree {
     /// Anything that is neither a list nor a mapping.
     Scalar(Value),
     List(Vec<Node>),
+    /// Keys and values in the order of the text.
     Map(Vec<(Node, Node)>),
 }
 
 /// Why a text is not YAML, or not YAML that is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct YamlError {
+    /// Without the lines around the place, for they may have a secret.
     pub message: String,
+    /// 0 if the error has no place.
     pub line: u64,
     pub column: u64,
 }
 
-impl fmt::Display for Wrong {
+impl YamlError {
+    fn without_place(message: String) -> Self {
+        Self { message, line: 0, column: 0 }
+    }
+}
+
+impl fmt::Display for YamlError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.message)?;
         if self.line > 0 {
@@ -46,41 +57,45 @@ impl fmt::Display for Wrong {
     }
 }
 
-/// Every document of a text, empty ones left out. JSON documents may follow each other.
-pub fn documents(text: &str) -> Result<Vec<Node>, Wrong> {
-    documents_within(text, LARGEST)
+/// The documents of a text that has at most `LARGEST` bytes. Empty documents are left out. JSON
+/// documents may follow each other without `---` between them.
+pub fn parse_documents(content: &str) -> Result<Vec<Node>, YamlError> {
+    parse_documents_within(content, LARGEST)
 }
 
-/// The same of a text that may have so many bytes.
-pub fn documents_within(text: &str, limit: usize) -> Result<Vec<Node>, Wrong> {
-    let mut all = Vec::new();
-    for part in json_documents(text, limit).unwrap_or_else(|| vec![text]) {
-        all.extend(yaml_documents(part, limit)?);
+/// As `parse_documents`, of a text that has at most `limit` bytes.
+pub fn parse_documents_within(content: &str, limit: usize) -> Result<Vec<Node>, YamlError> {
+    let mut documents = Vec::new();
+    for part in split_json_documents(content, limit).unwrap_or_else(|| vec![content]) {
+        documents.extend(parse_yaml_documents(part, limit)?);
     }
-    Ok(all)
+    Ok(documents)
 }
 
 /// The parts of a text that is several JSON documents and nothing else.
-fn json_documents(text: &str, limit: usize) -> Option<Vec<&str>> {
-    if !text.trim_start().starts_with('{') || text.len() > limit {
+fn split_json_documents(content: &str, limit: usize) -> Option<Vec<&str>> {
+    if !content.trim_start().starts_with('{') || content.len() > limit {
         return None;
     }
-    let (mut parts, mut start) = (Vec::new(), 0);
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<de::IgnoredAny>();
-    while let Some(read) = stream.next() {
-        read.ok()?;
-        parts.push(&text[start..stream.byte_offset()]);
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut stream = serde_json::Deserializer::from_str(content).into_iter::<de::IgnoredAny>();
+    while let Some(document) = stream.next() {
+        document.ok()?;
+        parts.push(&content[start..stream.byte_offset()]);
         start = stream.byte_offset();
     }
-    (parts.len() > 1).then_some(parts)
+    if parts.len() > 1 { Some(parts) } else { None }
 }
 
-fn yaml_documents(text: &str, limit: usize) -> Result<Vec<Node>, Wrong> {
-    let wrong = |message: String| Wrong { message, line: 0, column: 0 };
-    if text.len() > limit {
-        return Err(wrong(format!("{} bytes are more than the {limit} that are read", text.len())));
+fn parse_yaml_documents(content: &str, limit: usize) -> Result<Vec<Node>, YamlError> {
+    let size = content.len();
+    if size > limit {
+        let message = format!("{size} bytes are more than the {limit} that are read");
+        return Err(YamlError::without_place(message));
     }
-    // No snippets: what stands around a mistake may be a secret.
+    // No snippets: what stands around a mistake may be a secret. The limits on nodes and events
+    // stop documents that are small as text, and huge once their aliases are expanded.
     let options = serde_saphyr::options! {
         with_snippet: false,
         budget: serde_saphyr::budget! {
@@ -89,126 +104,137 @@ fn yaml_documents(text: &str, limit: usize) -> Result<Vec<Node>, Wrong> {
             max_events: limit,
         },
     };
-    let read: Result<Vec<Spanned<Raw>>, _> =
-        serde_saphyr::from_multiple_with_options(text, options);
-    match read {
-        Ok(documents) => Ok(documents.into_iter().map(node).filter(|one| !one.is_null()).collect()),
+    let documents: Result<Vec<Spanned<Raw>>, _> =
+        serde_saphyr::from_multiple_with_options(content, options);
+    match documents {
+        Ok(documents) => {
+            Ok(documents.into_iter().map(place_node).filter(|node| !node.is_null()).collect())
+        }
         Err(error) => {
-            let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+            let (line, column) =
+                error.location().map_or((0, 0), |place| (place.line(), place.column()));
             let message = error.to_string();
             let end = message.find(" at line ").unwrap_or(message.len());
-            Err(Wrong { message: plain(&message[..end]), line, column })
+            Err(YamlError { message: reword_message(&message[..end]), line, column })
         }
     }
 }
 
-/// Says in the user's words what the parser says in its own.
-fn plain(message: &str) -> String {
-    match message {
-        message if message.starts_with("duplicate mapping key") => {
-            message.split(", set ").next().unwrap_or(message).into()
+/// A message of the parser in the words of users, who know neither its budgets nor its settings.
+fn reword_message(message: &str) -> String {
+    if message.starts_with("duplicate mapping key") {
+        return message.split(", set ").next().unwrap_or(message).into();
+    }
+    if message.starts_with("budget breached") {
+        return "aliases expand to more than is read".into();
+    }
+    if message.starts_with("recursion limit") {
+        return "nested too deeply".into();
+    }
+    message.into()
+}
+
+/// The value of a text with one document; of a text with none it is null.
+pub fn value(content: &str) -> Result<Value, YamlError> {
+    let documents = parse_documents(content)?;
+    match documents.as_slice() {
+        [] => Ok(Value::Null),
+        [document] => Ok(document.to_value()),
+        [.., last_document] => {
+            let Node { line, column, .. } = *last_document;
+            Err(YamlError { message: "more than one document".into(), line, column })
         }
-        message if message.starts_with("budget breached") => {
-            "aliases expand to more than is read".into()
-        }
-        message if message.starts_with("recursion limit") => "nested too deeply".into(),
-        message => message.into(),
     }
 }
 
-/// A text with one document, without its places.
-pub fn value(text: &str) -> Result<Value, Wrong> {
-    let mut all = documents(text)?;
-    match (all.pop(), all.len()) {
-        (Some(only), 0) => Ok(only.value()),
-        (None, _) => Ok(Value::Null),
-        (Some(second), _) => {
-            let (line, column) = (second.line, second.column);
-            Err(Wrong { message: "more than one document".into(), line, column })
-        }
-    }
-}
-
-/// A document as text.
-pub fn text(document: &Value) -> Result<String, Wrong> {
-    let text = serde_saphyr::to_string(document).map_err(|error| Wrong {
-        message: error.to_string(),
-        line: 0,
-        column: 0,
-    })?;
-    if text.chars().any(|letter| letter != '\n' && hostile(letter)) {
-        // Only JSON, which is YAML too, has escapes for all of them.
+/// A document as YAML, with a line feed at its end.
+pub fn text(document: &Value) -> Result<String, YamlError> {
+    let yaml = serde_saphyr::to_string(document)
+        .map_err(|error| YamlError::without_place(error.to_string()))?;
+    if yaml.chars().any(|letter| letter != '\n' && hostile(letter)) {
+        // Only JSON, which is YAML too, has escapes for all letters that a terminal obeys.
         return Ok(safe_json(&format!("{document:#}\n")));
     }
-    Ok(text)
+    Ok(yaml)
 }
 
 impl Node {
+    /// Whether it is null, also if the text has nothing there.
     pub fn is_null(&self) -> bool {
         self.tree == Tree::Scalar(Value::Null)
     }
 
-    pub fn value(&self) -> Value {
+    /// The value without its places.
+    pub fn to_value(&self) -> Value {
         match &self.tree {
             Tree::Scalar(value) => value.clone(),
-            Tree::List(items) => items.iter().map(Self::value).collect(),
+            Tree::List(items) => items.iter().map(Self::to_value).collect(),
             Tree::Map(entries) => {
-                let pairs = entries.iter().map(|(key, value)| (key.name(), value.value()));
-                Value::Object(pairs.collect::<Map<String, Value>>())
+                let fields = entries.iter().map(|(key, value)| (key.key_name(), value.to_value()));
+                Value::Object(fields.collect::<Map<String, Value>>())
             }
         }
     }
 
-    /// The text of a key.
-    pub fn name(&self) -> String {
+    /// The name of a field whose key this is. Keys that are no strings are spelled as in JSON.
+    pub fn key_name(&self) -> String {
         match &self.tree {
-            Tree::Scalar(Value::String(text)) => text.clone(),
-            _ => self.value().to_string(),
+            Tree::Scalar(Value::String(name)) => name.clone(),
+            _ => self.to_value().to_string(),
         }
     }
 
-    /// The value below a key.
+    /// The field of that name, if this is a mapping that has it.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let Tree::Map(entries) = &self.tree else {
             return None;
         };
-        entries.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
+        entries.iter().find(|(key, _)| key.key_name() == name).map(|(_, value)| value)
     }
 
-    pub fn text(&self) -> Option<&str> {
+    /// The string, if this is one.
+    pub fn as_str(&self) -> Option<&str> {
         match &self.tree {
-            Tree::Scalar(Value::String(text)) => Some(text),
+            Tree::Scalar(Value::String(string)) => Some(string),
             _ => None,
         }
     }
 }
 
-/// What the parser gives.
+/// A value as the parser gives it.
 enum Raw {
     Scalar(Value),
     List(Vec<Spanned<Raw>>),
     Map(Vec<(Spanned<String>, Spanned<Raw>)>),
 }
 
-fn node(raw: Spanned<Raw>) -> Node {
-    let (line, column) = (raw.referenced.line(), raw.referenced.column());
+/// The node of a value that the parser has read. What stands behind an alias has the place of the
+/// alias.
+fn place_node(raw: Spanned<Raw>) -> Node {
+    let line = raw.referenced.line();
+    let column = raw.referenced.column();
     let tree = match raw.value {
         Raw::Scalar(value) => Tree::Scalar(value),
-        Raw::List(items) => Tree::List(items.into_iter().map(node).collect()),
-        Raw::Map(entries) => {
-            let key = |key: Spanned<String>| {
-                let (line, column) = (key.referenced.line(), key.referenced.column());
-                Node { tree: Tree::Scalar(key.value.into()), line, column }
-            };
-            Tree::Map(entries.into_iter().map(|(name, value)| (key(name), node(value))).collect())
-        }
+        Raw::List(items) => Tree::List(items.into_iter().map(place_node).collect()),
+        Raw::Map(entries) => Tree::Map(
+            entries.into_iter().map(|(key, value)| (place_key(key), place_node(value))).collect(),
+        ),
     };
     Node { tree, line, column }
 }
 
-struct Reader;
+fn place_key(key: Spanned<String>) -> Node {
+    Node {
+        line: key.referenced.line(),
+        column: key.referenced.column(),
+        tree: Tree::Scalar(key.value.into()),
+    }
+}
 
-impl<'de> de::Visitor<'de> for Reader {
+/// Builds values from what the parser meets.
+struct RawVisitor;
+
+impl<'de> de::Visitor<'de> for RawVisitor {
     type Value = Raw;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,8 +249,8 @@ impl<'de> de::Visitor<'de> for Reader {
         Ok(Raw::Scalar(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Raw, D::Error> {
-        from.deserialize_any(Self)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        deserializer.deserialize_any(Self)
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
@@ -247,17 +273,17 @@ impl<'de> de::Visitor<'de> for Reader {
         Ok(Raw::Scalar(value.into()))
     }
 
-    fn visit_seq<A: de::SeqAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut sequence: A) -> Result<Raw, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = from.next_element()? {
+        while let Some(item) = sequence.next_element()? {
             items.push(item);
         }
         Ok(Raw::List(items))
     }
 
-    fn visit_map<A: de::MapAccess<'de>>(self, mut from: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
         let mut entries = Vec::new();
-        while let Some(entry) = from.next_entry()? {
+        while let Some(entry) = map.next_entry()? {
             entries.push(entry);
         }
         Ok(Raw::Map(entries))
@@ -265,8 +291,8 @@ impl<'de> de::Visitor<'de> for Reader {
 }
 
 impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reader)
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
     }
 }
 
@@ -276,43 +302,44 @@ mod tests {
 
     #[test]
     fn what_stands_where_is_known() {
-        let read = documents("---\na: 1\n---\nb: [x]\n").unwrap();
-        let item = read[1].get("b").unwrap();
-        assert_eq!((item.line, item.column, item.value()), (4, 4, serde_json::json!(["x"])));
+        let documents = parse_documents("---\na: 1\n---\nb: [x]\n").unwrap();
+        let list = documents[1].get("b").unwrap();
+        assert_eq!((list.line, list.column, list.to_value()), (4, 4, serde_json::json!(["x"])));
     }
 
     #[test]
     fn json_documents_may_follow_each_other() {
-        let read = documents("{\"a\": 1}\n{\"a\": 2} {\"a\": 3}").unwrap();
-        let values: Vec<Value> = read.iter().map(Node::value).collect();
+        let documents = parse_documents("{\"a\": 1}\n{\"a\": 2} {\"a\": 3}").unwrap();
+        let values: Vec<Value> = documents.iter().map(Node::to_value).collect();
         assert_eq!(values, [1, 2, 3].map(|a| serde_json::json!({ "a": a })));
     }
 
     #[test]
     fn hostile_text_is_refused_at_once() {
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
-        for at in 1..9 {
-            let aliases = vec![format!("*a{}", at - 1); 9].join(",");
-            bomb = format!("{bomb}a{at}: &a{at} [{aliases}]\n");
+        for level in 1..9 {
+            let aliases = vec![format!("*a{}", level - 1); 9].join(",");
+            bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
         }
-        for (text, says) in [
+        for (content, cause) in [
             ("[".repeat(100_000), "nested too deeply"),
             ("x".repeat(2 << 20), "more than the 1048576"),
             (bomb, "aliases expand"),
             ("a: 1\na: 2\n".into(), "duplicate mapping key: a"),
             ("a: [".into(), "unclosed bracket"),
         ] {
-            let wrong = documents(&text).unwrap_err().to_string();
-            assert!(wrong.contains(says), "{wrong}");
+            let message = parse_documents(&content).unwrap_err().to_string();
+            assert!(message.contains(cause), "{message}");
         }
     }
 
     #[test]
     fn strings_that_go_would_misread_are_quoted() {
-        for text in ["no", "yes", "on", "y", "1_000", "012", "4.10", "2020-01-02", "~", "null", "="]
+        for string in
+            ["no", "yes", "on", "y", "1_000", "012", "4.10", "2020-01-02", "~", "null", "="]
         {
-            let written = super::text(&serde_json::json!({ "a": text })).unwrap();
-            assert_eq!(written, format!("a: \"{text}\"\n"));
+            let yaml = text(&serde_json::json!({ "a": string })).unwrap();
+            assert_eq!(yaml, format!("a: \"{string}\"\n"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Holds a document against the fields its kind has: names, types and required ones, each
-//! mistake with its line and column.
+//! Checks a document against the schema of its kind: the names of fields, their types, and which of
+//! them are required. Each mistake has its line and column. It knows no state and no rules.
 
 use serde_json::Value;
 
@@ -7,6 +7,7 @@ use crate::model::agent::INFRA_ENV;
 use crate::model::kinds::Kind;
 use crate::model::object::schema;
 use crate::model::refusal::nearest;
+use crate::model::time::{Span, Time};
 use crate::rules::agents;
 use crate::yaml::{Node, Tree};
 
@@ -15,18 +16,22 @@ use crate::yaml::{Node, Tree};
 pub struct Problem {
     pub line: u64,
     pub column: u64,
-    /// The field, `spec.role`; empty for the document.
+    /// The field, as in `spec.role`; empty for the document.
     path: String,
     message: String,
     /// The value that stands there, where one of another type was expected.
     value: Option<Value>,
-    /// A field that is not known; `--lenient` drops it.
-    pub unknown: bool,
-    /// Whether it is poolctl's to write: something below `status`.
-    pub status: bool,
+    /// Whether the schema has no such field. `--lenient` leaves these out.
+    pub is_unknown: bool,
 }
 
 impl Problem {
+    /// A problem with a field that the schema has.
+    fn new(node: &Node, path: &str, message: String) -> Self {
+        let Node { line, column, .. } = *node;
+        Self { line, column, path: path.to_owned(), message, value: None, is_unknown: false }
+    }
+
     /// What is wrong, and the value that stands there instead.
     pub fn message(&self) -> String {
         match &self.value {
@@ -34,9 +39,14 @@ impl Problem {
             None => self.message.clone(),
         }
     }
+
+    /// Whether the field is below `status`, where programs report and people do not write.
+    pub fn is_in_status(&self) -> bool {
+        self.path.starts_with("status.")
+    }
 }
 
-/// What other tools call a field, and its name here.
+/// Names that other tools have for fields, each with the name of the field here.
 const ALIASES: [(&str, &str); 4] = [
     ("replicas", "size"),
     ("maxReplicas", "maxSize"),
@@ -44,162 +54,177 @@ const ALIASES: [(&str, &str); 4] = [
     ("nameservers", "dnsServers"),
 ];
 
-/// Takes absent fields out (null means absent) and unknown ones too, and says what is wrong.
+/// Returns all that is wrong with a document. Fields that are null count as absent: they are taken
+/// out of the document, and so are unknown ones.
 pub fn check(kind: Kind, document: &mut Node) -> Vec<Problem> {
-    let mut found = Vec::new();
-    walk(document, schema(kind), "", &mut found);
-    if kind == Kind::Agent
-        && let Some(problem) =
-            found.iter_mut().find(|problem| problem.path == "spec.role" && problem.value.is_none())
-    {
-        problem.message = format!("{}: {}", no_role(document), problem.message);
+    let mut problems = Vec::new();
+    check_node(document, schema(kind), "", &mut problems);
+    if kind == Kind::Agent {
+        for problem in &mut problems {
+            if problem.path == "spec.role" && problem.value.is_none() {
+                problem.message = format!("{}: {}", no_role(document), problem.message);
+                break;
+            }
+        }
     }
     if kind == Kind::Secret {
-        // What stands where a value was expected may be one.
-        for problem in &mut found {
+        // Whatever stands where a string was expected may be a secret value.
+        for problem in &mut problems {
             problem.value = None;
         }
     }
-    found
+    problems
 }
 
-/// What assisted-service says of it.
+/// What assisted-service says of a role that is none.
 fn no_role(document: &Node) -> String {
-    let text = |path: &[&str]| {
-        let found = path.iter().try_fold(document, |node, name| node.get(name));
-        found.and_then(Node::text).unwrap_or_default()
-    };
-    let infra_env = text(&["metadata", "labels", INFRA_ENV]);
-    agents::no_role(text(&["spec", "role"]), text(&["metadata", "name"]), infra_env)
+    let role = string_at(document, &["spec", "role"]);
+    let name = string_at(document, &["metadata", "name"]);
+    agents::no_role(role, name, string_at(document, &["metadata", "labels", INFRA_ENV]))
 }
 
-fn walk(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
+/// The string below these keys, the outermost first; empty if there is none.
+fn string_at<'a>(document: &'a Node, keys: &[&str]) -> &'a str {
+    let node = keys.iter().try_fold(document, |node, key| node.get(key));
+    node.and_then(Node::as_str).unwrap_or_default()
+}
+
+/// Adds what is wrong with a value and all that is below it.
+fn check_node(node: &mut Node, schema: &Value, path: &str, problems: &mut Vec<Problem>) {
     let schema = not_null(schema);
-    let problem = |node: &Node, message: String| Problem {
-        line: node.line,
-        column: node.column,
-        path: path.to_owned(),
-        message,
-        value: None,
-        unknown: false,
-        status: path.starts_with("status"),
-    };
-    let wanted = types(schema);
-    let given = type_of(&node.tree);
-    let fits = |wanted: &str| wanted == given || (wanted == "number" && given == "integer");
-    if !wanted.is_empty() && !wanted.iter().any(|wanted| fits(wanted)) {
-        let value = Some(node.value()).filter(|value| !value.is_object() && !value.is_array());
-        let message = mismatch(path, &wanted, given);
-        found.push(Problem { value, ..problem(node, message) });
+    let allowed_types = types(schema);
+    let given_type = type_of(&node.tree);
+    if !allowed_types.is_empty() && !allowed_types.iter().any(|allowed| fits(given_type, allowed)) {
+        let message = describe_mismatch(path, &allowed_types, given_type);
+        let value = if let Tree::Scalar(value) = &node.tree { Some(value.clone()) } else { None };
+        problems.push(Problem { value, ..Problem::new(node, path, message) });
         return;
     }
-    // As hubs print a role that nobody has set.
-    let unset = matches!(path, "spec.role" | "status.role") && node.text() == Some("");
-    if let Some(why) = scalar(&node.tree, schema).filter(|_| !unset) {
-        found.push(problem(node, format!("`{path}`: {why}")));
+    // Hubs print a role that nobody has set as an empty string.
+    let is_unset_role =
+        matches!(path, "spec.role" | "status.role") && node.as_str().is_some_and(str::is_empty);
+    if !is_unset_role && let Some(mistake) = scalar_mistake(&node.tree, schema) {
+        problems.push(Problem::new(node, path, format!("`{path}`: {mistake}")));
         return;
     }
     match &mut node.tree {
         Tree::Scalar(_) => {}
         Tree::List(items) => {
-            let Some(item) = schema.get("items") else {
+            let Some(item_schema) = schema.get("items") else {
                 return;
             };
-            for (at, one) in items.iter_mut().enumerate() {
-                walk(one, item, &format!("{path}[{at}]"), found);
+            for (index, item) in items.iter_mut().enumerate() {
+                check_node(item, item_schema, &format!("{path}[{index}]"), problems);
             }
         }
-        Tree::Map(_) => walk_map(node, schema, path, found),
+        Tree::Map(_) => check_map(node, schema, path, problems),
     }
 }
 
-fn walk_map(node: &mut Node, schema: &Value, path: &str, found: &mut Vec<Problem>) {
-    let (line, column) = (node.line, node.column);
+/// Whether a value of one type may stand where another type is expected.
+fn fits(given_type: &str, expected_type: &str) -> bool {
+    given_type == expected_type || (given_type == "integer" && expected_type == "number")
+}
+
+/// Adds what is wrong with the fields of a mapping, and which are missing.
+fn check_map(node: &mut Node, schema: &Value, path: &str, problems: &mut Vec<Problem>) {
     let Tree::Map(entries) = &mut node.tree else {
         return;
     };
-    let fields = schema.get("properties").and_then(Value::as_object);
-    let others = schema.get("additionalProperties");
-    if fields.is_none() && others.is_none_or(Value::is_boolean) {
+    if schema.get("properties").is_none_or(|fields| !fields.is_object())
+        && schema.get("additionalProperties").is_none_or(Value::is_boolean)
+    {
+        // Any field may be there.
         return;
     }
-    let any = |name: &str| fields.and_then(|fields| fields.get(name)).is_some_and(accepts_all);
-    entries.retain(|(key, value)| !value.is_null() || any(&key.name()));
-    entries.retain_mut(|(key, value)| {
-        let name = key.name();
-        let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        if let Some(field) = fields.and_then(|fields| fields.get(&name)) {
-            walk(value, field, &below, found);
-            return true;
-        }
-        if let Some(any) = others.filter(|others| others.is_object()) {
-            walk(value, any, &below, found);
-            return true;
-        }
-        let known = fields.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
-        let hint = nearest_field(&name, known).map(|near| format!(", did you mean `{near}`?"));
-        let message = format!("unknown field `{below}`{}", hint.unwrap_or_default());
-        found.push(Problem {
-            line: key.line,
-            column: key.column,
-            status: below.starts_with("status."),
-            path: below,
-            message,
-            value: None,
-            unknown: true,
-        });
-        false
+    entries.retain(|(key, value)| {
+        !value.is_null() || field_schema(schema, &key.key_name()).is_some_and(accepts_all)
     });
-    let given: Vec<String> = entries.iter().map(|(key, _)| key.name()).collect();
+    entries.retain_mut(|(key, value)| check_field(key, value, schema, path, problems));
+    let given_names: Vec<String> = entries.iter().map(|(key, _)| key.key_name()).collect();
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
-        if !given.iter().any(|one| one == name) {
-            let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-            let message = format!("`{below}` is missing");
-            let status = path.starts_with("status");
-            let (path, value) = (below, None);
-            found.push(Problem { line, column, path, message, value, unknown: false, status });
+        if !given_names.iter().any(|given_name| given_name == name) {
+            let path = field_path(path, name);
+            problems.push(Problem::new(node, &path, format!("`{path}` is missing")));
         }
     }
 }
 
-/// The field that was meant by a name that no field has: what another tool means by this name, else
-/// the nearest name.
+/// Adds what is wrong with a field of a mapping. Returns whether its schema has such a field.
+fn check_field(
+    key: &Node,
+    value: &mut Node,
+    map_schema: &Value,
+    map_path: &str,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    let name = key.key_name();
+    let path = field_path(map_path, &name);
+    let any_field = map_schema.get("additionalProperties").filter(|schema| schema.is_object());
+    if let Some(schema) = field_schema(map_schema, &name).or(any_field) {
+        check_node(value, schema, &path, problems);
+        return true;
+    }
+    let fields = map_schema.get("properties").and_then(Value::as_object);
+    let names = fields.into_iter().flat_map(|fields| fields.keys().map(String::as_str));
+    let hint = nearest_field(&name, names).map(|near| format!(", did you mean `{near}`?"));
+    let message = format!("unknown field `{path}`{}", hint.unwrap_or_default());
+    problems.push(Problem { is_unknown: true, ..Problem::new(key, &path, message) });
+    false
+}
+
+fn field_schema<'a>(map_schema: &'a Value, name: &str) -> Option<&'a Value> {
+    map_schema.get("properties")?.get(name)
+}
+
+fn field_path(map_path: &str, name: &str) -> String {
+    if map_path.is_empty() { name.to_owned() } else { format!("{map_path}.{name}") }
+}
+
+/// The field that a user means by a name that no field has: the one that another tool calls by this
+/// name, or else the one with the nearest name.
 pub fn nearest_field<'a>(
-    wrong: &str,
+    misnamed: &str,
     fields: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let fields: Vec<&str> = fields.into_iter().collect();
-    let alias = ALIASES
-        .iter()
-        .find(|(alias, field)| alias.eq_ignore_ascii_case(wrong) && fields.contains(field));
-    alias.map(|(_, field)| *field).or_else(|| nearest(wrong, fields))
+    for (alias, field) in ALIASES {
+        if alias.eq_ignore_ascii_case(misnamed) && fields.contains(&field) {
+            return Some(field);
+        }
+    }
+    nearest(misnamed, fields)
 }
 
-/// An optional field's schema is "this or null"; null was taken out before.
+/// The schema of a value that is there. That of an optional field is "this or null", and null is
+/// taken out of documents before they are checked.
 pub fn not_null(schema: &Value) -> &Value {
     let choices = schema.get("anyOf").and_then(Value::as_array);
-    let real = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
-    real.unwrap_or(schema)
+    let value_schema = choices.into_iter().flatten().find(|choice| choice["type"] != "null");
+    value_schema.unwrap_or(schema)
 }
 
 /// Whether a field may hold any value, null too.
 fn accepts_all(schema: &Value) -> bool {
     schema == &Value::Bool(true)
-        || schema.as_object().is_some_and(|all| {
-            ["type", "anyOf", "oneOf", "properties"].iter().all(|word| !all.contains_key(*word))
+        || schema.as_object().is_some_and(|keywords| {
+            let limiting = ["type", "anyOf", "oneOf", "properties"];
+            limiting.iter().all(|keyword| !keywords.contains_key(*keyword))
         })
 }
 
+/// The names of the types that a schema allows, null left out; none if it allows every type.
 pub fn types(schema: &Value) -> Vec<&str> {
-    let named = match schema.get("type") {
-        Some(Value::String(one)) => vec![one.as_str()],
-        Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+    let names = match schema.get("type") {
+        Some(Value::String(name)) => vec![name.as_str()],
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    named.into_iter().filter(|name| *name != "null").collect()
+    names.into_iter().filter(|name| *name != "null").collect()
 }
 
+/// The name that JSON Schema has for the type of a value.
 fn type_of(tree: &Tree) -> &'static str {
     match tree {
         Tree::List(_) => "array",
@@ -212,8 +237,16 @@ fn type_of(tree: &Tree) -> &'static str {
     }
 }
 
-fn mismatch(path: &str, wanted: &[&str], given: &str) -> String {
-    let words = |name: &str| match name {
+fn describe_mismatch(path: &str, allowed_types: &[&str], given_type: &str) -> String {
+    let subject = if path.is_empty() { "the document" } else { path };
+    let given = type_in_words(given_type);
+    let expected = type_in_words(allowed_types[0]);
+    let hint = if allowed_types == ["string"] { "; write it in quotes" } else { "" };
+    format!("`{subject}` is {given}, not {expected}{hint}")
+}
+
+fn type_in_words(name: &str) -> &'static str {
+    match name {
         "array" => "a list",
         "object" => "a mapping",
         "string" => "a string",
@@ -221,73 +254,82 @@ fn mismatch(path: &str, wanted: &[&str], given: &str) -> String {
         "integer" => "a whole number",
         "number" => "a number",
         _ => "nothing",
-    };
-    let path = if path.is_empty() { "the document" } else { path };
-    let quote = if wanted == ["string"] { "; write it in quotes" } else { "" };
-    format!("`{path}` is {}, not {}{quote}", words(given), words(wanted[0]))
+    }
 }
 
-/// Ranges, durations, times, and lists of allowed words.
-fn scalar(tree: &Tree, schema: &Value) -> Option<String> {
-    let Tree::Scalar(value) = tree else {
-        return None;
-    };
-    if let Some(number) = value.as_i64() {
-        let least = schema.get("minimum").and_then(Value::as_i64);
-        let below = least.is_some_and(|least| number < least);
-        if below {
-            return Some(format!("{number} is less than {}", schema["minimum"]));
-        }
-        let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-        let wide = ["int64", "uint64"].contains(&format);
-        if schema.get("type").is_some() && !wide && number > i64::from(i32::MAX) {
-            return Some(format!("{number} is more than {}", i32::MAX));
-        }
+/// What is wrong with a value that is neither a list nor a mapping, and is of the right type.
+fn scalar_mistake(tree: &Tree, schema: &Value) -> Option<String> {
+    match tree {
+        Tree::Scalar(Value::Number(number)) => number_mistake(number.as_i64()?, schema),
+        Tree::Scalar(Value::String(string)) => string_mistake(string, schema),
+        _ => None,
     }
-    let text = value.as_str()?;
+}
+
+/// Numbers have a minimum, and 32 bits unless their schema says more.
+fn number_mistake(number: i64, schema: &Value) -> Option<String> {
+    let minimum = schema.get("minimum").and_then(Value::as_i64);
+    if minimum.is_some_and(|minimum| number < minimum) {
+        return Some(format!("{number} is less than {}", schema["minimum"]));
+    }
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let has_64_bits = ["int64", "uint64"].contains(&format);
+    if schema.get("type").is_some() && !has_64_bits && number > i64::from(i32::MAX) {
+        return Some(format!("{number} is more than {}", i32::MAX));
+    }
+    None
+}
+
+/// Strings are durations, times, words of a list, or free.
+fn string_mistake(string: &str, schema: &Value) -> Option<String> {
     match schema.get("format").and_then(Value::as_str) {
-        Some("duration") => return text.parse::<crate::model::time::Span>().err(),
-        Some("date-time") => return text.parse::<crate::model::time::Time>().err(),
+        Some("duration") => return string.parse::<Span>().err(),
+        Some("date-time") => return string.parse::<Time>().err(),
         _ => {}
     }
-    let words: Vec<&str> = choices(schema);
-    if words.is_empty() || words.contains(&text) {
+    let words = choices(schema);
+    if words.is_empty() || words.contains(&string) {
         return None;
     }
-    let hint = nearest(text, words.iter().copied()).map(|near| format!(", did you mean `{near}`?"));
-    Some(format!("`{text}` is none of {}{}", words.join(", "), hint.unwrap_or_default()))
+    let near = nearest(string, words.iter().copied());
+    let hint = near.map(|near| format!(", did you mean `{near}`?"));
+    Some(format!("`{string}` is none of {}{}", words.join(", "), hint.unwrap_or_default()))
 }
 
+/// The words that a string may be; none if it may be any.
 pub fn choices(schema: &Value) -> Vec<&str> {
-    let single = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
-    let several = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
-    single.chain(several.filter_map(|one| one.get("const"))).filter_map(Value::as_str).collect()
+    let words = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+    // Words that have a description of their own are each a schema.
+    let word_schemas = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    let described_words = word_schemas.filter_map(|word_schema| word_schema.get("const"));
+    words.chain(described_words).filter_map(Value::as_str).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The hint for a field of a pool that is misnamed.
-    fn hint(path: &[&str], wrong: &str) -> Option<&'static str> {
-        let mut here = schema(Kind::ClusterPool);
+    /// The field that is suggested for a misnamed one of a pool, below the field at a path.
+    fn suggestion(path: &[&str], misnamed: &str) -> Option<&'static str> {
+        let mut parent = schema(Kind::ClusterPool);
         for name in path {
-            here = not_null(&here["properties"][*name]);
+            parent = not_null(&parent["properties"][*name]);
         }
-        nearest_field(wrong, here["properties"].as_object().unwrap().keys().map(String::as_str))
+        let fields = parent["properties"].as_object().unwrap();
+        nearest_field(misnamed, fields.keys().map(String::as_str))
     }
 
     #[test]
     fn fields_are_suggested_for_what_people_call_them() {
-        assert_eq!(hint(&["spec"], "replicas"), Some("size"));
-        assert_eq!(hint(&["spec"], "imageSet"), Some("imageSetRef"));
-        assert_eq!(hint(&["spec", "claimLifetime"], "max"), Some("maximum"));
-        let wrong = "resumeTimeoutMinutes";
-        assert_eq!(hint(&["spec", "hibernationConfig"], wrong), Some("resumeTimeout"));
+        assert_eq!(suggestion(&["spec"], "replicas"), Some("size"));
+        assert_eq!(suggestion(&["spec"], "imageSet"), Some("imageSetRef"));
+        assert_eq!(suggestion(&["spec", "claimLifetime"], "max"), Some("maximum"));
+        let misnamed = "resumeTimeoutMinutes";
+        assert_eq!(suggestion(&["spec", "hibernationConfig"], misnamed), Some("resumeTimeout"));
     }
 
     #[test]
     fn an_alias_is_not_suggested_where_the_field_is_not_known() {
-        assert_eq!(hint(&["spec", "claimLifetime"], "replicas"), None);
+        assert_eq!(suggestion(&["spec", "claimLifetime"], "replicas"), None);
     }
 }

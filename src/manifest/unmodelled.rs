@@ -1,11 +1,12 @@
-//! Objects of kinds that are not modelled. They are left out with a warning, but those that hold
-//! an address, a host or a cluster are noted where a state is moved.
+//! Leaves out objects of kinds that are not modelled, with a warning. Where a state is moved, those
+//! that hold an address, a host or a cluster are noted: poolctl must not give these to anybody. It
+//! never adds an object.
 
 use crate::model::foreign_kind::ForeignKind;
 use crate::model::meta::Key;
 use crate::yaml::Node;
 
-use crate::manifest::{Manifests, Reading};
+use crate::manifest::{Manifests, Reading, string_field};
 
 /// An object of another program that holds an address, a host or a cluster.
 #[derive(Clone)]
@@ -18,34 +19,42 @@ pub struct ForeignLease {
     pub address: Option<String>,
 }
 
-/// Notes an object that is not modelled, and where it is.
-pub fn leave_out(found: &mut Manifests, name: &str, document: &Node, reading: &Reading<'_>) {
-    let version = document.get("apiVersion").and_then(Node::text).unwrap_or_default();
-    let kind = document.get("kind").and_then(Node::text).unwrap_or_default();
-    match ForeignKind::from_manifest(version, kind).filter(|_| reading.moved) {
-        Some(kind) => found.foreign_leases.push(foreign_lease(kind, name, document, reading)),
-        None => found.warnings.push(format!("{name}: {kind} ({version}) is not modelled; skipped")),
+/// Leaves out an object that is not modelled: notes what it holds, or warns.
+pub fn leave_out_unmodelled(
+    manifests: &mut Manifests,
+    file: &str,
+    document: &Node,
+    reading: &Reading<'_>,
+) {
+    let version = string_field(document, "apiVersion");
+    let kind_name = string_field(document, "kind");
+    if reading.moved
+        && let Some(kind) = ForeignKind::from_manifest(version, kind_name)
+    {
+        manifests.foreign_leases.push(foreign_lease(kind, file, document, reading));
+        return;
     }
+    let warning = format!("{file}: {kind_name} ({version}) is not modelled; skipped");
+    manifests.warnings.push(warning);
 }
 
 fn foreign_lease(
     kind: ForeignKind,
-    name: &str,
+    file: &str,
     document: &Node,
     reading: &Reading<'_>,
 ) -> ForeignLease {
-    let namespace = text(document, "metadata", "namespace");
+    let namespace = string_in(document, "metadata", "namespace");
+    let name = string_in(document, "metadata", "name");
     ForeignLease {
         kind,
-        key: Key::new(
-            namespace.unwrap_or(reading.namespace),
-            text(document, "metadata", "name").unwrap_or_default(),
-        ),
-        place: format!("{name}:{}:{}", document.line, document.column),
-        address: text(document, "spec", "address").map(str::to_owned),
+        key: Key::new(namespace.unwrap_or(reading.namespace), name.unwrap_or_default()),
+        place: format!("{file}:{}:{}", document.line, document.column),
+        address: string_in(document, "spec", "address").map(str::to_owned),
     }
 }
 
-fn text<'a>(document: &'a Node, part: &str, field: &str) -> Option<&'a str> {
-    document.get(part)?.get(field)?.text()
+/// A string in a part of a document: `metadata` and `name` for `metadata.name`.
+fn string_in<'a>(document: &'a Node, part: &str, field: &str) -> Option<&'a str> {
+    document.get(part)?.get(field)?.as_str()
 }

@@ -58,7 +58,7 @@ fn compare_lines(old_text: &str, new_text: &str) -> Vec<SignedLine> {
 /// not, and leaves out the space before empty lines.
 fn format_hunks(lines: &[SignedLine]) -> String {
     let mut hunks = String::new();
-    // How many lines of each text are behind the hunks so far, and where the last of those ended.
+    // How many lines of each text come before the next hunk, and where the last hunk ended.
     let mut old_lines_before = 0;
     let mut new_lines_before = 0;
     let mut last_end = 0;
