@@ -1,4 +1,5 @@
-//! Parse, run, print, exit code.
+//! The program: hands its arguments to the library, which runs the command and prints, and exits
+//! with the code that comes back.
 
 use std::process::ExitCode;
 

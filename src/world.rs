@@ -1,4 +1,5 @@
-//! Touches: clock, dice, environment. Read once per pass into a Tick; nothing else asks the world.
+//! Touches the world: clock, random numbers, environment, users and signals. A pass reads it once,
+//! into a Tick; nothing else in the program asks for any of these. It decides nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,10 +25,10 @@ use crate::model::refusal::{Exit, Refusal};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-/// Longest sleep before looking for signals.
-const BLINK: Span = Span(100_000);
+/// The longest sleep between two looks for signals: a tenth of a second.
+const SIGNAL_INTERVAL: Span = Span(100_000);
 
-/// Variables that poolctl reads; no other reaches it, but for PATH when a program is looked for.
+/// All variables that poolctl reads, but for PATH, which is read when a program is looked for.
 const VARIABLES: [&str; 16] = [
     "POOLCTL_STATE",
     "POOLCTL_NAMESPACE",
@@ -47,93 +48,99 @@ const VARIABLES: [&str; 16] = [
     "SSH_ORIGINAL_COMMAND",
 ];
 
+/// The world as the program finds it when it starts.
 pub struct World {
+    /// The variables that are set, empty ones left out.
     environment: HashMap<&'static str, String>,
-    /// The user behind sudo, unless that is root or the account itself.
+    /// The number of the user behind sudo, unless that is root or the account itself.
     sudo_user: Option<u32>,
-    /// Under `POOLCTL_NOW` the clock stands, and waiting moves it.
-    standing: Cell<Option<Time>>,
+    /// The time under `POOLCTL_NOW`: the clock stands, and waiting moves it.
+    standing_clock: Cell<Option<Time>>,
+    /// The number in `POOLCTL_SEED`.
     seed: Option<u64>,
-    /// Where signals are read, once they are caught, and the one that came last.
+    /// Where signals are read, once they are caught.
     signals: RefCell<Option<SignalsInfo<WithOrigin>>>,
-    signal: Cell<Option<Caught>>,
-    /// As whoever started us had it; programs that are started get it back.
+    /// The one that came last, if `interrupted` has not told of it yet.
+    last_signal: Cell<Option<CaughtSignal>>,
+    /// The umask that the program was started with; programs that it starts get it back.
     pub umask: Mode,
 }
 
-/// A signal that did not end the program.
+/// A signal that came and did not end the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caught {
+pub struct CaughtSignal {
+    /// Its number, as 2 for SIGINT.
     pub signal: i32,
-    /// Typed at the terminal: everything in the foreground got it.
+    /// Whether it was typed at the terminal: then every program in the foreground got it.
     pub typed: bool,
 }
 
 impl World {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    /// Reads the environment, and sets the umask of the program.
     pub fn new() -> Result<Self, Refusal> {
-        let mut environment = HashMap::new();
-        for name in VARIABLES {
-            match std::env::var(name) {
-                // Empty is as good as unset.
-                Ok(value) if !value.is_empty() => drop(environment.insert(name, value)),
-                Ok(_) | Err(VarError::NotPresent) => {}
-                Err(VarError::NotUnicode(_)) => {
-                    return Err(Refusal::usage(format!("{name} is not UTF-8 text")));
-                }
-            }
-        }
+        let environment = read_environment()?;
         let sudo_user = sudo_user(&environment)?;
-        let standing =
-            match environment.get("POOLCTL_NOW") {
-                Some(text) => Some(text.parse().map_err(|why: String| {
-                    Refusal::usage("POOLCTL_NOW is not usable").because(why)
-                })?),
-                None => None,
-            };
+        let now = match environment.get("POOLCTL_NOW") {
+            Some(time) => Some(time.parse().map_err(|cause: String| {
+                Refusal::usage("POOLCTL_NOW is not usable").because(cause)
+            })?),
+            None => None,
+        };
         let seed = match environment.get("POOLCTL_SEED") {
-            Some(text) => Some(text.parse().map_err(|_| {
-                Refusal::usage(format!("POOLCTL_SEED is `{text}`, not a whole number"))
+            Some(number) => Some(number.parse().map_err(|_| {
+                Refusal::usage(format!("POOLCTL_SEED is `{number}`, not a whole number"))
             })?),
             None => None,
         };
         // The state and every copy made from it are for their owner alone.
         let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
-        let (signals, signal) = (RefCell::default(), Cell::default());
-        let standing = Cell::new(standing);
-        Ok(Self { environment, sudo_user, standing, seed, signals, signal, umask })
+        Ok(Self {
+            environment,
+            sudo_user,
+            standing_clock: Cell::new(now),
+            seed,
+            signals: RefCell::default(),
+            last_signal: Cell::default(),
+            umask,
+        })
     }
 
-    /// A variable that is set.
+    /// The value of a variable, if it is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str)
     }
 
-    /// Whether time is rehearsed.
+    /// Whether the clock stands, because `POOLCTL_NOW` is set.
     pub fn stands(&self) -> bool {
-        self.standing.get().is_some()
+        self.standing_clock.get().is_some()
     }
 
+    /// The time on the clock on the wall, or on the standing clock.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     pub fn now(&self) -> Time {
-        self.standing.get().unwrap_or_else(|| {
-            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            Time(since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX)))
-        })
+        if let Some(now) = self.standing_clock.get() {
+            return now;
+        }
+        let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        // A clock before 1970 was never set.
+        let microseconds = since_epoch.map_or(0, |duration| duration.as_micros());
+        Time(i64::try_from(microseconds).unwrap_or(i64::MAX))
     }
 
+    /// The clock on the wall, and the one that nobody moves; a standing clock is alone.
     pub fn clocks(&self) -> Clocks {
         let wall = self.now();
         if self.stands() {
             return Clocks { wall, ..Clocks::default() };
         }
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let since = clock_gettime(ClockId::Boottime);
-        let since_boot = since.tv_sec * 1_000_000 + since.tv_nsec / 1_000;
-        Clocks { wall, boot: boot.trim().to_owned(), since_boot, ..Clocks::default() }
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let boot = boot_id.unwrap_or_default().trim().to_owned();
+        let boot_time = clock_gettime(ClockId::Boottime);
+        let since_boot = boot_time.tv_sec * 1_000_000 + boot_time.tv_nsec / 1_000;
+        Clocks { wall, boot, since_boot, ..Clocks::default() }
     }
 
-    /// What a pass knows, beside the time.
+    /// All that a pass knows of the world, at a time that was judged.
     pub fn tick(&self, judged: &Judged, revision: u64) -> Tick {
         let Judged { now, jumped, .. } = *judged;
         Tick { now, seed: self.seed(), revision, actor: self.actor(), jumped }
@@ -151,7 +158,7 @@ impl World {
         }
     }
 
-    /// What nobody can guess, whatever the seed is.
+    /// 32 random bytes in hexadecimal, which nobody can guess, whatever the seed is.
     pub fn secret(&self) -> Result<String, Refusal> {
         let mut bytes = [0; 32];
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
@@ -160,13 +167,13 @@ impl World {
         }
     }
 
-    /// Whether systemd ends everything that we start when we end: in a service, unless that says
-    /// that its KillMode is another.
+    /// Whether systemd ends every program that we have started when we end: so it is in a service,
+    /// unless that says in a variable that its KillMode is another.
     pub fn dies_with_us(&self) -> bool {
-        let service = self.variable("INVOCATION_ID").is_some()
+        let is_in_service = self.variable("INVOCATION_ID").is_some()
             && std::fs::read_to_string("/proc/self/cgroup")
-                .is_ok_and(|text| text.lines().any(|line| line.ends_with(".service")));
-        service && self.variable("POOLCTL_KILL_MODE") != Some("process")
+                .is_ok_and(|cgroups| cgroups.lines().any(|cgroup| cgroup.ends_with(".service")));
+        is_in_service && self.variable("POOLCTL_KILL_MODE") != Some("process")
     }
 
     /// Whether sudo was used by somebody who is neither root nor the account itself.
@@ -174,36 +181,41 @@ impl World {
         self.sudo_user.is_some()
     }
 
-    /// One of our own variables that is set, if any is.
+    /// The name of a variable of poolctl's own that is set, if any is.
     pub fn own_variable(&self) -> Option<&'static str> {
         let mut variables = VARIABLES.into_iter();
         variables.find(|name| name.starts_with("POOLCTL_") && self.variable(name).is_some())
     }
 
-    /// Who asks: the user, or the one behind sudo.
+    /// The name of the user who asks: of the one behind sudo, if there is one.
     pub fn actor(&self) -> String {
-        let root = || self.variable("SUDO_UID").is_some_and(|text| text == "0");
-        let uid = self.sudo_user.unwrap_or_else(|| if root() { 0 } else { getuid().as_raw() });
+        let uid = match self.sudo_user {
+            Some(uid) => uid,
+            None if self.variable("SUDO_UID") == Some("0") => 0,
+            None => getuid().as_raw(),
+        };
         name_of(uid)
     }
 
-    /// The names of the groups of the user behind sudo.
+    /// The names of all groups of the user behind sudo; none if there is no such user.
     pub fn groups(&self) -> Vec<String> {
-        let user = self.sudo_user.and_then(user);
-        let found = user.and_then(|user| {
-            let name = CString::new(user.name).ok()?;
-            getgrouplist(&name, user.gid).ok()
-        });
-        let found = found.unwrap_or_default().into_iter();
-        found.filter_map(|gid| Some(Group::from_gid(gid).ok()??.name)).collect()
+        let Some(user) = self.sudo_user.and_then(find_user) else { return Vec::new() };
+        let Ok(user_name) = CString::new(user.name) else { return Vec::new() };
+        let mut names = Vec::new();
+        for gid in getgrouplist(&user_name, user.gid).unwrap_or_default() {
+            if let Ok(Some(group)) = Group::from_gid(gid) {
+                names.push(group.name);
+            }
+        }
+        names
     }
 
-    /// The account that we run as.
+    /// The name of the account that the program runs as.
     pub fn account(&self) -> String {
         name_of(geteuid().as_raw())
     }
 
-    /// Whether we are root and this file is another account's.
+    /// Whether root runs the program, and this file belongs to another account.
     pub fn is_root_over(&self, file: &Path) -> bool {
         getuid().is_root() && std::fs::metadata(file).is_ok_and(|file| file.uid() != 0)
     }
@@ -218,109 +230,140 @@ impl World {
 
     /// Where the state is when neither `--state` nor `POOLCTL_STATE` says it.
     pub fn default_state_path(&self) -> Result<PathBuf, Refusal> {
-        let system = PathBuf::from("/var/lib/poolctl/state.db");
-        let us = geteuid();
-        let theirs = std::fs::metadata(&system).map(|file| file.uid());
-        if theirs.is_ok_and(|owner| us.is_root() || owner == us.as_raw()) {
-            return Ok(system);
+        let system_path = PathBuf::from("/var/lib/poolctl/state.db");
+        let account = geteuid();
+        let owner = std::fs::metadata(&system_path).map(|file| file.uid());
+        if owner.is_ok_and(|owner| account.is_root() || owner == account.as_raw()) {
+            return Ok(system_path);
         }
         if self.sudo_user.is_some() {
-            // Whoever asks does not choose: the account's home is what the system says.
-            let account = user(us.as_raw()).ok_or_else(|| unknown(us.as_raw()))?;
-            return Ok(account.dir.join(".local/state/poolctl/state.db"));
+            // The user behind sudo must not choose the state of the account by a variable: its
+            // home is what the system says.
+            let uid = account.as_raw();
+            let user = find_user(uid).ok_or_else(|| unknown_user(uid))?;
+            return Ok(user.dir.join(".local/state/poolctl/state.db"));
         }
-        let absolute = |name: &str| self.variable(name).filter(|path| path.starts_with('/'));
-        let home = || absolute("HOME").map(|home| PathBuf::from(home).join(".local/state"));
-        let folder = absolute("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
-        folder.map(|folder| folder.join("poolctl/state.db")).ok_or_else(|| {
-            Refusal::usage(
-                "there is no place for the state: neither HOME nor XDG_STATE_HOME is set",
-            )
-            .advise("poolctl --state FILE, or set POOLCTL_STATE")
-        })
+        if let Some(state_home) = self.absolute_path("XDG_STATE_HOME") {
+            return Ok(state_home.join("poolctl/state.db"));
+        }
+        if let Some(home) = self.absolute_path("HOME") {
+            return Ok(home.join(".local/state/poolctl/state.db"));
+        }
+        let sentence = "there is no place for the state: neither HOME nor XDG_STATE_HOME is set";
+        Err(Refusal::usage(sentence).advise("poolctl --state FILE, or set POOLCTL_STATE"))
     }
 
-    /// Lets time pass until `due`, at most `longest`; a standing clock is moved. A signal that is
-    /// caught ends it within a tenth of a second.
+    /// The path in a variable. A relative one counts as unset, as the XDG specification has it.
+    fn absolute_path(&self, name: &str) -> Option<PathBuf> {
+        self.variable(name).filter(|path| path.starts_with('/')).map(PathBuf::from)
+    }
+
+    /// Lets time pass until `due`, but not longer than `longest`; a standing clock is moved to
+    /// `due` at once. A signal that is caught ends the wait within a tenth of a second.
     pub fn wait(&self, due: Time, longest: Span) {
         if self.stands() {
-            self.standing.set(Some(due.max(self.now())));
+            self.standing_clock.set(Some(due.max(self.now())));
             return;
         }
-        // Slices are counted, not the clock asked: it may be moved meanwhile.
-        let mut left = due.since(self.now()).min(longest);
-        while left.0 > 0 && self.arrived().is_none() {
-            let slice = left.min(BLINK);
+        // The slices are counted, because the clock may be moved meanwhile.
+        let mut remaining = due.since(self.now()).min(longest);
+        while remaining.0 > 0 && self.read_signals().is_none() {
+            let slice = remaining.min(SIGNAL_INTERVAL);
             self.pause(slice);
-            left = Span(left.0 - slice.0);
+            remaining = Span(remaining.0 - slice.0);
         }
     }
 
-    /// Lets real time pass, also when the clock stands: for looking at what others do.
+    /// Lets real time pass, also when the clock stands: for what other programs need time for.
     #[expect(clippy::disallowed_methods, reason = "the one place that waits for time")]
     pub fn pause(&self, time: Span) {
         std::thread::sleep(Duration::from_micros(time.0.unsigned_abs()));
     }
 
-    /// From here on SIGINT, SIGTERM, SIGQUIT and SIGHUP do not end the program but are told by
-    /// `interrupted`. What nohup made us ignore stays ignored.
+    /// From here on SIGINT, SIGTERM, SIGQUIT and SIGHUP do not end the program; `interrupted` tells
+    /// of them. SIGHUP stays ignored under nohup.
     pub fn catch_signals(&self) {
         let mut signals = vec![SIGINT, SIGTERM, SIGQUIT];
-        signals.extend((!ignored(SIGHUP)).then_some(SIGHUP));
-        // Signals of these numbers can be caught on every system.
+        if !is_ignored(SIGHUP) {
+            signals.push(SIGHUP);
+        }
+        // Every system lets a program catch these, so there is no error to report.
         *self.signals.borrow_mut() = SignalsInfo::new(&signals).ok();
     }
 
-    /// The signal that came since the last time, if signals are caught.
-    pub fn interrupted(&self) -> Option<Caught> {
-        self.arrived();
-        self.signal.take()
+    /// The signal that came last since this was asked before, if signals are caught.
+    pub fn interrupted(&self) -> Option<CaughtSignal> {
+        self.read_signals();
+        self.last_signal.take()
     }
 
-    fn arrived(&self) -> Option<Caught> {
+    /// Reads the signals that have come, and returns the last one that nobody was told of.
+    fn read_signals(&self) -> Option<CaughtSignal> {
         let mut signals = self.signals.borrow_mut();
         for origin in signals.iter_mut().flat_map(SignalsInfo::pending) {
             let typed = origin.cause == Cause::Kernel;
-            self.signal.set(Some(Caught { signal: origin.signal, typed }));
+            self.last_signal.set(Some(CaughtSignal { signal: origin.signal, typed }));
         }
-        self.signal.get()
+        self.last_signal.get()
     }
 
-    /// The next time the clock on the wall shows `18:00`, where the user is.
-    pub fn next_time_of_day(&self, text: &str) -> Option<Time> {
-        let at: jiff::civil::Time = text.parse().ok()?;
-        let now = jiff::Timestamp::from_microsecond(self.now().0).ok()?;
-        let now = now.to_zoned(jiff::tz::TimeZone::system());
-        let today = now.with().time(at).build().ok()?;
+    /// The next time that the clock shows a time of day like `18:00`, in the time zone of the
+    /// system; none if it is not a time of day.
+    pub fn next_time_of_day(&self, time_of_day: &str) -> Option<Time> {
+        let time_of_day: jiff::civil::Time = time_of_day.parse().ok()?;
+        let timestamp = jiff::Timestamp::from_microsecond(self.now().0).ok()?;
+        let now = timestamp.to_zoned(jiff::tz::TimeZone::system());
+        let today = now.with().time(time_of_day).build().ok()?;
         let next = if today > now { today } else { today.tomorrow().ok()? };
         Some(Time(next.timestamp().as_microsecond()))
     }
 }
 
-/// `SUDO_UID`, unless it says that root or the account itself asks. It is believed because only
-/// root and the account can read the state; whoever invents it gains nothing.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn read_environment() -> Result<HashMap<&'static str, String>, Refusal> {
+    let mut environment = HashMap::new();
+    for name in VARIABLES {
+        match std::env::var(name) {
+            // An empty variable is as good as an unset one.
+            Ok(value) if !value.is_empty() => drop(environment.insert(name, value)),
+            Ok(_) | Err(VarError::NotPresent) => {}
+            Err(VarError::NotUnicode(_)) => {
+                return Err(Refusal::usage(format!("{name} is not UTF-8 text")));
+            }
+        }
+    }
+    Ok(environment)
+}
+
+/// The user in `SUDO_UID`, unless that is root or the account itself. The variable is believed
+/// because only root and the account can read the state: whoever invents it gains nothing.
 fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal> {
-    let Some(text) = environment.get("SUDO_UID") else {
+    let Some(number) = environment.get("SUDO_UID") else {
         return Ok(None);
     };
-    let digits = text.bytes().all(|letter| letter.is_ascii_digit());
-    let uid: u32 = text.parse().ok().filter(|_| digits).ok_or_else(|| {
-        Refusal::new(Exit::Denied, format!("SUDO_UID is `{text}`, not a user's number"))
-    })?;
-    let other = (uid != 0 && uid != getuid().as_raw()).then_some(uid);
-    // Nobody is taken for somebody else, or for nobody, when the name service fails.
-    match other {
-        Some(uid) if user(uid).is_none() => Err(unknown(uid)),
-        other => Ok(other),
+    let uid = match number.parse::<u32>() {
+        // A sign, which a parsed number may have, is no part of a user's number.
+        Ok(uid) if number.bytes().all(|digit| digit.is_ascii_digit()) => uid,
+        _ => {
+            let sentence = format!("SUDO_UID is `{number}`, not a user's number");
+            return Err(Refusal::new(Exit::Denied, sentence));
+        }
+    };
+    if uid == 0 || uid == getuid().as_raw() {
+        return Ok(None);
     }
+    // When the name service fails, a user must not be taken for another one, or for no user.
+    if find_user(uid).is_none() {
+        return Err(unknown_user(uid));
+    }
+    Ok(Some(uid))
 }
 
-fn unknown(uid: u32) -> Refusal {
-    Refusal::new(Exit::Denied, format!("the system knows no user {uid}"))
-        .advise(format!("id {uid}"))
+fn unknown_user(uid: u32) -> Refusal {
+    Refusal::new(Exit::Denied, format!("the system knows no user {uid}")).advise(format!("id {uid}"))
 }
 
-/// The folders where exec looks for a program whose name has no slash.
+/// The folders where exec looks for a program whose name has no slash, in their order.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub fn program_folders() -> Vec<PathBuf> {
     // Without PATH the C library looks in these.
@@ -328,19 +371,20 @@ pub fn program_folders() -> Vec<PathBuf> {
     std::env::split_paths(&folders).collect()
 }
 
-/// A user as the system's name service knows it.
-fn user(uid: u32) -> Option<User> {
+/// A user as the system's name service knows it; none if that fails, too.
+fn find_user(uid: u32) -> Option<User> {
     User::from_uid(Uid::from_raw(uid)).ok().flatten()
 }
 
+/// The name of a user; `uid:1000` if the system knows none.
 pub fn name_of(uid: u32) -> String {
-    user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)
+    find_user(uid).map_or_else(|| format!("uid:{uid}"), |user| user.name)
 }
 
-/// Whether whoever started us wants a signal ignored.
-fn ignored(signal: i32) -> bool {
+/// Whether the program was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = digits.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

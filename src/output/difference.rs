@@ -36,13 +36,13 @@ pub struct DifferenceLine {
 
 impl DifferenceLine {
     /// The first line about an object.
-    pub fn new(name: Name, text: String) -> Self {
-        Self { name: Some(name), text }
+    pub fn new(name: Name, line: String) -> Self {
+        Self { name: Some(name), text: line }
     }
 
     /// A line about no object, or one more about the object above.
-    fn unnamed(text: String) -> Self {
-        Self { name: None, text }
+    fn unnamed(line: String) -> Self {
+        Self { name: None, text: line }
     }
 }
 
