@@ -309,8 +309,8 @@ impl World {
 
     /// The next time that the clock shows a time of day like `18:00`, in the time zone of the
     /// system; none if it is not a time of day.
-    pub fn next_time_of_day(&self, time_of_day: &str) -> Option<Time> {
-        let time_of_day: jiff::civil::Time = time_of_day.parse().ok()?;
+    pub fn next_time_of_day(&self, hours_and_minutes: &str) -> Option<Time> {
+        let time_of_day: jiff::civil::Time = hours_and_minutes.parse().ok()?;
         let timestamp = jiff::Timestamp::from_microsecond(self.now().0).ok()?;
         let now = timestamp.to_zoned(jiff::tz::TimeZone::system());
         let today = now.with().time(time_of_day).build().ok()?;
