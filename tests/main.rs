@@ -59,6 +59,7 @@ mod sandbox;
 mod served;
 mod sharing;
 mod shortage;
+mod skips;
 mod templates;
 mod tenants;
 mod terminal;

@@ -1,5 +1,7 @@
 //! A state of its own, and poolctl run on it as a user would.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -139,9 +141,24 @@ pub fn has(program: &str) -> bool {
 pub fn met(there: bool, why: &str) -> bool {
     if !there {
         assert!(std::env::var_os("POOLCTL_REQUIRE_ALL").is_none(), "required: {why}");
-        println!("SKIP: {why}");
+        note_skip(why);
     }
     there
+}
+
+/// Tells that the test of this thread is skipped, at once and in the list that ends `cargo test`.
+fn note_skip(reason: &str) {
+    // The harness names each thread after its test, and runs a single thread's tests in `main`.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a thread of a test");
+    // Unlike `println!`, this is not captured.
+    let line = format!("SKIP {test}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    // Where the tests were not built there may be no such folder; then the line above must do.
+    let list = OpenOptions::new().create(true).append(true).open(crate::skips::list());
+    if let Ok(mut list) = list {
+        let _ = list.write_all(format!("{reason}\t{test}\n").as_bytes());
+    }
 }
 
 pub fn is_root() -> bool {
