@@ -1,5 +1,5 @@
 //! Admins behind sudo, with the real users and the real sudo of `access`: who owns which state, row
-//! by row of the README's table, and how nobody makes himself an admin.
+//! by row of the table in docs/tenants.md, and how nobody makes himself an admin.
 
 use poolctl::model::documents::Admins;
 use poolctl::rules::access::Person;

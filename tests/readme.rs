@@ -1,46 +1,7 @@
-//! What README, help and examples promise, tried.
+//! What the quickstart, help and examples promise, tried. The examples of README and of docs/ are in
+//! `chapters`.
 
 use crate::sandbox::Sandbox;
-
-const README: &str = include_str!("../README.md");
-
-#[test]
-fn the_readmes_commands_work() {
-    let sandbox = Sandbox::new();
-    let start = README.find("poolctl apply -f examples/pool").unwrap();
-    let block = &README[start..README[start..].find("```").unwrap() + start];
-    let ran = sandbox.shell(&format!("set -e\n{block}"));
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert!(ran.out.contains("claim/ci-17 bound to cluster/lab-"), "{}", ran.out);
-    assert!(ran.out.contains("claim/ci-17 released"));
-    // A CI job's words; two of its clusters are released at once.
-    let start = README.find("poolctl run lab").unwrap();
-    let block = &README[start..README[start..].find("```").unwrap() + start];
-    let label = "poolctl label pool lab team=ci";
-    let ran = sandbox.shell(&format!("set -e\n{label}\n{}", block.replace("./test.sh", "true")));
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert!(ran.out.contains("claim/ci-19 "), "{}", ran.out);
-    let rendered = sandbox.ok(&["pool", "render", "lab", "--customization", "foo"]);
-    assert!(rendered.contains("name: foo"), "{rendered}");
-}
-
-/// Also those for machines that only a reader has.
-#[test]
-fn every_command_of_the_readme_is_one() {
-    let blocks: Vec<&str> = README.split("```").skip(1).step_by(2).collect();
-    let text = blocks.join("\n").replace("\\\n", " ");
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("poolctl ")).collect();
-    assert!(lines.len() > 30, "{lines:?}");
-    let sandbox = Sandbox::new();
-    for line in lines {
-        // The shell says which words they are.
-        let command = line.split('>').next().unwrap();
-        let words = "poolctl() { printf '%s\\n' poolctl \"$@\"; }";
-        let words = sandbox.shell(&format!("{words}\n{command}")).out;
-        let parsed = poolctl::commands::tree().try_get_matches_from(words.lines());
-        assert!(parsed.is_ok(), "{line}: {:?}", parsed.err().map(|error| error.to_string()));
-    }
-}
 
 /// Stands in for cargo: what it builds lies where CARGO_TARGET_DIR says, and only there.
 const CARGO: &str = r#"#!/bin/sh
@@ -102,10 +63,11 @@ fn a_script_for_oc_runs_with_poolctl_as_oc() {
 }
 
 #[test]
-fn the_crontab_line_of_the_readme_is_the_examples() {
+fn the_crontab_line_of_the_documentation_is_the_examples() {
+    let chapter = std::fs::read_to_string("docs/operating.md").unwrap();
     let crontab = std::fs::read_to_string("examples/pool/crontab").unwrap();
     let line = crontab.lines().find(|line| !line.starts_with('#')).unwrap();
-    assert!(README.contains(line));
+    assert!(chapter.contains(line));
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "demo", "--fake"]);
     // cron has no HOME of ours, no terminal and hardly a PATH.
