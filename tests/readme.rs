@@ -1,5 +1,5 @@
-//! What the quickstart, help and examples promise, tried. The examples of README and of docs/ are in
-//! `chapters`.
+//! What the quickstart, help and examples promise, tried. The examples of README and of `docs/` are
+//! in `chapters`.
 
 use crate::sandbox::Sandbox;
 

@@ -23,7 +23,7 @@ pub fn summary(list: &str) -> String {
         return "No test was skipped.\n".to_owned();
     }
     let tests: BTreeSet<&str> = tests_by_reason.values().flatten().copied().collect();
-    let mut text = format!("SKIPPED, wholly or in part: {} tests\n", tests.len());
+    let mut text = format!("SKIPPED tests, wholly or in part: {}\n", tests.len());
     for (reason, tests) in &tests_by_reason {
         let _ = writeln!(text, "  {reason}");
         for test in tests {
@@ -38,7 +38,7 @@ fn each_reason_is_told_once_with_its_tests() {
     assert_eq!(summary(""), "No test was skipped.\n");
     let list = "fish is not installed\tshells::fish\nno strace\tcrashes::b\nno strace\tcrashes::a\n\
                 no strace\tcrashes::b\nno strace\tshells::fish\n";
-    let expected = "SKIPPED, wholly or in part: 3 tests\n  \
+    let expected = "SKIPPED tests, wholly or in part: 3\n  \
                       fish is not installed\n    shells::fish\n  \
                       no strace\n    crashes::a\n    crashes::b\n    shells::fish\n\
                     With POOLCTL_REQUIRE_ALL=1 these tests fail; .ci/run installs what they need.\n";
