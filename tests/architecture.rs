@@ -139,6 +139,26 @@ fn what_is_one_rooms_work_is_done_there_alone() {
 }
 
 #[test]
+fn annotations_are_declared_in_one_list() {
+    let declarations = root().join("src/model/annotations.rs");
+    // A version of the API and a finalizer begin like annotations.
+    let others = ["poolctl.dev/v1\"", "poolctl.dev/cluster\""];
+    let mut wrong = Vec::new();
+    for path in rust_files(&root().join("src")).into_iter().filter(|path| *path != declarations) {
+        let (_, code) = source(&path);
+        // Examples in help and in tests of a file name annotations as people do.
+        let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
+        for name in code.split("\"poolctl.dev/").skip(1).map(|rest| format!("poolctl.dev/{rest}")) {
+            if !others.iter().any(|other| name.starts_with(other)) {
+                let name = name.split('"').next().unwrap_or_default();
+                wrong.push(format!("{} names {name}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
 fn files_are_short_and_say_what_they_are_about() {
     let mut wrong = Vec::new();
     for path in ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder))) {

@@ -54,6 +54,16 @@ fn every_path_can_be_explained() {
 }
 
 #[test]
+fn annotations_of_poolctl_are_explained_where_they_stand() {
+    let sandbox = Sandbox::new();
+    let own = sandbox.ok(&["explain", "pool.metadata.annotations"]);
+    assert!(own.contains("  poolctl.dev/refresh <slow, fast or none>, default slow\n"), "{own}");
+    let given = sandbox.ok(&["explain", "pool.spec.annotations"]);
+    assert!(given.contains("  poolctl.dev/install-timeout <duration>, default 3h\n"), "{given}");
+    assert!(!sandbox.ok(&["explain", "namespace.metadata.annotations"]).contains("ANNOTATIONS"));
+}
+
+#[test]
 fn explain_says_that_patches_of_manifests_are_applied() {
     let sandbox = Sandbox::new();
     for field in ["manifestSelector", "patches"] {

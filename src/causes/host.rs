@@ -74,8 +74,7 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
         Some(ErrorReason::CredentialsMissing) => format!("{create_secret}{option}"),
         Some(ErrorReason::CredentialsUnusable) => format!("{create_secret} --overwrite{option}"),
         Some(ErrorReason::CertificateRefused) => {
-            let pin = "poolctl.dev/bmc-certificate-sha256=SHA256";
-            format!("poolctl annotate host {name} {pin}{option}")
+            format!("poolctl annotate host {name} {PIN}=SHA256{option}")
         }
         None if error == REGISTRATION_ERROR => format!("poolctl edit host {name}{option}"),
         None => format!("poolctl job logs host/{name}{option}"),

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use clap::Args;
 
 use crate::model::agent::{Agent, ClusterReference, HostState};
+use crate::model::annotations::BOUND_BY;
 use crate::model::cluster::Cluster;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -27,9 +28,6 @@ use crate::store::{Need, Store};
 use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
 use crate::commands::agent::set::{RoleWord, role_of};
 use crate::commands::{Context, Verb, target};
-
-/// Who asked for the cluster that a host has or waits for.
-const BY: &str = "poolctl.dev/bound-by";
 
 #[derive(Args)]
 pub struct Bind {
@@ -176,7 +174,8 @@ fn ask(
     let has = agent.bound_to().or(agent.wanted()).filter(|has| has != wanted);
     if let Some(has) = has {
         let verb = if agent.bound_to().is_some() { "is already bound" } else { "is to be bound" };
-        let by = agent.metadata.annotation(BY).map(|by| format!(", by {by}")).unwrap_or_default();
+        let by =
+            agent.metadata.annotation(BOUND_BY).map(|by| format!(", by {by}")).unwrap_or_default();
         let name = agent.hostname();
         let refusal = Refusal::conflict(format!("Host {name} {verb} to cluster {}{by}", has.name));
         return Err(match stays(state, agent) {
@@ -194,7 +193,7 @@ fn ask(
     let mut after = agent.clone();
     after.spec.cluster_deployment_name = Some(ClusterReference::to(wanted));
     after.spec.role = role.unwrap_or(after.spec.role);
-    after.metadata.annotations.insert(BY.into(), tick.actor.clone());
+    after.metadata.annotations.insert(BOUND_BY.into(), tick.actor.clone());
     after.metadata.generation += 1;
     rules::check(&Object::Agent(Box::new(after.clone())))?;
     let text = format!("Host {}: is to be bound to cluster {}", after.hostname(), wanted.name);
@@ -281,7 +280,7 @@ impl Verb for Unbind {
                 state.event(event);
                 state.agents.update(at, |one| {
                     one.spec.cluster_deployment_name = None;
-                    one.metadata.annotations.remove(BY);
+                    one.metadata.annotations.remove(BOUND_BY);
                     one.metadata.generation += 1;
                 });
             }

@@ -7,6 +7,7 @@ pub mod release;
 use clap::Args;
 
 use crate::edits::put;
+use crate::model::annotations::CLAIM_REASON;
 use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
@@ -191,7 +192,7 @@ fn make(
     let mut metadata =
         Meta { name: name.clone(), namespace: pool.namespace.clone(), ..Meta::default() };
     if let Some(reason) = &terms.reason {
-        metadata.annotations.insert("poolctl.dev/reason".into(), reason.clone());
+        metadata.annotations.insert(CLAIM_REASON.into(), reason.clone());
     }
     let spec = ClaimSpec {
         cluster_pool_name: pool.name.clone(),

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
+use crate::model::annotations::Annotation;
 use crate::model::kinds::Kind;
 use crate::model::object::schema;
 use crate::model::refusal::Refusal;
@@ -48,6 +49,7 @@ impl Verb for Explain {
         if !words.is_empty() {
             lines.push(format!("  One of {}.", words.join(", ")));
         }
+        lines.extend(annotation_lines(kind, path));
         if !fields(field).is_empty() {
             lines.extend([String::new(), "FIELDS:".into()]);
             list(field, 1, self.recursive, &mut lines);
@@ -118,6 +120,28 @@ fn list(schema: &'static Value, depth: usize, recursive: bool, lines: &mut Vec<S
             lines.push(format!("{indent}  {}", description(field)));
         }
     }
+}
+
+/// The annotations of poolctl's own that a field may have, if it has annotations.
+fn annotation_lines(kind: Kind, path: &str) -> Vec<String> {
+    let carrier = match (kind, path) {
+        (_, "metadata.annotations") => kind,
+        // A pool gives these to its clusters.
+        (Kind::ClusterPool, "spec.annotations") => Kind::ClusterDeployment,
+        _ => return Vec::new(),
+    };
+    if Annotation::of_kind(carrier).next().is_none() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "ANNOTATIONS:".to_owned()];
+    for annotation in Annotation::of_kind(carrier) {
+        let default = annotation.default.map(|value| format!(", default {value}"));
+        let expected = annotation.value.expected();
+        let default = default.unwrap_or_default();
+        lines.push(format!("  {} <{expected}>{default}", annotation.name));
+        lines.push(format!("    {}", annotation.about));
+    }
+    lines
 }
 
 fn required(schema: &Value, name: &str) -> bool {

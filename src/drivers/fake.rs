@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::model::documents::SecretValue;
-use crate::model::driver::{
+use crate::model::annotations::{
     FAKE_DEPROVISION_DURATION, FAKE_FAIL_EVERY, FAKE_HEALTH, FAKE_INSTALL_DURATION,
-    FAKE_RESUME_DURATION, FAKE_STOP_DURATION,
+    FAKE_RESUME_DURATION, FAKE_STOP_DURATION, duration_of,
 };
+use crate::model::documents::SecretValue;
 use crate::model::job::{Health, Installation, Outcome, Report, Verb};
 use crate::model::power::SETTLE;
 use crate::model::time::{Span, Time};
@@ -17,10 +17,10 @@ use crate::model::time::{Span, Time};
 use super::Work;
 
 pub fn due(work: &Work<'_>) -> Time {
-    let (name, default) = match work.job.verb {
-        Verb::Provision | Verb::AddNodes => (FAKE_INSTALL_DURATION, Span::minutes(1)),
-        Verb::Deprovision => (FAKE_DEPROVISION_DURATION, Span::seconds(10)),
-        Verb::Start => (FAKE_RESUME_DURATION, Span::seconds(10)),
+    let name = match work.job.verb {
+        Verb::Provision | Verb::AddNodes => FAKE_INSTALL_DURATION,
+        Verb::Deprovision => FAKE_DEPROVISION_DURATION,
+        Verb::Start => FAKE_RESUME_DURATION,
         Verb::Stop
         | Verb::Health
         | Verb::Cycle
@@ -28,11 +28,11 @@ pub fn due(work: &Work<'_>) -> Time {
         | Verb::Attach
         | Verb::Eject
         | Verb::Inspect
-        | Verb::Wipe => (FAKE_STOP_DURATION, Span::seconds(5)),
+        | Verb::Wipe => FAKE_STOP_DURATION,
     };
-    let given = work.annotations.get(name).and_then(|text| text.parse().ok());
+    let duration = duration_of(&work.annotations, name);
     // Never over in the pass that started it, however short.
-    work.job.started.plus(given.unwrap_or(default).max(Span(1)))
+    work.job.started.plus(duration.max(Span(1)))
 }
 
 pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {

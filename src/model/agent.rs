@@ -24,6 +24,8 @@ use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
 use super::time::{Span, Time};
 
+pub use super::annotations::OWNER;
+
 /// The `InfraEnv` that it belongs to.
 pub const INFRA_ENV: &str = "infraenvs.agent-install.openshift.io";
 /// The `BareMetalHost` that it is.
@@ -36,8 +38,6 @@ pub const INVENTORY: &str = "inventory.agent-install.openshift.io/";
 pub const INVENTORY_VERSION: &str = "inventory.agent-install.openshift.io/version";
 /// Its node stays in the cluster that it leaves.
 pub const SKIP_CLEANUP: &str = "agent.agent-install.openshift.io/skip-spoke-cleanup";
-/// Who looks after the hosts of an `InfraEnv`.
-pub const OWNER: &str = "poolctl.dev/owner";
 /// The machine config pool of hosts that join a cluster which is installed.
 pub const DAY2_POOL: &str = "worker";
 /// A host is silent after this long.

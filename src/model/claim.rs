@@ -12,7 +12,7 @@ use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use super::wire::Wire;
 
-pub const OWNER: &str = "poolctl.dev/owner";
+pub use super::annotations::OWNER;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

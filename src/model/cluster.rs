@@ -26,8 +26,6 @@ pub const SPEC_HASH: &str = "hive.openshift.io/cluster-pool-spec-hash";
 pub const ONCE: &str = "hive.openshift.io/try-install-once";
 pub const PROTECTED: &str = "hive.openshift.io/protected-delete";
 pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
-/// How long an installation may take.
-pub const INSTALL_TIMEOUT: &str = "poolctl.dev/install-timeout";
 /// The platform of pools that pick hosts.
 const AGENT_BARE_METAL: &str = "agentBareMetal";
 /// Reasons of `RequirementsMet` that are about the hosts of a cluster.

@@ -8,26 +8,13 @@ use super::facts::named;
 use super::meta::is_true;
 use super::platform::{Hosts, traits_of};
 
-/// Who makes a cluster: `fake`, `openshift-install`, `agent` or `exec:NAME`.
-pub const DRIVER: &str = "poolctl.dev/driver";
+pub use super::annotations::{DRIVER, FAKE_HEALTH, POWER};
+
+/// What the name of a program by the contract of drivers begins with.
 pub const EXEC: &str = "exec:";
-/// Who starts and stops it, if its driver cannot: `exec:NAME`.
-pub const POWER: &str = "poolctl.dev/power";
 pub const FAKE: &str = "hive.openshift.io/fake-cluster";
-/// Steers what a simulated cluster does wrong.
-pub const FAKE_HEALTH: &str = "poolctl.dev/fake-health";
-/// How long jobs of simulated clusters take.
-pub const FAKE_INSTALL_DURATION: &str = "poolctl.dev/fake-install-duration";
-pub const FAKE_RESUME_DURATION: &str = "poolctl.dev/fake-resume-duration";
-pub const FAKE_STOP_DURATION: &str = "poolctl.dev/fake-stop-duration";
-pub const FAKE_DEPROVISION_DURATION: &str = "poolctl.dev/fake-deprovision-duration";
-/// Each installation of a pool whose number is a multiple of this fails.
-pub const FAKE_FAIL_EVERY: &str = "poolctl.dev/fake-fail-every";
 /// The value of a simulated platform that cannot stop machines.
 pub const NO_POWER: &str = "no-power";
-/// What simulated machines can be told to do.
-pub const FAKE_HEALTHS: [&str; 8] =
-    ["healthy", NO_POWER, "machines", "nodes", "operators", "settle", "start-fails", "stop-fails"];
 
 named! {
     /// Who makes, stops and destroys the cluster.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::annotations::duration_of;
 use super::backoff::Backoff;
 use super::bmc::Address;
 use super::condition::{self, Condition};
@@ -19,18 +20,8 @@ use super::meta::{Key, Meta};
 use super::time::{Span, Time};
 use wipe::{Wipe, WipeHold, WipeState};
 
-/// Keeps the host out of every pick; the value says why.
-pub const HOLD: &str = "poolctl.dev/hold";
-/// The SHA-256 of the one certificate that its BMC may have.
-pub const PIN: &str = "poolctl.dev/bmc-certificate-sha256";
-/// The IPMI cipher suite that works, as given or as found.
-pub const CIPHER: &str = "poolctl.dev/ipmi-cipher-suite";
-/// How long a machine that was asked to shut down may take.
-pub const SOFT_OFF: &str = "poolctl.dev/soft-off-timeout";
-/// What it boots from once, when it is next powered on or cycled.
-pub const BOOT: &str = "poolctl.dev/boot-once";
-/// `spec.online` becomes what is found, so that adding a host changes nothing.
-pub const AS_FOUND: &str = "poolctl.dev/online-as-found";
+pub use super::annotations::{AS_FOUND, BOOT, CIPHER, HOLD, PIN, SOFT_OFF};
+
 /// metal3's: asks for a power cycle; for another inspection; for being left alone.
 pub const REBOOT: &str = "reboot.metal3.io";
 pub const INSPECT: &str = "inspect.metal3.io";
@@ -44,8 +35,6 @@ pub const CLUSTER_REFERENCE: &str = "bmac.agent-install.openshift.io/cluster-ref
 pub const NODE_LABEL: &str = "bmac.agent-install.openshift.io.node-label.";
 pub const AGENT_LABEL: &str = "bmac.agent-install.openshift.io.agent-label.";
 
-pub const BOOTS: [&str; 3] = ["cdrom", "pxe", "disk"];
-pub const SOFT_OFF_DEFAULT: Span = Span::minutes(5);
 /// How long a host is left alone after a failure.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 const LIVE_ISO: &str = "live-iso";
@@ -436,8 +425,7 @@ impl BareMetalHost {
 
     /// How long it may take to shut down.
     pub fn soft_off(&self) -> Span {
-        let given = self.metadata.annotation(SOFT_OFF).and_then(|text| text.parse().ok());
-        given.unwrap_or(SOFT_OFF_DEFAULT)
+        duration_of(&self.metadata.annotations, SOFT_OFF)
     }
 
     /// How its BMC's certificate is looked at.

@@ -10,24 +10,10 @@ use super::address::{Addr, Stretch, Subnet};
 use super::meta::Meta;
 use super::time::{Span, Time};
 
-/// Which free address is taken: random, sequential or least-recently-used.
-pub const ALLOCATION: &str = "poolctl.dev/allocation";
-/// How long an address that was released is not leased again.
-pub const REUSE_DELAY: &str = "poolctl.dev/reuse-delay";
-/// Ranges that are nobody's to lease: one a line, each with a comment after it, or a JSON list of
-/// {range, comment}.
-pub const RESERVED: &str = "poolctl.dev/reserved";
-/// Ranges that are nobody's to lease either, separated by commas.
-pub const EXCLUDE: &str = "poolctl.dev/exclude";
-/// Other pools may have the same addresses; each is leased once all the same.
-pub const OVERLAP: &str = "poolctl.dev/allow-overlap";
-/// Ranges may shrink under leases, which stay until they are released.
-pub const OUT_OF_RANGE: &str = "poolctl.dev/allow-out-of-range";
-/// Annotation of a ClusterPool: the IPPools, one or one of each family, that its clusters take the
-/// addresses of their API and ingress from.
-pub const VIPS_FROM: &str = "poolctl.dev/vips-from";
-/// IPPools that the hosts of a pool's clusters have their addresses from.
-pub const NODES_FROM: &str = "poolctl.dev/node-addresses-from";
+pub use super::annotations::{
+    ALLOCATION, EXCLUDE, NODES_FROM, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, VIPS_FROM,
+};
+
 /// Annotation of a claim: the address it wants.
 pub const WANTED: &str = "ipAddress";
 /// Annotations that pause a pool, a claim or a cluster.
@@ -178,8 +164,6 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    pub const ALL: [&str; 3] = ["random", "sequential", "least-recently-used"];
-
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "random" => Some(Self::Random),

@@ -14,6 +14,8 @@ use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::platform::Platform;
 use super::time::{Span, Time};
 
+pub use super::annotations::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterPool {
@@ -229,15 +231,6 @@ pub struct ScheduleStatus {
     pub last: Time,
 }
 
-/// On a pool: how stale clusters are replaced: `slow`, `fast` or `none`.
-pub const REFRESH: &str = "poolctl.dev/refresh";
-/// On a pool: patches follow RFC 6902 to the letter.
-pub const STRICT_PATCHES: &str = "poolctl.dev/strict-patches";
-/// On a pool: JSON pointers at and below which customizations may patch the install-config.
-pub const ALLOWED_PATHS: &str = "poolctl.dev/allowed-patch-paths";
-/// On a pool: how long a claim waits for one standby that is waking before the next one is woken for
-/// it, too.
-pub const WAKE_NEXT_AFTER: &str = "poolctl.dev/wake-next-after";
 /// On a pool: no cluster is made, handed over or removed; those that are there go on.
 pub const PAUSED: &str = "hive.openshift.io/reconcile-pause";
 

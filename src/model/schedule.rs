@@ -11,8 +11,7 @@ use jiff::{Span as Days, Timestamp};
 
 use super::time::{Span, Time};
 
-/// On a pool: lines of `MINUTE HOUR DAY MONTH WEEKDAY size=N runningCount=N`, and `TZ=ZONE`.
-pub const SCHEDULE: &str = "poolctl.dev/schedule";
+pub use super::annotations::SCHEDULE;
 
 /// Days that are looked through: a 29 February comes within eight years.
 const HORIZON: i32 = 8 * 366;

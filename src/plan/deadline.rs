@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::cluster::INSTALL_TIMEOUT;
+use crate::model::annotations::{INSTALL_TIMEOUT, duration_of};
 use crate::model::job::{Job, Outcome, Report, Verb};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
@@ -10,10 +10,7 @@ use crate::model::time::{Span, Time};
 /// How long a job may take.
 fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
     match verb {
-        Verb::Provision => {
-            let given = annotations.get(INSTALL_TIMEOUT).and_then(|text| text.parse().ok());
-            given.unwrap_or(Span::hours(3))
-        }
+        Verb::Provision => duration_of(annotations, INSTALL_TIMEOUT),
         Verb::Deprovision => Span::hours(2),
         Verb::State | Verb::Eject | Verb::Inspect => Span::minutes(5),
         Verb::Attach => Span::minutes(30),

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::model::address::{Addr, Stretch, Subnet};
 use crate::model::ip_lease::{IpAddress, IpClaim};
-use crate::model::ip_pool::{
-    ALLOCATION, EXCLUDE, IpPool, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, Range, Strategy,
-    WANTED,
-};
+use crate::model::ip_pool::{ALLOCATION, IpPool, OUT_OF_RANGE, OVERLAP, Range, Strategy, WANTED};
+use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::time::Span;
 
-/// Annotations of ours that an IPPool may have.
-pub const NOTES: [&str; 6] = [ALLOCATION, REUSE_DELAY, RESERVED, EXCLUDE, OVERLAP, OUT_OF_RANGE];
+use super::annotations;
+
 const NO_ADDRESS: &str = "is not a valid IP address";
 const MOST_BITS: i64 = 128;
 
@@ -165,10 +162,6 @@ fn pre_allocations(wrong: &mut Vec<String>, pool: &IpPool) {
 
 fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
     let note = |name| pool.metadata.annotation(name);
-    if let Some(other) = note(ALLOCATION).filter(|text| Strategy::named(text).is_none()) {
-        let all = Strategy::ALL.join(", ");
-        wrong.push(format!("annotation {ALLOCATION}: `{other}` is not one of {all}"));
-    }
     let written = pool.spec.allocation_strategy.as_deref().and_then(Strategy::named);
     let noted = note(ALLOCATION).and_then(Strategy::named);
     if noted.zip(written).is_some_and(|(noted, written)| noted != written) {
@@ -178,8 +171,8 @@ fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
             "annotation {ALLOCATION}: `{noted}` is not spec.allocationStrategy, `{written}`"
         ));
     }
-    if let Some(text) = note(REUSE_DELAY).filter(|text| text.parse::<Span>().is_err()) {
-        wrong.push(format!("annotation {REUSE_DELAY}: `{text}` is no duration like 5m"));
+    for (name, value) in &pool.metadata.annotations {
+        wrong.extend(annotations::check_one(Kind::IpPool, name, value).err());
     }
     wrong.extend(pool.reservations().into_iter().filter_map(Result::err));
 }

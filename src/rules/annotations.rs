@@ -1,133 +1,170 @@
-//! Annotations of our own: which there are, where, and what they may say.
+//! Refuses what annotations of poolctl's own cannot mean, and warns of those that have no effect
+//! where they stand. Which there are, on which kinds, is declared in `model/annotations.rs`.
 
 use std::collections::BTreeMap;
 
-use crate::model::agent::OWNER;
-use crate::model::cluster::INSTALL_TIMEOUT;
-use crate::model::driver::{
-    DRIVER, EXEC, FAKE_DEPROVISION_DURATION, FAKE_FAIL_EVERY, FAKE_HEALTH, FAKE_HEALTHS,
-    FAKE_INSTALL_DURATION, FAKE_RESUME_DURATION, FAKE_STOP_DURATION, POWER, is_driver_name,
-};
-use crate::model::host::wipe::WIPE;
-use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
-use crate::model::meta::Meta;
+use crate::model::annotations::{Annotation, AnnotationValue, PREFIX};
+use crate::model::driver::{EXEC, is_driver_name};
+use crate::model::host::pin_of;
+use crate::model::kinds::Kind;
+use crate::model::meta::is_bool;
 use crate::model::object::Object;
-use crate::model::pool::{ALLOWED_PATHS, REFRESH, STRICT_PATCHES, WAKE_NEXT_AFTER};
+use crate::model::pool::pointers;
 use crate::model::refusal::nearest;
-use crate::model::schedule::SCHEDULE;
+use crate::model::schedule::Schedule;
 use crate::model::time::Span;
 
-use super::addresses;
-use super::hosts::NOTES;
 use super::validations::{IGNORED, ignored_problem};
 
-const OURS: &str = "poolctl.dev/";
-/// On a pool.
-const POOL: [&str; 7] =
-    [REFRESH, SCHEDULE, STRICT_PATCHES, ALLOWED_PATHS, VIPS_FROM, NODES_FROM, WAKE_NEXT_AFTER];
-/// On a cluster, and among a pool's spec.annotations, which its clusters get.
-const CLUSTER: [&str; 11] = [
-    VIPS_FROM,
-    NODES_FROM,
-    DRIVER,
-    POWER,
-    INSTALL_TIMEOUT,
-    FAKE_HEALTH,
-    FAKE_INSTALL_DURATION,
-    FAKE_RESUME_DURATION,
-    FAKE_STOP_DURATION,
-    FAKE_DEPROVISION_DURATION,
-    FAKE_FAIL_EVERY,
-];
+/// IPMI 2.0 numbers its suites up to this.
+const LAST_CIPHER_SUITE: u8 = 17;
 
-/// The annotations that steer a cluster.
-pub fn check(annotations: &BTreeMap<String, String>) -> Result<(), String> {
+/// Refuses the first annotation that an object of this kind cannot have. What is in a pool's
+/// `spec.annotations` is of its clusters, and is checked as theirs.
+pub fn check(kind: Kind, annotations: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in annotations {
-        if name == IGNORED
+        if kind == Kind::ClusterDeployment
+            && name == IGNORED
             && let Some(why) = ignored_problem(value)
         {
             return Err(why);
         }
-        if name == INSTALL_TIMEOUT {
-            let limit = value.parse::<Span>();
-            let limit = limit.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
-            if limit.0 == 0 {
-                return Err(format!("annotation {name}: no installation is over in {value}"));
-            }
-        }
-        if name == DRIVER || name == POWER {
-            let own = value.strip_prefix(EXEC).is_some_and(is_driver_name);
-            let known: &[&str] =
-                if name == DRIVER { &["fake", "openshift-install", "agent"] } else { &["none"] };
-            if !own && !known.contains(&&**value) {
-                let known = known.join(", ");
-                return Err(format!("annotation {name} is `{value}`, not {known} or exec:NAME"));
-            }
-        }
-        if name == FAKE_HEALTH && !FAKE_HEALTHS.contains(&&**value) {
-            let known = FAKE_HEALTHS.join(", ");
-            return Err(format!("annotation {name} is `{value}`, not one of {known}"));
-        }
-        let checked = match name.as_str() {
-            FAKE_FAIL_EVERY => value.parse::<u32>().map(drop).map_err(|_| "is not a number".into()),
-            FAKE_INSTALL_DURATION
-            | FAKE_RESUME_DURATION
-            | FAKE_STOP_DURATION
-            | FAKE_DEPROVISION_DURATION => value.parse::<Span>().map(drop),
-            _ => Ok(()),
-        };
-        checked.map_err(|why| format!("annotation {name}: `{value}`: {why}"))?;
+        check_one(kind, name, value)?;
     }
     Ok(())
 }
 
-/// The annotations that steer a pool itself.
-pub fn check_pool(annotations: &BTreeMap<String, String>) -> Result<(), String> {
-    let Some(value) = annotations.get(WAKE_NEXT_AFTER) else { return Ok(()) };
-    match value.parse::<Span>() {
-        Ok(span) if span.0 > 0 => Ok(()),
-        Ok(_) => Err(format!("annotation {WAKE_NEXT_AFTER}: no cluster wakes in {value}")),
-        Err(why) => Err(format!("annotation {WAKE_NEXT_AFTER}: `{value}`: {why}")),
+/// Refuses an annotation that says what it cannot say. Those of others are not looked at.
+pub fn check_one(kind: Kind, name: &str, value: &str) -> Result<(), String> {
+    let problem = Annotation::find(kind, name)
+        .and_then(|annotation| value_problem(kind, annotation.value, value));
+    match problem {
+        Some(problem) => Err(format!("annotation {name}{problem}")),
+        None => Ok(()),
     }
 }
 
-/// The annotation that was meant by one that is not known. What all of them begin with is left out
-/// of the comparison, or every name would be like every other.
-fn nearest_annotation(wrong: &str, known: &[&str]) -> Option<String> {
-    let known = known.iter().filter_map(|name| name.strip_prefix(OURS));
-    let near = nearest(wrong.strip_prefix(OURS)?, known)?;
-    Some(format!("; did you mean `{OURS}{near}`?"))
+/// What is wrong with a value, as it is said after the annotation's name.
+fn value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Option<String> {
+    match expected {
+        // IPPools and ranges are checked with the rest of their object.
+        AnnotationValue::Text
+        | AnnotationValue::Presence
+        | AnnotationValue::Flag
+        | AnnotationValue::IpPools
+        | AnnotationValue::Ranges => None,
+        AnnotationValue::Bool => {
+            (!is_bool(value)).then(|| is_not(kind, value, &expected.expected()))
+        }
+        AnnotationValue::Word(words) | AnnotationValue::OneOf(words) => {
+            (!words.contains(&value)).then(|| is_not(kind, value, &expected.expected()))
+        }
+        AnnotationValue::WordOrProgram(words) => {
+            let is_program = value.strip_prefix(EXEC).is_some_and(is_driver_name);
+            let is_known = is_program || words.contains(&value);
+            (!is_known).then(|| is_not(kind, value, &expected.expected()))
+        }
+        AnnotationValue::Number => {
+            value.parse::<u32>().is_err().then(|| format!(": `{value}`: is not a number"))
+        }
+        AnnotationValue::Duration => {
+            value.parse::<Span>().err().map(|why| format!(": `{value}`: {why}"))
+        }
+        AnnotationValue::DurationLike(example) => {
+            let is_wrong = value.parse::<Span>().is_err();
+            is_wrong.then(|| format!(": `{value}` is no duration like {example}"))
+        }
+        AnnotationValue::DurationUpTo(longest) => {
+            let limit = longest.parse::<Span>().unwrap_or_default();
+            let is_short = value.parse::<Span>().is_ok_and(|span| span <= limit);
+            (!is_short).then(|| format!(": `{value}` is no duration up to {longest}"))
+        }
+        AnnotationValue::DurationAboveZero { zero } => match value.parse::<Span>() {
+            Ok(span) if span.0 > 0 => None,
+            Ok(_) => Some(format!(": {zero} {value}")),
+            Err(why) => Some(format!(": `{value}`: {why}")),
+        },
+        AnnotationValue::Fingerprint => pin_of(value)
+            .is_none()
+            .then(|| format!(": `{value}` is no SHA-256: 64 hexadecimal digits make one")),
+        AnnotationValue::CipherSuite => {
+            let is_suite = value.parse::<u8>().is_ok_and(|suite| suite <= LAST_CIPHER_SUITE);
+            (!is_suite)
+                .then(|| format!(": `{value}` is no cipher suite from 0 to {LAST_CIPHER_SUITE}"))
+        }
+        AnnotationValue::Pointers => pointers_problem(value),
+        AnnotationValue::Schedule => {
+            let checked = value.parse::<Schedule>().and_then(|schedule| schedule.check());
+            checked.err().map(|why| format!(": {why}"))
+        }
+    }
+}
+
+/// That a value is none of those which are expected, in the words for its kind.
+fn is_not(kind: Kind, value: &str, expected: &str) -> String {
+    match kind {
+        Kind::ClusterPool | Kind::ClusterDeployment => format!(" is `{value}`, not {expected}"),
+        _ => format!(": `{value}` is not {expected}"),
+    }
+}
+
+fn pointers_problem(value: &str) -> Option<String> {
+    if let Some(other) = pointers(value).find(|path| !path.starts_with('/') || *path == "/") {
+        return Some(format!(": `{other}` is no path like /metadata/name"));
+    }
+    let is_empty = pointers(value).next().is_none();
+    is_empty.then(|| " names no path; leave it out to allow all".to_owned())
 }
 
 /// Annotations of our own that have no effect where they stand.
 pub fn warnings(object: &Object) -> Vec<String> {
-    let name = object.key().name;
-    let idle = |all: &BTreeMap<String, String>, known: &[&str], elsewhere: &[&str], place: &str| {
-        let unknown = all.keys().filter(|one| one.starts_with(OURS) && !known.contains(&&***one));
-        let text = |one: &String| {
-            let hint = if elsewhere.contains(&&**one) {
-                format!("; it belongs into {place}")
-            } else {
-                nearest_annotation(one, known).unwrap_or_default()
-            };
-            format!("`{name}`: annotation {one} has no effect here{hint}")
-        };
-        unknown.map(text).collect::<Vec<_>>()
+    let elsewhere = match object {
+        Object::ClusterPool(_) => Some((Kind::ClusterDeployment, "spec.annotations")),
+        Object::ClusterDeployment(_) => Some((Kind::ClusterPool, "the pool")),
+        Object::BareMetalHost(_) | Object::IpPool(_) | Object::InfraEnv(_) => None,
+        _ => return Vec::new(),
     };
-    let own = |meta: &Meta| meta.annotations.clone();
-    match object {
-        Object::ClusterPool(one) => {
-            let mut found = idle(&own(&one.metadata), &POOL, &CLUSTER, "spec.annotations");
-            found.extend(idle(&one.spec.annotations, &CLUSTER, &POOL, "metadata.annotations"));
-            found
-        }
-        Object::ClusterDeployment(one) => {
-            let all = one.body.as_ref().map(|body| own(&body.metadata)).unwrap_or_default();
-            idle(&all, &CLUSTER, &POOL, "the pool")
-        }
-        Object::BareMetalHost(one) => idle(&own(&one.metadata), &NOTES, &[], ""),
-        Object::IpPool(one) => idle(&own(&one.metadata), &addresses::NOTES, &[], ""),
-        Object::InfraEnv(one) => idle(&own(&one.metadata), &[OWNER, WIPE], &[], ""),
-        _ => Vec::new(),
+    let name = object.key().name;
+    let mut warnings = Vec::new();
+    if let Some(meta) = object.meta() {
+        warnings.extend(idle_annotations(&name, object.kind(), &meta.annotations, elsewhere));
     }
+    if let Object::ClusterPool(pool) = object {
+        let elsewhere = Some((Kind::ClusterPool, "metadata.annotations"));
+        let annotations = &pool.spec.annotations;
+        warnings.extend(idle_annotations(&name, Kind::ClusterDeployment, annotations, elsewhere));
+    }
+    warnings
+}
+
+/// A warning for each annotation of ours that a kind cannot carry; `elsewhere` is the kind that
+/// may carry it instead, and where.
+fn idle_annotations(
+    object: &str,
+    kind: Kind,
+    annotations: &BTreeMap<String, String>,
+    elsewhere: Option<(Kind, &str)>,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for name in annotations.keys() {
+        if !name.starts_with(PREFIX) || Annotation::find(kind, name).is_some() {
+            continue;
+        }
+        let hint = match elsewhere {
+            Some((other_kind, place)) if Annotation::find(other_kind, name).is_some() => {
+                format!("; it belongs into {place}")
+            }
+            _ => nearest_annotation(kind, name).unwrap_or_default(),
+        };
+        warnings.push(format!("`{object}`: annotation {name} has no effect here{hint}"));
+    }
+    warnings
+}
+
+/// The annotation that was meant by one that is not known. What all of them begin with is left out
+/// of the comparison, or every name would be like every other.
+fn nearest_annotation(kind: Kind, wrong: &str) -> Option<String> {
+    let names = Annotation::of_kind(kind).filter_map(|known| known.name.strip_prefix(PREFIX));
+    let name = nearest(wrong.strip_prefix(PREFIX)?, names)?;
+    Some(format!("; did you mean `{PREFIX}{name}`?"))
 }

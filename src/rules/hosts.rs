@@ -5,25 +5,15 @@ use std::collections::HashMap;
 use crate::model::agent::is_own_label;
 use crate::model::bmc::Address;
 use crate::model::hardware::mac;
-use crate::model::host::wipe::{WIPE, is_wiper};
-use crate::model::host::{
-    AGENT_LABEL, AS_FOUND, BOOT, BOOTS, BareMetalHost, CIPHER, CLUSTER_REFERENCE, HOLD, NODE_LABEL,
-    PIN, ROLE, SOFT_OFF, pin_of,
-};
+use crate::model::host::{AGENT_LABEL, BareMetalHost, CLUSTER_REFERENCE, NODE_LABEL, ROLE};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::time::Span;
 
+use super::annotations;
 use super::names::{label, label_key, label_value, name_of};
 use crate::model::kinds::Kind;
 
-/// Annotations of ours that a host may have.
-pub const NOTES: [&str; 7] = [HOLD, PIN, CIPHER, SOFT_OFF, BOOT, AS_FOUND, WIPE];
 const ROLES: [&str; 3] = ["master", "worker", "auto-assign"];
-/// IPMI 2.0 numbers its suites up to this.
-const SUITES: u8 = 17;
-/// A cluster's job has twenty, for workers and then masters.
-const LONGEST: Span = Span::minutes(7);
 const FETCHED: [&str; 4] = ["http", "https", "nfs", "cifs"];
 
 pub fn check(host: &BareMetalHost) -> Result<(), String> {
@@ -61,20 +51,8 @@ pub fn check(host: &BareMetalHost) -> Result<(), String> {
 fn notes(host: &BareMetalHost) -> Result<(), String> {
     for (name, value) in host.annotations() {
         let wrong = |why: &str| Err(format!("annotation {name}: `{value}` {why}"));
+        annotations::check_one(Kind::BareMetalHost, name, value)?;
         match name.as_str() {
-            PIN if pin_of(value).is_none() => {
-                return wrong("is no SHA-256: 64 hexadecimal digits make one");
-            }
-            CIPHER if !value.parse::<u8>().is_ok_and(|suite| suite <= SUITES) => {
-                return wrong("is no cipher suite from 0 to 17");
-            }
-            SOFT_OFF if !value.parse::<Span>().is_ok_and(|time| time <= LONGEST) => {
-                return wrong("is no duration up to 7m");
-            }
-            BOOT if !BOOTS.contains(&&**value) => {
-                return wrong(&format!("is not one of {}", BOOTS.join(", ")));
-            }
-            WIPE if !is_wiper(value) => return wrong("is not none or exec:NAME"),
             ROLE if !ROLES.contains(&&**value) => {
                 return wrong(&format!("is not one of {}", ROLES.join(", ")));
             }

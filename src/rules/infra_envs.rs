@@ -7,13 +7,14 @@ use serde_json::Value;
 use crate::model::address::Subnet;
 use crate::model::agent::ClusterReference;
 use crate::model::hardware::mac;
-use crate::model::host::wipe::{WIPE, is_wiper};
 use crate::model::infra_env::{InfraEnv, Proxy};
+use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
+use super::annotations;
 use super::names::{label_key, label_value};
 use super::selectors;
 
@@ -50,9 +51,7 @@ pub fn check(one: &InfraEnv) -> Vec<String> {
             wrong.push(format!("spec.{field} `{value}` is none of {}", all.join(", ")));
         }
     }
-    if let Some(value) = one.metadata.annotation(WIPE).filter(|value| !is_wiper(value)) {
-        wrong.push(format!("annotation {WIPE}: `{value}` is not none or exec:NAME"));
-    }
+    wrong.extend(annotations::check(Kind::InfraEnv, &one.metadata.annotations).err());
     wrong.extend(spec.cluster_ref.iter().flat_map(reference));
     wrong.extend(spec.proxy.iter().flat_map(proxies));
     let selector = &spec.nm_state_config_label_selector;

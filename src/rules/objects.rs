@@ -5,11 +5,9 @@ use std::collections::HashSet;
 use crate::model::documents::Settings;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kinds::Kind;
-use crate::model::meta::is_bool;
 use crate::model::object::Object;
-use crate::model::pool::{ALLOWED_PATHS, ClusterPool, REFRESH, STRICT_PATCHES, pointers};
+use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
-use crate::model::schedule::{SCHEDULE, Schedule};
 
 use super::names::{installer_variable, label, label_key, label_value, name_of};
 use super::{
@@ -71,7 +69,7 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
                 return Err(refuse(kind, &key.name, PASSWORD));
             }
             let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
-            let steering = steering.map_or(Ok(()), annotations::check);
+            let steering = steering.map_or(Ok(()), |steering| annotations::check(kind, steering));
             steering.map_err(|why| refuse(kind, &key.name, &why))
         }
         Object::DataTemplate(one) => {
@@ -163,9 +161,9 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
     if pool.spec.size > LARGEST_POOL {
         return wrong(&format!("spec.size is {}, and {LARGEST_POOL} is the most", pool.spec.size));
     }
-    pool_notes(pool)?;
-    annotations::check(&pool.spec.annotations).or_else(|why| wrong(&why))?;
-    annotations::check_pool(&pool.metadata.annotations).or_else(|why| wrong(&why))?;
+    annotations::check(Kind::ClusterPool, &pool.metadata.annotations).or_else(|why| wrong(&why))?;
+    annotations::check(Kind::ClusterDeployment, &pool.spec.annotations)
+        .or_else(|why| wrong(&why))?;
     let domain = &pool.spec.base_domain;
     if domain.split('.').any(|part| label("a domain", part).is_err()) {
         return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
@@ -191,37 +189,6 @@ fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
         if !seen.insert(&entry.name) {
             return wrong(&format!("spec.inventory lists `{}` twice", entry.name));
         }
-    }
-    Ok(())
-}
-
-/// What a pool's own annotations may say.
-fn pool_notes(pool: &ClusterPool) -> Result<(), Refusal> {
-    let wrong = |why: &str| Err(refuse(Kind::ClusterPool, &pool.metadata.name, why));
-    let refresh = pool.metadata.annotation(REFRESH);
-    if let Some(other) = refresh.filter(|one| !["slow", "fast", "none"].contains(one)) {
-        return wrong(&format!("annotation {REFRESH} is `{other}`, not slow, fast or none"));
-    }
-    let allowed = pool.metadata.annotation(ALLOWED_PATHS).into_iter().flat_map(pointers);
-    if let Some(other) = allowed.into_iter().find(|one| !one.starts_with('/') || *one == "/") {
-        return wrong(&format!(
-            "annotation {ALLOWED_PATHS}: `{other}` is no path like /metadata/name"
-        ));
-    }
-    if let Some(other) = pool.metadata.annotation(STRICT_PATCHES).filter(|one| !is_bool(one)) {
-        return wrong(&format!("annotation {STRICT_PATCHES} is `{other}`, not true or false"));
-    }
-    if let Some(text) = pool.metadata.annotation(ALLOWED_PATHS)
-        && pointers(text).next().is_none()
-    {
-        return wrong(&format!(
-            "annotation {ALLOWED_PATHS} names no path; leave it out to allow all"
-        ));
-    }
-    if let Some(text) = pool.metadata.annotation(SCHEDULE)
-        && let Err(why) = text.parse::<Schedule>().and_then(|schedule| schedule.check())
-    {
-        return wrong(&format!("annotation {SCHEDULE}: {why}"));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::manifest::Manifests;
+use crate::model::annotations::REFRESH;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -58,7 +59,7 @@ pub fn worth_a_word(read: &Manifests) -> Vec<String> {
     if stale > 0 {
         words.push(format!(
             "{stale} unclaimed clusters carry the version of another program: their pools will \
-             replace them, unless annotated poolctl.dev/refresh=none"
+             replace them, unless annotated {REFRESH}=none"
         ));
     }
     words

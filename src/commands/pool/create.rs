@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::edits::put;
+use crate::model::annotations::FAKE_INSTALL_DURATION;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
 use crate::model::driver::{FAKE, FAKE_INSTALL_DURATION};
 use crate::model::inventory::InventoryEntry;

@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::driver::{EXEC, is_driver_name};
+use super::super::driver::EXEC;
 use super::super::infra_env::InfraEnv;
 use super::super::time::Time;
 use super::BareMetalHost;
 
-/// Who wipes hosts that come back: exec:NAME or none; on a host, or on its `InfraEnv` for all.
-pub const WIPE: &str = "poolctl.dev/wipe";
+pub use super::super::annotations::WIPE;
+
 /// Nobody, whatever the `InfraEnv` says.
 pub const NOBODY: &str = "none";
 
@@ -52,9 +52,4 @@ pub fn wiper<'a>(host: &'a BareMetalHost, environment: Option<&'a InfraEnv>) -> 
     let its = || environment?.metadata.annotation(WIPE);
     let said = host.metadata.annotation(WIPE).or_else(its);
     said.filter(|name| name.starts_with(EXEC))
-}
-
-/// Whether the annotation may say so.
-pub fn is_wiper(value: &str) -> bool {
-    value == NOBODY || value.strip_prefix(EXEC).is_some_and(is_driver_name)
 }

@@ -1,0 +1,394 @@
+//! The annotations of poolctl itself, each declared once: its name, the kinds that carry it, what
+//! it may say, its default and what it is for. Whatever checks or lists annotations follows from
+//! this list. Refuses nothing: `rules/annotations.rs` does, by the `AnnotationValue` of each.
+
+use std::collections::BTreeMap;
+
+use super::kinds::Kind;
+use super::time::Span;
+
+/// What the names of all of them begin with.
+pub const PREFIX: &str = "poolctl.dev/";
+
+/// Declares annotations: a constant with the name of each, and their list.
+macro_rules! annotations {
+    ($(
+        $CONSTANT:ident = $name:literal {
+            about: $about:literal,
+            kinds: [$($Kind:ident),+],
+            value: $value:expr,
+            default: $default:expr,
+        }
+    )*) => {
+        $(
+            #[doc = $about]
+            pub const $CONSTANT: &str = $name;
+        )*
+
+        /// All of them.
+        pub const ANNOTATIONS: &[Annotation] = &[$(Annotation {
+            name: $name,
+            about: $about,
+            kinds: &[$(Kind::$Kind),+],
+            value: $value,
+            default: $default,
+        }),*];
+    };
+}
+
+annotations! {
+    REFRESH = "poolctl.dev/refresh" {
+        about: "How the clusters that are older than the pool's spec are replaced.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::Word(&["slow", "fast", "none"]),
+        default: Some("slow"),
+    }
+    SCHEDULE = "poolctl.dev/schedule" {
+        about: "Lines `MINUTE HOUR DAY MONTH WEEKDAY size=N runningCount=N`, and `TZ=ZONE`.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::Schedule,
+        default: None,
+    }
+    STRICT_PATCHES = "poolctl.dev/strict-patches" {
+        about: "Patches of customizations follow RFC 6902 to the letter.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::Bool,
+        default: Some("false"),
+    }
+    ALLOWED_PATHS = "poolctl.dev/allowed-patch-paths" {
+        about: "Where customizations may patch the install-config: at these paths and below.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::Pointers,
+        default: None,
+    }
+    VIPS_FROM = "poolctl.dev/vips-from" {
+        about: "IPPools, one or one of each family, with the addresses of API and ingress.",
+        kinds: [ClusterPool, ClusterDeployment],
+        value: AnnotationValue::IpPools,
+        default: None,
+    }
+    NODES_FROM = "poolctl.dev/node-addresses-from" {
+        about: "IPPools, one or one of each family, with the addresses of a cluster's hosts.",
+        kinds: [ClusterPool, ClusterDeployment],
+        value: AnnotationValue::IpPools,
+        default: None,
+    }
+    // Without it, twice as long as clusters of the pool usually take.
+    WAKE_NEXT_AFTER = "poolctl.dev/wake-next-after" {
+        about: "How long a claim waits for one waking standby before the next is woken, too.",
+        kinds: [ClusterPool],
+        value: AnnotationValue::DurationAboveZero { zero: "no cluster wakes in" },
+        default: None,
+    }
+    DRIVER = "poolctl.dev/driver" {
+        about: "Who makes the cluster, instead of the driver of its platform.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::WordOrProgram(&["fake", "openshift-install", "agent"]),
+        default: None,
+    }
+    POWER = "poolctl.dev/power" {
+        about: "Who starts and stops the cluster, if its driver cannot.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::WordOrProgram(&["none"]),
+        default: None,
+    }
+    INSTALL_TIMEOUT = "poolctl.dev/install-timeout" {
+        about: "How long an attempt to install the cluster may take.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::DurationAboveZero { zero: "no installation is over in" },
+        default: Some("3h"),
+    }
+    FAKE_HEALTH = "poolctl.dev/fake-health" {
+        about: "What a simulated cluster does wrong.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::OneOf(&[
+            "healthy",
+            "no-power",
+            "machines",
+            "nodes",
+            "operators",
+            "settle",
+            "start-fails",
+            "stop-fails",
+        ]),
+        default: Some("healthy"),
+    }
+    FAKE_INSTALL_DURATION = "poolctl.dev/fake-install-duration" {
+        about: "How long it takes to install a simulated cluster, or to add hosts to it.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Duration,
+        default: Some("1m"),
+    }
+    FAKE_RESUME_DURATION = "poolctl.dev/fake-resume-duration" {
+        about: "How long it takes to start the machines of a simulated cluster.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Duration,
+        default: Some("10s"),
+    }
+    FAKE_STOP_DURATION = "poolctl.dev/fake-stop-duration" {
+        about: "How long it takes to stop the machines of a simulated cluster.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Duration,
+        default: Some("5s"),
+    }
+    FAKE_DEPROVISION_DURATION = "poolctl.dev/fake-deprovision-duration" {
+        about: "How long it takes to destroy a simulated cluster.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Duration,
+        default: Some("10s"),
+    }
+    FAKE_FAIL_EVERY = "poolctl.dev/fake-fail-every" {
+        about: "Every n-th installation of a simulated cluster of the pool fails; 0 is never.",
+        kinds: [ClusterDeployment],
+        value: AnnotationValue::Number,
+        default: Some("0"),
+    }
+    HOLD = "poolctl.dev/hold" {
+        about: "Keeps the host out of every cluster to come; the value says why.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    PIN = "poolctl.dev/bmc-certificate-sha256" {
+        about: "The SHA-256 of the one certificate that the host's controller may have.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::Fingerprint,
+        default: None,
+    }
+    CIPHER = "poolctl.dev/ipmi-cipher-suite" {
+        about: "The IPMI cipher suite that works, as given or as found.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::CipherSuite,
+        default: None,
+    }
+    // A cluster's job to stop its machines has twenty minutes, for workers and then masters.
+    SOFT_OFF = "poolctl.dev/soft-off-timeout" {
+        about: "How long a machine may take to shut down before it is powered off by force.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::DurationUpTo("7m"),
+        default: Some("5m"),
+    }
+    BOOT = "poolctl.dev/boot-once" {
+        about: "What the machine boots from once, when it is next powered on or cycled.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::OneOf(&["cdrom", "pxe", "disk"]),
+        default: None,
+    }
+    AS_FOUND = "poolctl.dev/online-as-found" {
+        about: "`spec.online` becomes what is found, so that adding a host changes nothing.",
+        kinds: [BareMetalHost],
+        value: AnnotationValue::Presence,
+        default: None,
+    }
+    BOUND_BY = "poolctl.dev/bound-by" {
+        about: "Who bound the host to its cluster; written by poolctl.",
+        kinds: [Agent],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    OWNER = "poolctl.dev/owner" {
+        about: "Who made a claim, or looks after the hosts of an InfraEnv.",
+        kinds: [ClusterClaim, InfraEnv, Agent],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    CLAIM_REASON = "poolctl.dev/reason" {
+        about: "What the cluster is claimed for.",
+        kinds: [ClusterClaim],
+        value: AnnotationValue::Text,
+        default: None,
+    }
+    WIPE = "poolctl.dev/wipe" {
+        about: "Who wipes hosts that come back; a host's own counts before its InfraEnv's.",
+        kinds: [BareMetalHost, InfraEnv],
+        value: AnnotationValue::WordOrProgram(&["none"]),
+        default: Some("none"),
+    }
+    ALLOCATION = "poolctl.dev/allocation" {
+        about: "Which free address is taken; `spec.allocationStrategy` may say the first two.",
+        kinds: [IpPool],
+        value: AnnotationValue::OneOf(&["random", "sequential", "least-recently-used"]),
+        default: Some("random"),
+    }
+    REUSE_DELAY = "poolctl.dev/reuse-delay" {
+        about: "How long an address that was released is not leased again.",
+        kinds: [IpPool],
+        value: AnnotationValue::DurationLike("5m"),
+        default: Some("0s"),
+    }
+    RESERVED = "poolctl.dev/reserved" {
+        about: "Ranges that nobody leases: `RANGE COMMENT` a line, or JSON {range, comment}.",
+        kinds: [IpPool],
+        value: AnnotationValue::Ranges,
+        default: None,
+    }
+    EXCLUDE = "poolctl.dev/exclude" {
+        about: "Ranges that nobody leases either, separated by commas.",
+        kinds: [IpPool],
+        value: AnnotationValue::Ranges,
+        default: None,
+    }
+    OVERLAP = "poolctl.dev/allow-overlap" {
+        about: "Other pools may have the same addresses; each is leased once all the same.",
+        kinds: [IpPool],
+        value: AnnotationValue::Flag,
+        default: Some("false"),
+    }
+    OUT_OF_RANGE = "poolctl.dev/allow-out-of-range" {
+        about: "Ranges may shrink under leases, which stay until they are released.",
+        kinds: [IpPool],
+        value: AnnotationValue::Flag,
+        default: Some("false"),
+    }
+}
+
+/// What is known of an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Annotation {
+    pub name: &'static str,
+    /// What it is for, in a sentence.
+    pub about: &'static str,
+    /// Who carries it in its metadata. What ClusterDeployments carry, a ClusterPool has in
+    /// `spec.annotations`, for its clusters.
+    pub kinds: &'static [Kind],
+    pub value: AnnotationValue,
+    /// What holds without it; None if that is nothing, or follows from something else.
+    pub default: Option<&'static str>,
+}
+
+/// What an annotation may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnnotationValue {
+    /// Any text.
+    Text,
+    /// Whatever it says: what counts is that it is there.
+    Presence,
+    /// On when it says true; whatever else it says is off, and is not refused.
+    Flag,
+    /// true or false, in the spellings of Go's `ParseBool`; nothing else.
+    Bool,
+    /// One of very few words.
+    Word(&'static [&'static str]),
+    /// One of some words.
+    OneOf(&'static [&'static str]),
+    /// One of the words, or `exec:NAME`, a program by the contract of drivers.
+    WordOrProgram(&'static [&'static str]),
+    /// A number from 0 on.
+    Number,
+    /// A duration, such as 90s or 8h.
+    Duration,
+    /// The same; the example is for whoever writes something else.
+    DurationLike(&'static str),
+    /// A duration, at most this.
+    DurationUpTo(&'static str),
+    /// A duration longer than 0, and why 0 is refused.
+    DurationAboveZero { zero: &'static str },
+    /// A SHA-256: 64 hexadecimal digits, with colons or without.
+    Fingerprint,
+    /// The number of a cipher suite of IPMI 2.0.
+    CipherSuite,
+    /// JSON pointers.
+    Pointers,
+    /// Lines of cron, as `Schedule` reads them.
+    Schedule,
+    /// Names of IPPools, with commas between them.
+    IpPools,
+    /// Ranges of addresses.
+    Ranges,
+}
+
+impl Annotation {
+    /// Those that a kind may carry, in the order in which they are declared.
+    pub fn of_kind(kind: Kind) -> impl Iterator<Item = &'static Self> {
+        ANNOTATIONS.iter().filter(move |annotation| annotation.kinds.contains(&kind))
+    }
+
+    /// The annotation of a name, if a kind may carry it.
+    pub fn find(kind: Kind, name: &str) -> Option<&'static Self> {
+        Self::of_kind(kind).find(|annotation| annotation.name == name)
+    }
+}
+
+impl AnnotationValue {
+    /// What is expected, for people: `slow, fast or none`.
+    pub fn expected(self) -> String {
+        match self {
+            Self::Text => "text".into(),
+            Self::Presence => "anything".into(),
+            Self::Flag | Self::Bool => "true or false".into(),
+            Self::Word([]) => String::new(),
+            Self::Word([others @ .., last]) => format!("{} or {last}", others.join(", ")),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+            Self::WordOrProgram(words) => format!("{} or exec:NAME", words.join(", ")),
+            Self::Number => "number".into(),
+            Self::Duration | Self::DurationLike(_) | Self::DurationAboveZero { .. } => {
+                "duration".into()
+            }
+            Self::DurationUpTo(longest) => format!("duration up to {longest}"),
+            Self::Fingerprint => "64 hexadecimal digits".into(),
+            Self::CipherSuite => "number from 0 to 17".into(),
+            Self::Pointers => "paths".into(),
+            Self::Schedule => "cron lines".into(),
+            Self::IpPools => "names of IPPools".into(),
+            Self::Ranges => "ranges".into(),
+        }
+    }
+}
+
+/// The duration that an annotation says, else its default; no time at all without either.
+pub fn duration_of(annotations: &BTreeMap<String, String>, name: &str) -> Span {
+    let given = annotations.get(name).and_then(|text| text.parse().ok());
+    let declared = ANNOTATIONS.iter().find(|annotation| annotation.name == name);
+    let default = declared.and_then(|annotation| annotation.default?.parse().ok());
+    given.or(default).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::driver::NO_POWER;
+    use crate::model::ip_pool::Strategy;
+
+    #[test]
+    fn each_annotation_is_declared_once_and_its_durations_can_be_read() {
+        let mut names = BTreeSet::new();
+        for annotation in ANNOTATIONS {
+            let name = annotation.name;
+            assert!(name.starts_with(PREFIX) && names.insert(name), "{name}");
+            let duration = match annotation.value {
+                AnnotationValue::Duration | AnnotationValue::DurationAboveZero { .. } => None,
+                AnnotationValue::DurationLike(example) => Some(example),
+                AnnotationValue::DurationUpTo(longest) => Some(longest),
+                _ => continue,
+            };
+            for text in duration.into_iter().chain(annotation.default) {
+                assert!(text.parse::<Span>().is_ok(), "{name}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_annotations_mean_something() {
+        let strategies = words_of(Kind::IpPool, ALLOCATION);
+        assert!(strategies.iter().all(|word| Strategy::named(word).is_some()));
+        assert!(words_of(Kind::ClusterDeployment, FAKE_HEALTH).contains(&NO_POWER));
+    }
+
+    fn words_of(kind: Kind, name: &str) -> &'static [&'static str] {
+        match Annotation::find(kind, name).unwrap().value {
+            AnnotationValue::OneOf(words) => words,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_duration_is_what_is_written_and_else_its_default() {
+        let mut annotations = BTreeMap::new();
+        assert_eq!(duration_of(&annotations, SOFT_OFF), Span::minutes(5));
+        annotations.insert(SOFT_OFF.to_owned(), "2m".to_owned());
+        assert_eq!(duration_of(&annotations, SOFT_OFF), Span::minutes(2));
+        assert_eq!(duration_of(&annotations, WAKE_NEXT_AFTER), Span::default());
+    }
+}
