@@ -14,6 +14,7 @@ use std::rc::Rc;
 use crate::model::clock::{Judged, News};
 use crate::model::customization::Customization;
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -385,7 +386,7 @@ fn clock_jumped(news: News, tick: &Tick) -> Event {
     Event {
         time: tick.now,
         warning: true,
-        reason: "ClockJumped".into(),
+        reason: EventReason::ClockJumped.into(),
         kind: Kind::Settings.name(),
         object: Key::new("", "default"),
         actor: tick.actor.clone(),

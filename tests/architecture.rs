@@ -159,6 +159,14 @@ fn annotations_are_declared_in_one_list() {
 }
 
 #[test]
+fn events_have_declared_reasons() {
+    for path in rust_files(&root().join("src")) {
+        let (_, code) = source(&path);
+        assert!(!code.contains("reason: \""), "{} makes up a reason", path.display());
+    }
+}
+
+#[test]
 fn files_are_short_and_say_what_they_are_about() {
     let mut wrong = Vec::new();
     for path in ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder))) {

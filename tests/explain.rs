@@ -64,6 +64,13 @@ fn annotations_of_poolctl_are_explained_where_they_stand() {
 }
 
 #[test]
+fn reasons_of_events_are_explained() {
+    let shown = Sandbox::new().ok(&["explain", "event.reason"]);
+    let failed = "  JobFailed\n    A job failed.\n    next: poolctl job logs NAME\n";
+    assert!(shown.contains(failed), "{shown}");
+}
+
+#[test]
 fn explain_says_that_patches_of_manifests_are_applied() {
     let sandbox = Sandbox::new();
     for field in ["manifestSelector", "patches"] {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::chain::Chain;
 use super::evidence::Evidence;
+use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::time::Span;
 use crate::plan::{BROKEN, STALE};
@@ -41,10 +42,10 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
 }
 
 /// The clusters that the pool replaced, the newest first, by the reason of their events.
-fn replaced_clusters(evidence: &Evidence) -> BTreeMap<&'static str, Vec<&str>> {
+fn replaced_clusters(evidence: &Evidence) -> BTreeMap<EventReason, Vec<&str>> {
     let own_clusters: HashSet<&str> =
         evidence.provisions.iter().map(|job| job.object.as_str()).collect();
-    let mut replaced: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut replaced: BTreeMap<EventReason, Vec<&str>> = BTreeMap::new();
     for event in &evidence.events {
         let cluster = event.object.name.as_str();
         let reason = [BROKEN, STALE].into_iter().find(|reason| event.reason == *reason);

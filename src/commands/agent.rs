@@ -13,6 +13,7 @@ use clap::Args;
 use crate::model::agent::{Agent, ClusterReference, HostState};
 use crate::model::annotations::BOUND_BY;
 use crate::model::cluster::Cluster;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -197,7 +198,8 @@ fn ask(
     after.metadata.generation += 1;
     rules::check(&Object::Agent(Box::new(after.clone())))?;
     let text = format!("Host {}: is to be bound to cluster {}", after.hostname(), wanted.name);
-    let event = agents::about(&after, "host_bind_requested", false, text, &tick.actor, tick);
+    let event =
+        agents::about(&after, EventReason::HostBindRequested, false, text, &tick.actor, tick);
     state.agents.update(at, |one| *one = after);
     state.event(event);
     Ok(())
@@ -275,8 +277,14 @@ impl Verb for Unbind {
                     return Err(Refusal::conflict(why));
                 }
                 let text = format!("Host {}: is to be unbound", agent.hostname());
-                let event =
-                    agents::about(agent, "host_unbind_requested", false, text, &tick.actor, tick);
+                let event = agents::about(
+                    agent,
+                    EventReason::HostUnbindRequested,
+                    false,
+                    text,
+                    &tick.actor,
+                    tick,
+                );
                 state.event(event);
                 state.agents.update(at, |one| {
                     one.spec.cluster_deployment_name = None;

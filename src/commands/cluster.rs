@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::edits;
 use crate::model::cluster::Power;
+use crate::model::event_reason::EventReason;
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
@@ -91,7 +92,14 @@ impl Verb for Retry {
             }
             if changed {
                 let (kind, key) = (Kind::ClusterDeployment, what[0].1.clone());
-                edits::record_event(state, tick, kind, key, "Retry", "Tried again as asked");
+                edits::record_event(
+                    state,
+                    tick,
+                    kind,
+                    key,
+                    EventReason::Retry,
+                    "Tried again as asked",
+                );
             }
             Ok(changed)
         };

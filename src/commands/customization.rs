@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::edits::{self, put};
 use crate::model::customization::{Customization, CustomizationSpec, Op, Patch};
+use crate::model::event_reason::EventReason;
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
@@ -244,7 +245,7 @@ fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
     }
     if changed {
         let (kind, text) = (Kind::Customization, "Tried again as asked");
-        edits::record_event(state, tick, kind, key.clone(), "Reset", text);
+        edits::record_event(state, tick, kind, key.clone(), EventReason::Reset, text);
     }
     said
 }

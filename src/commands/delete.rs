@@ -8,6 +8,7 @@ use clap::Args;
 use crate::edits;
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
+use crate::model::event_reason::EventReason;
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
 use crate::model::kinds::Kind;
@@ -268,7 +269,7 @@ fn note(context: &Context, store: &Store, key: Key, refusal: &Refusal) -> Result
             tick,
             Kind::InfraEnv,
             key,
-            "infra_env_deregister_failed",
+            EventReason::InfraEnvDeregisterFailed,
             &text,
         );
         Ok(())

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::model::annotations::Annotation;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::object::schema;
 use crate::model::refusal::Refusal;
@@ -50,6 +51,7 @@ impl Verb for Explain {
             lines.push(format!("  One of {}.", words.join(", ")));
         }
         lines.extend(annotation_lines(kind, path));
+        lines.extend(reason_lines(kind, path));
         if !fields(field).is_empty() {
             lines.extend([String::new(), "FIELDS:".into()]);
             list(field, 1, self.recursive, &mut lines);
@@ -140,6 +142,20 @@ fn annotation_lines(kind: Kind, path: &str) -> Vec<String> {
         let default = default.unwrap_or_default();
         lines.push(format!("  {} <{expected}>{default}", annotation.name));
         lines.push(format!("    {}", annotation.about));
+    }
+    lines
+}
+
+/// The reasons of events that poolctl records; imported ones may have others.
+fn reason_lines(kind: Kind, path: &str) -> Vec<String> {
+    if (kind, path) != (Kind::Event, "reason") {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), "REASONS:".to_owned()];
+    for reason in EventReason::all() {
+        lines.push(format!("  {}", reason.as_str()));
+        lines.push(format!("    {}", reason.meaning()));
+        lines.extend(reason.next_step().map(|command| format!("    next: {command}")));
     }
     lines
 }

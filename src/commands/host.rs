@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::edits;
 use crate::model::bmc::Address;
+use crate::model::event_reason::EventReason;
 use crate::model::host::{AS_FOUND, BOOT, BareMetalHost, Image, REBOOT};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -269,7 +270,14 @@ pub fn change_beside(
     let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {
         for key in keys {
             let Some(at) = state.hosts.find(key) else { continue };
-            edits::record_event(state, tick, Kind::BareMetalHost, key.clone(), "Asked", said);
+            edits::record_event(
+                state,
+                tick,
+                Kind::BareMetalHost,
+                key.clone(),
+                EventReason::Asked,
+                said,
+            );
             state.hosts.update(at, |host| {
                 let before = host.spec.clone();
                 how(host);

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::causes::command_to_make_image;
 use crate::edits::{self, put};
 use crate::model::agent::{ClusterReference, OWNER};
+use crate::model::event_reason::EventReason;
 use crate::model::hash::sha256;
 use crate::model::infra_env::Token as Known;
 use crate::model::infra_env::{AgentApproval, InfraEnv, InfraEnvSpec, Proxy};
@@ -269,7 +270,14 @@ pub fn grant(
         });
         tell_ended(state, key, &gone, tick);
         let text = format!("Token {} admits hosts", known.id);
-        edits::record_event(state, tick, Kind::InfraEnv, key.clone(), "TokenCreated", &text);
+        edits::record_event(
+            state,
+            tick,
+            Kind::InfraEnv,
+            key.clone(),
+            EventReason::TokenCreated,
+            &text,
+        );
         Ok(known)
     };
     let (known, _) = door.change(&Scope::Pools(Vec::new()), &need(key), edit)?;
@@ -310,6 +318,13 @@ fn ended(tokens: &mut [Known], id: Option<&str>, now: Time) -> Vec<String> {
 fn tell_ended(state: &mut State, key: &Key, ids: &[String], tick: &Tick) {
     for id in ids {
         let text = format!("Token {id} admits nobody any more");
-        edits::record_event(state, tick, Kind::InfraEnv, key.clone(), "TokenRevoked", &text);
+        edits::record_event(
+            state,
+            tick,
+            Kind::InfraEnv,
+            key.clone(),
+            EventReason::TokenRevoked,
+            &text,
+        );
     }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::edits;
 use crate::model::address::{Addr, Stretch};
+use crate::model::event_reason::EventReason;
 use crate::model::ip_pool::{EXCLUDE, IpPool, RESERVED, Tenant};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -120,7 +121,7 @@ impl Verb for Reserve {
                 tick,
                 Kind::IpPool,
                 key.clone(),
-                "Reserved",
+                EventReason::Reserved,
                 &format!("{range} {what}"),
             );
             Ok(())

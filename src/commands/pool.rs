@@ -10,6 +10,7 @@ pub mod scale;
 use clap::Args;
 
 use crate::edits::{describe_sizes, record_event};
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
@@ -66,7 +67,7 @@ pub fn scale(
                     tick,
                     Kind::ClusterPool,
                     key.clone(),
-                    "Scaled",
+                    EventReason::Scaled,
                     &describe_sizes(was, now),
                 );
             }

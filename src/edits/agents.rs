@@ -2,6 +2,7 @@
 
 use crate::model::agent::{Agent, HostState, INFRA_ENV, report};
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -89,7 +90,7 @@ pub fn approval_event(agent: &Agent, tick: &Tick) -> Event {
     let name = agent.hostname();
     let approved = agent.spec.approved;
     let text = format!("Host {name}: updated approved to {approved}");
-    agents::about(agent, "host_approved_updated", false, text, &tick.actor, tick)
+    agents::about(agent, EventReason::HostApprovedUpdated, false, text, &tick.actor, tick)
 }
 
 /// Gives a status to an Agent that was lost and is made again from its manifest: that which its

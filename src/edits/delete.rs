@@ -1,5 +1,6 @@
 //! Asks for the deletion of an object of any kind and records that. Never waits until it is gone.
 
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::match_kind;
@@ -20,11 +21,11 @@ pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
             }
             None => "Deletion was asked for".into(),
         };
-        record_deed(state, tick, kind, key, "DeletionRequested", &text);
+        record_deed(state, tick, kind, key, EventReason::DeletionRequested, &text);
     }
     if kind == Kind::InfraEnv && outcome == Some(true) && state.infra_envs.find(key).is_none() {
         let text = "Deregistered infra env";
-        record_event(state, tick, kind, key.clone(), "infra_env_deregistered", text);
+        record_event(state, tick, kind, key.clone(), EventReason::InfraEnvDeregistered, text);
     }
     outcome.is_some()
 }

@@ -1,6 +1,7 @@
 //! Events that edits leave: who did what with which object.
 
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -12,7 +13,7 @@ pub fn record_event(
     tick: &Tick,
     kind: Kind,
     object: Key,
-    reason: &str,
+    reason: EventReason,
     message: &str,
 ) {
     state.event(make_event(tick, kind, object, reason, message));
@@ -24,16 +25,16 @@ pub fn record_warning(
     tick: &Tick,
     kind: Kind,
     object: Key,
-    reason: &str,
+    reason: EventReason,
     message: &str,
 ) {
     state.event(Event { warning: true, ..make_event(tick, kind, object, reason, message) });
 }
 
-fn make_event(tick: &Tick, kind: Kind, object: Key, reason: &str, message: &str) -> Event {
+fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message: &str) -> Event {
     Event {
         time: tick.now,
-        reason: reason.to_owned(),
+        reason: reason.into(),
         kind: kind.name(),
         object,
         actor: tick.actor.clone(),
@@ -60,7 +61,7 @@ pub fn record_deed(
     tick: &Tick,
     kind: Kind,
     key: &Key,
-    reason: &str,
+    reason: EventReason,
     text: &str,
 ) {
     let claim_and_owner = other_owner(state, kind, key, tick);

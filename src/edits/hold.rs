@@ -6,6 +6,7 @@ use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::customization::Customization;
+use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, DETACHED, HOLD};
 use crate::model::ip_lease::{IpLease, address_name};
 use crate::model::ip_pool::{IpPool, IpPoolStatus, RESERVED};
@@ -71,7 +72,7 @@ impl Holding<'_> {
         let mut sentences = Vec::new();
         for cluster in gone {
             let sentence = hold_gone_cluster(state, cluster, self.now);
-            record_event(state, tick, Kind::ClusterDeployment, cluster.key(), "Held", &sentence);
+            record_event(state, tick, Kind::ClusterDeployment, cluster.key(), EventReason::Held, &sentence);
             sentences.push(sentence);
         }
         for loss in losses {
@@ -297,7 +298,7 @@ impl Holding<'_> {
 /// Records how something is held, and hands on what was said of it.
 fn record(state: &mut State, tick: &Tick, kind: Kind, key: Key, sentence: String) -> String {
     let message = format!("Leased after the backup that was restored: {sentence}");
-    record_event(state, tick, kind, key, "Held", &message);
+    record_event(state, tick, kind, key, EventReason::Held, &message);
     sentence
 }
 

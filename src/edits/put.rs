@@ -2,6 +2,7 @@
 //! objects. Never loads the object nor what its edit needs.
 
 use crate::model::claim::Claim;
+use crate::model::event_reason::EventReason;
 use crate::model::object::{Object, match_object};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -28,7 +29,7 @@ pub fn put(
     };
     let verdict = match_object!(object, resource => Edited::put(state, *resource, merge, tick))?;
     match &verdict {
-        Verdict::Created => record_event(state, tick, kind, key, "Created", &created),
+        Verdict::Created => record_event(state, tick, kind, key, EventReason::Created, &created),
         Verdict::Configured(what) => {
             let mut text = match other_owner(state, kind, &key, tick) {
                 Some((_, owner)) => format!("What {owner} claimed was changed by {}", tick.actor),
@@ -37,7 +38,7 @@ pub fn put(
             if !what.is_empty() {
                 text = format!("{text}: {what}");
             }
-            record_deed(state, tick, kind, &key, "Configured", &text);
+            record_deed(state, tick, kind, &key, EventReason::Configured, &text);
         }
         Verdict::Unchanged => {}
     }

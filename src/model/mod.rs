@@ -16,6 +16,7 @@ pub mod deployment;
 pub mod documents;
 pub mod driver;
 pub mod event;
+pub mod event_reason;
 pub mod facts;
 pub mod foreign_kind;
 pub mod hardware;

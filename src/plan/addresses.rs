@@ -3,6 +3,7 @@
 
 use crate::model::address::Addr;
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::ip_pool::{IpPool, PAUSES};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -90,7 +91,7 @@ fn give(state: &mut State, at: IpLeaseId, pool: &IpPool, address: Addr, tick: &T
         one.error.clear();
     });
     if late {
-        say(state, tick, false, "Leased", key, format!("It has {address}"));
+        say(state, tick, false, EventReason::Leased, key, format!("It has {address}"));
     }
 }
 
@@ -98,10 +99,17 @@ fn refuse(state: &mut State, at: IpLeaseId, why: String, tick: &Tick) {
     let Some(one) = state.ip_leases.get(at).filter(|one| one.error != why) else { return };
     let key = one.key();
     state.ip_leases.update(at, |one| one.error.clone_from(&why));
-    say(state, tick, true, "AllocationFailed", key, why);
+    say(state, tick, true, EventReason::AllocationFailed, key, why);
 }
 
-fn say(state: &mut State, tick: &Tick, warning: bool, reason: &str, object: Key, message: String) {
+fn say(
+    state: &mut State,
+    tick: &Tick,
+    warning: bool,
+    reason: EventReason,
+    object: Key,
+    message: String,
+) {
     let (kind, actor) = (Kind::IpClaim.name(), tick.actor.clone());
     state.event(Event {
         time: tick.now,

@@ -31,6 +31,7 @@ pub use returning::retire;
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::OwnerReference;
@@ -98,12 +99,19 @@ fn enter(state: &mut State, at: AgentId, next: HostState, info: &str, tick: &Tic
                 | HostState::Insufficient
                 | HostState::Error
         );
-        note(state, at, "host_status_updated", bad, text, tick);
+        note(state, at, EventReason::HostStatusUpdated, bad, text, tick);
     }
 }
 
 /// Writes down what happened to a host, for those who look at its environment and its cluster.
-fn note(state: &mut State, at: AgentId, reason: &str, warning: bool, message: String, tick: &Tick) {
+fn note(
+    state: &mut State,
+    at: AgentId,
+    reason: EventReason,
+    warning: bool,
+    message: String,
+    tick: &Tick,
+) {
     let Some(agent) = state.agents.get(at) else { return };
     let event = about(agent, reason, warning, message, PASS, tick);
     state.event(event);
@@ -116,11 +124,11 @@ fn tell_duplicate(state: &mut State, at: AgentId, before: &str, tick: &Tick) {
     let (reason, text) = match other {
         same if same == before => return,
         "" => (
-            "host_duplicate_fixed",
+            EventReason::HostDuplicateFixed,
             format!("Host {name}: is not the same machine as Agent {before} any more"),
         ),
         other => (
-            "host_duplicate_found",
+            EventReason::HostDuplicateFound,
             format!("Host {name}: is the same machine as Agent {other}, and is never picked"),
         ),
     };
@@ -131,7 +139,7 @@ fn tell_duplicate(state: &mut State, at: AgentId, before: &str, tick: &Tick) {
 /// What happened to a host.
 pub fn about(
     agent: &Agent,
-    reason: &str,
+    reason: EventReason,
     warning: bool,
     message: String,
     actor: &str,

@@ -2,6 +2,7 @@
 
 use crate::model::claim::Pending;
 use crate::model::cluster::{Cluster, Power};
+use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClusterId, State};
@@ -41,6 +42,12 @@ pub fn claims(state: &mut State, pool: &Key, tick: &Tick) {
         if let Some(at) = at {
             state.pools.update(at, |pool| pool.status.history.assigned(tick.now.since(created)));
         }
-        say(state, tick, "ClusterAssigned", (CLUSTER, key), format!("Assigned to claim {name}"));
+        say(
+            state,
+            tick,
+            EventReason::ClusterAssigned,
+            (CLUSTER, key),
+            format!("Assigned to claim {name}"),
+        );
     }
 }

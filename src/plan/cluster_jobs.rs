@@ -3,6 +3,7 @@
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::job::{Job, Verb};
 use crate::model::state::{ClusterId, State};
 use crate::model::tick::Tick;
@@ -85,6 +86,6 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
     // That a cluster is asked how it does is said when the answer is news.
     if verb != Verb::Health {
         let text = format!("{} started (attempt {attempt})", verb.name());
-        say(state, tick, "JobStarted", (CLUSTER, key), text);
+        say(state, tick, EventReason::JobStarted, (CLUSTER, key), text);
     }
 }

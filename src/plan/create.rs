@@ -10,6 +10,7 @@ use crate::model::condition::{Condition, Shortage};
 use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_SYNTAX, Customization};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::event_reason::EventReason;
 use crate::model::inventory::{EntryStatus, InventoryStatus};
 use crate::model::ip_lease::IpLease;
 use crate::model::lease::ClusterHolder;
@@ -196,7 +197,7 @@ fn with_customization(
     let verdict = InventoryStatus { status, name_taken, message, ..known.clone() };
     if verdict != known {
         let text = format!("Customization {entry}: {}", verdict.message);
-        warn(state, tick, "CustomizationUnusable", (POOL, (*batch.key).clone()), text);
+        warn(state, tick, EventReason::CustomizationUnusable, (POOL, (*batch.key).clone()), text);
     }
     batch.unusable.insert(entry, verdict);
     false
@@ -283,7 +284,7 @@ fn insert(
         let used = cluster.customization.clone().unwrap_or_default();
         message = format!("Made for pool {pool} with customization {used}");
         let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));
-        say(state, tick, "Reserved", object, format!("Leased to cluster {name}"));
+        say(state, tick, EventReason::Reserved, object, format!("Leased to cluster {name}"));
     }
     state.insert_cluster(cluster);
     if !hosts.is_empty() {
@@ -293,7 +294,7 @@ fn insert(
     if let Some(at) = customization {
         write_status(state, at, &batch.key, tick);
     }
-    say(state, tick, "ClusterCreated", (CLUSTER, Key::new(name, name)), message);
+    say(state, tick, EventReason::ClusterCreated, (CLUSTER, Key::new(name, name)), message);
 }
 
 fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {

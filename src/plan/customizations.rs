@@ -4,6 +4,7 @@
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::Condition;
 use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization};
+use crate::model::event_reason::EventReason;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef};
 use crate::model::state::{CustomizationId, PoolId, State};
@@ -64,7 +65,7 @@ pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Ve
             let message =
                 format!("Lease taken again for cluster {}, which uses it", holder.cluster);
             leases::grant_customization(state, found, holder);
-            warn(state, tick, "LeaseRepaired", (CUSTOMIZATION, key), message);
+            warn(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
             taken.push(found);
         }
     }

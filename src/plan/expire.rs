@@ -1,6 +1,7 @@
 //! Lifetimes: how long a claim keeps its cluster.
 
 use crate::model::claim::Claim;
+use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, State};
@@ -40,7 +41,7 @@ fn foretell(state: &mut State, at: ClaimId, pool: &Key, tick: &Tick) {
         } else {
             format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name)
         };
-        warn(state, tick, "ClaimExpiresSoon", (CLAIM, key), text);
+        warn(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), text);
     }
 }
 
@@ -70,7 +71,7 @@ pub fn lifetimes(state: &mut State, pool: &Key, tick: &Tick) {
         say(
             state,
             tick,
-            "ClaimExpired",
+            EventReason::ClaimExpired,
             (CLAIM, key),
             format!("Its lifetime of {lifetime} is over"),
         );

@@ -3,6 +3,7 @@
 
 use crate::model::condition::{self, Condition, set_unprobed};
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::host::{
     AS_FOUND, BOOT, BareMetalHost, CIPHER, CredentialsStatus, ErrorReason, INSPECT, INSPECTED,
     Image, POWERED_ON, REBOOT, REGISTERED, REGISTRATION_ERROR, SecretRef,
@@ -174,7 +175,7 @@ fn start(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
     });
     // What only asks is said when the answer is news.
     if !matches!(verb, Verb::State | Verb::Inspect) {
-        say(state, tick, "JobStarted", (HOST, key), text);
+        say(state, tick, EventReason::JobStarted, (HOST, key), text);
     }
 }
 
@@ -235,7 +236,7 @@ pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &
                 host.status.last_updated = Some(tick.now);
             });
             let text = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, "JobInterrupted", (HOST, key.clone()), text);
+            warn(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), text);
         }
         Outcome::Failed { message, .. } if verb == Verb::Wipe => {
             wiping::failed(state, at, message, tick);
@@ -278,12 +279,16 @@ fn done(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
         }
     });
     let (reason, text) = match verb {
-        Verb::Inspect if again => ("InspectionComplete", "Hardware was looked at"),
-        Verb::Inspect => ("Registered", "Its management controller takes the credentials"),
-        Verb::Cycle => ("PowerCycled", "Host was powered off and on"),
-        Verb::Attach => ("ProvisioningComplete", "Image is attached, host booted from it once"),
-        Verb::Eject => ("DeprovisioningComplete", "Image is ejected"),
-        Verb::Wipe => ("Wiped", "Its disks are wiped"),
+        Verb::Inspect if again => (EventReason::InspectionComplete, "Hardware was looked at"),
+        Verb::Inspect => {
+            (EventReason::Registered, "Its management controller takes the credentials")
+        }
+        Verb::Cycle => (EventReason::PowerCycled, "Host was powered off and on"),
+        Verb::Attach => {
+            (EventReason::ProvisioningComplete, "Image is attached, host booted from it once")
+        }
+        Verb::Eject => (EventReason::DeprovisioningComplete, "Image is ejected"),
+        Verb::Wipe => (EventReason::Wiped, "Its disks are wiped"),
         _ => return,
     };
     say(state, tick, reason, (HOST, key), text.into());
@@ -293,9 +298,9 @@ fn failed(state: &mut State, at: HostId, verb: Verb, message: &str, tick: &Tick)
     let Some(host) = state.hosts.get(at) else { return };
     let key = host.key();
     let (kind, reason) = match verb {
-        Verb::Inspect => (REGISTRATION_ERROR, "RegistrationError"),
-        Verb::Attach | Verb::Eject => ("provisioning error", "ProvisioningError"),
-        _ => ("power management error", "PowerManagementError"),
+        Verb::Inspect => (REGISTRATION_ERROR, EventReason::RegistrationError),
+        Verb::Attach | Verb::Eject => ("provisioning error", EventReason::ProvisioningError),
+        _ => ("power management error", EventReason::PowerManagementError),
     };
     let known = host.status.error_message == message && host.status.error_count > 0;
     state.hosts.update(at, |host| {
@@ -303,9 +308,9 @@ fn failed(state: &mut State, at: HostId, verb: Verb, message: &str, tick: &Tick)
         status.error_count += 1;
         (status.error_type, status.error_message) = (kind.into(), message.into());
         status.last_updated = Some(tick.now);
-        status.provisioning_fail_count += u32::from(reason == "ProvisioningError");
-        if reason == "RegistrationError" {
-            let new = Condition::new(REGISTERED, "False", reason, message);
+        status.provisioning_fail_count += u32::from(reason == EventReason::ProvisioningError);
+        if reason == EventReason::RegistrationError {
+            let new = Condition::new(REGISTERED, "False", reason.as_str(), message);
             set_unprobed(&mut status.conditions, new, tick.now);
         }
     });
@@ -337,10 +342,10 @@ fn power(state: &mut State, at: HostId, on: Option<bool>, why: &str, tick: &Tick
     });
     match on {
         Some(true) if before != on => {
-            say(state, tick, "PowerOn", (HOST, key), "Host is powered on".into());
+            say(state, tick, EventReason::PowerOn, (HOST, key), "Host is powered on".into());
         }
         Some(false) if before != on => {
-            say(state, tick, "PowerOff", (HOST, key), "Host is powered off".into());
+            say(state, tick, EventReason::PowerOff, (HOST, key), "Host is powered off".into());
         }
         _ => {}
     }

@@ -4,6 +4,7 @@ use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, INSUFFICIENT_AGENTS, Phase};
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::job::{CANCELLED, Job, Verb};
 use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
@@ -214,7 +215,7 @@ fn stop(state: &mut State, at: ClusterId, text: String, tick: &Tick) {
         return;
     };
     let key = cluster.key();
-    warn(state, tick, "ProvisionStopped", (CLUSTER, key), text);
+    warn(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), text);
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
@@ -234,7 +235,13 @@ fn end(state: &mut State, at: ClusterId, tick: &Tick) {
             job.ended = Some(tick.now);
             job.outcome = Some(CANCELLED.into());
         });
-        say(state, tick, "JobCancelled", (CLUSTER, key), format!("{} cancelled", verb.name()));
+        say(
+            state,
+            tick,
+            EventReason::JobCancelled,
+            (CLUSTER, key),
+            format!("{} cancelled", verb.name()),
+        );
     }
     if nothing_made || preserve {
         return remove(state, at, tick, false);
@@ -287,7 +294,7 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
     }
     state.clusters.remove(at);
     let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
-    say(state, tick, "ClusterDeleted", (CLUSTER, key), why.into());
+    say(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), why.into());
     let Some(lease) = lease else { return };
     let Some(one) = state.customizations.get(lease) else {
         return;
@@ -301,7 +308,7 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
         return warn(
             state,
             tick,
-            "Preserved",
+            EventReason::Preserved,
             object,
             format!("Kept by cluster {name}, left running"),
         );
@@ -311,5 +318,5 @@ pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
         // The pool may not list it any more: nobody else would look at it.
         customizations::write_status(state, lease, &pool, tick);
     }
-    say(state, tick, "Released", object, format!("No longer leased to cluster {name}"));
+    say(state, tick, EventReason::Released, object, format!("No longer leased to cluster {name}"));
 }

@@ -3,6 +3,7 @@
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
+use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
 use crate::model::state::{ClaimId, State};
@@ -45,7 +46,7 @@ pub fn mend(state: &mut State, pool: &Key, tick: &Tick) {
                 claim.pending = Pending::Assigned;
                 claim.pending_since = Some(tick.now);
             });
-            warn(state, tick, "AssignmentRepaired", (CLAIM, key), message);
+            warn(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
         }
     }
 }
@@ -66,7 +67,7 @@ fn release(state: &mut State, at: ClaimId, tick: &Tick) {
                 say(
                     state,
                     tick,
-                    "ClusterReleased",
+                    EventReason::ClusterReleased,
                     object,
                     format!("Released by claim {}", key.name),
                 );
@@ -75,7 +76,7 @@ fn release(state: &mut State, at: ClaimId, tick: &Tick) {
         _ if claim.held => {}
         _ => {
             state.claims.remove(at);
-            say(state, tick, "ClaimDeleted", (CLAIM, key), "Claim is gone".into());
+            say(state, tick, EventReason::ClaimDeleted, (CLAIM, key), "Claim is gone".into());
         }
     }
 }
@@ -102,7 +103,7 @@ fn check(state: &mut State, at: ClaimId, tick: &Tick) {
                 cluster.claimed_at.get_or_insert(tick.now);
                 cluster.power_wanted = Power::Running;
             });
-            warn(state, tick, "AssignmentRepaired", (CLUSTER, object), message);
+            warn(state, tick, EventReason::AssignmentRepaired, (CLUSTER, object), message);
         }
         _ => {
             let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);
@@ -112,7 +113,7 @@ fn check(state: &mut State, at: ClaimId, tick: &Tick) {
                 claim.pending_since = Some(tick.now);
                 claim.running = ClusterRunning::Initialized;
             });
-            warn(state, tick, "AssignmentConflict", (CLAIM, key), message);
+            warn(state, tick, EventReason::AssignmentConflict, (CLAIM, key), message);
         }
     }
 }
@@ -143,9 +144,15 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
         });
         if gone {
             let message = format!("Cluster {cluster} is gone; release the claim and make another");
-            warn(state, tick, "ClusterGone", (CLAIM, key), message);
+            warn(state, tick, EventReason::ClusterGone, (CLAIM, key), message);
         } else if handed_over {
-            say(state, tick, "ClusterClaimed", (CLAIM, key), format!("Has cluster {cluster}"));
+            say(
+                state,
+                tick,
+                EventReason::ClusterClaimed,
+                (CLAIM, key),
+                format!("Has cluster {cluster}"),
+            );
         }
     }
 }

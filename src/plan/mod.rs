@@ -53,6 +53,7 @@ pub use whole::{free, mend};
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::power::SETTLE;
@@ -193,14 +194,20 @@ pub fn due(state: &State, now: Time) -> Option<Time> {
 }
 
 /// Writes down what is done and why.
-fn say(state: &mut State, tick: &Tick, reason: &str, object: (&'static str, Key), message: String) {
+fn say(
+    state: &mut State,
+    tick: &Tick,
+    reason: EventReason,
+    object: (&'static str, Key),
+    message: String,
+) {
     event(state, tick, false, reason, object, message);
 }
 
 fn warn(
     state: &mut State,
     tick: &Tick,
-    reason: &str,
+    reason: EventReason,
     object: (&'static str, Key),
     message: String,
 ) {
@@ -211,11 +218,11 @@ fn event(
     state: &mut State,
     tick: &Tick,
     warning: bool,
-    reason: &str,
+    reason: EventReason,
     (kind, object): (&'static str, Key),
     message: String,
 ) {
-    let (time, reason, actor) = (tick.now, reason.to_owned(), PASS.to_owned());
+    let (time, reason, actor) = (tick.now, reason.into(), PASS.to_owned());
     state.event(Event { time, warning, reason, kind, object, actor, message, ..Event::default() });
 }
 

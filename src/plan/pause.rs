@@ -3,6 +3,7 @@
 //! installation that succeeds, or somebody who changes the pool, ends it.
 
 use crate::model::backoff::Backoff;
+use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, InstallPause};
 use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
@@ -53,7 +54,7 @@ pub fn begin(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick) {
     };
     state.pools.update(pool_id, |pool| pool.status.install_pause = Some(pause));
     let text = format!("No installation begins before {until}: {cause}");
-    warn(state, tick, "InstallationsPaused", (POOL, key), text);
+    warn(state, tick, EventReason::InstallationsPaused, (POOL, key), text);
 }
 
 /// A cluster was given up, and another is made in its place. One alone may have been bad luck; where
@@ -74,7 +75,7 @@ pub fn succeeded(state: &mut State, pool_id: PoolId, tick: &Tick) {
     end(state, pool_id);
     if was_paused {
         let text = "An installation succeeded: installations begin as usual";
-        say(state, tick, "InstallationsResumed", (POOL, key), text.into());
+        say(state, tick, EventReason::InstallationsResumed, (POOL, key), text.into());
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::job::{Health, Verb};
 use crate::model::pool::ClusterPool;
 use crate::model::state::{ClaimId, ClusterId, PoolId, State};
@@ -82,7 +83,7 @@ fn pass_over_slow(state: &mut State, pool_id: PoolId, tick: &Tick) {
         let text = format!(
             "Not running {after} after it was woken: the next standby is woken for the claims"
         );
-        warn(state, tick, "PassedOver", (CLUSTER, key), text);
+        warn(state, tick, EventReason::PassedOver, (CLUSTER, key), text);
     }
 }
 
@@ -131,7 +132,7 @@ pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
         let (key, after) = (cluster.key(), cluster.hibernate_after.unwrap_or_default());
         state.clusters.update(at, |cluster| cluster.power_wanted = Power::Hibernating);
         let text = format!("It has run for {after}: it goes to sleep");
-        say(state, tick, "HibernateAfter", (CLUSTER, key), text);
+        say(state, tick, EventReason::HibernateAfter, (CLUSTER, key), text);
     }
     let Some(cluster) = state.clusters.get(at) else {
         return;
@@ -253,16 +254,19 @@ pub fn set_power(
         cluster.power = power;
         cluster.power_message.clone_from(&message);
     });
+    let reason = match power {
+        Power::FailedToStart => EventReason::FailedToStartMachines,
+        Power::FailedToStop => EventReason::FailedToStop,
+        Power::Running if changed => EventReason::Running,
+        Power::Hibernating if changed => EventReason::Hibernating,
+        _ => return,
+    };
     let text = format!("Cluster is {}", power.doing());
-    match power {
-        Power::FailedToStart | Power::FailedToStop => {
-            let text = format!("{text}: {}", message.unwrap_or_default());
-            warn(state, tick, power.wire(), (CLUSTER, key), text);
-        }
-        Power::Running | Power::Hibernating if changed => {
-            say(state, tick, power.wire(), (CLUSTER, key), text);
-        }
-        _ => {}
+    if matches!(power, Power::FailedToStart | Power::FailedToStop) {
+        let text = format!("{text}: {}", message.unwrap_or_default());
+        warn(state, tick, reason, (CLUSTER, key), text);
+    } else {
+        say(state, tick, reason, (CLUSTER, key), text);
     }
 }
 

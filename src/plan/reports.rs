@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::cluster::{Cluster, LEFT_BY_INSTALLATION, Power};
 use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::event_reason::EventReason;
 use crate::model::job::{
     FAILED, Failure, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
 };
@@ -103,7 +104,7 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
         }
         (_, Outcome::BrokeOff { message, later }) => {
             let text = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, "JobInterrupted", (CLUSTER, key), text);
+            warn(state, tick, EventReason::JobInterrupted, (CLUSTER, key), text);
             if verb == Verb::Provision {
                 interrupted(state, at, Some(message).filter(|_| later), tick);
             }
@@ -137,7 +138,7 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
                 cluster.undo_failed_at = None;
             });
             let text = "What an interrupted installation left is gone".into();
-            say(state, tick, "CleanedUp", (CLUSTER, key), text);
+            say(state, tick, EventReason::CleanedUp, (CLUSTER, key), text);
         }
         (Verb::Deprovision, _) => life::remove(state, at, tick, true),
         (Verb::Provision, Outcome::Installed(installation)) => {
@@ -145,7 +146,13 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
             if let Some(pool) = pool_of(state, at) {
                 pause::succeeded(state, pool, tick);
             }
-            say(state, tick, "Installed", (CLUSTER, key), "Cluster is installed and runs".into());
+            say(
+                state,
+                tick,
+                EventReason::Installed,
+                (CLUSTER, key),
+                "Cluster is installed and runs".into(),
+            );
         }
         // Whether the machines do what they were told is seen by looking.
         (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
@@ -167,7 +174,7 @@ fn apply_failure(
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
         let text = format!("{} failed: {message}", verb.name());
-        warn(state, tick, "JobFailed", (CLUSTER, key), text);
+        warn(state, tick, EventReason::JobFailed, (CLUSTER, key), text);
     }
     if verb != Verb::Provision {
         return;
@@ -232,7 +239,7 @@ fn failed(
                     "Installation failed {times} times, and is tried for ever: set \
                      installAttemptsLimit"
                 );
-                warn(state, tick, "InstallKeepsFailing", (CLUSTER, key), text);
+                warn(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), text);
             }
         }
         Verb::Deprovision => {

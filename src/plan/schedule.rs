@@ -1,6 +1,7 @@
 //! Schedules: a pool's size and runningCount follow its cron lines. Each tick acts once; what is
 //! scaled by hand holds until the next.
 
+use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, ScheduleStatus};
 use crate::model::schedule::{SCHEDULE, Schedule};
 use crate::model::state::{PoolId, State};
@@ -53,5 +54,5 @@ pub fn act(state: &mut State, at: PoolId, tick: &Tick) {
         pool.metadata.generation += i64::from(was != new);
     });
     let text = format!("By its schedule of {time}: size {}, runningCount {}", new.0, new.1);
-    say(state, tick, "Scheduled", (POOL, key), text);
+    say(state, tick, EventReason::Scheduled, (POOL, key), text);
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::model::cluster::{Cluster, Phase};
+use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
@@ -12,11 +13,11 @@ use super::inventory::free;
 use super::{CLUSTER, POOL, create, pause, say};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
-pub const BROKEN: &str = "ClusterBroken";
+pub const BROKEN: EventReason = EventReason::ClusterBroken;
 /// The reason of the event when a stale cluster goes.
-pub const STALE: &str = "ClusterStale";
-const DELETING: &str = "ClusterDeleting";
-const TOO_MANY: (&str, &str) = (DELETING, "more than the pool's size");
+pub const STALE: EventReason = EventReason::ClusterStale;
+const DELETING: EventReason = EventReason::ClusterDeleting;
+const TOO_MANY: (EventReason, &str) = (DELETING, "more than the pool's size");
 
 pub fn choose(state: &mut State, at: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(at) else {
@@ -172,7 +173,12 @@ fn own(state: &State, sorted: &Buckets) -> usize {
 }
 
 /// `why`: the reason of the event, and the words.
-fn delete(state: &mut State, clusters: &[ClusterId], tick: &Tick, (reason, why): (&str, &str)) {
+fn delete(
+    state: &mut State,
+    clusters: &[ClusterId],
+    tick: &Tick,
+    (reason, why): (EventReason, &str),
+) {
     for at in clusters {
         let Some(key) = state.clusters.get(*at).map(Cluster::key) else {
             continue;
@@ -191,7 +197,7 @@ fn wind_down(state: &mut State, at: PoolId, sorted: &Buckets, tick: &Tick) {
     let key = pool.key();
     if sorted.total == 0 && pool.metadata.finalizers.is_empty() {
         state.pools.remove(at);
-        return say(state, tick, "PoolDeleted", (POOL, key), "Pool is gone".into());
+        return say(state, tick, EventReason::PoolDeleted, (POOL, key), "Pool is gone".into());
     }
     let (mut going, budget) = marked(state, pool, sorted);
     let order = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];

@@ -2,6 +2,7 @@
 
 use crate::model::cluster::Cluster;
 use crate::model::condition::{self, Condition, Shortage};
+use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
@@ -65,10 +66,11 @@ fn tell(
 ) {
     let bad = if new.kind == "MissingDependencies" { "True" } else { "False" };
     let object = (POOL, key.clone());
+    let Some(reason) = EventReason::named(&new.kind) else { return };
     if new.status == bad && new.kind != "DeletionPossible" {
-        warn(state, tick, &new.kind, object, new.message.clone());
+        warn(state, tick, reason, object, new.message.clone());
     } else if old == Some(bad) && new.status != bad {
-        say(state, tick, &new.kind, object, format!("{} is {}", new.kind, new.status));
+        say(state, tick, reason, object, format!("{} is {}", new.kind, new.status));
     }
 }
 

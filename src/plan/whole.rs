@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::model::cluster::Cluster;
 use crate::model::condition::Condition;
 use crate::model::customization::Customization;
+use crate::model::event_reason::EventReason;
 use crate::model::ip_lease::VIPS;
 use crate::model::meta::Key;
 use crate::model::state::{CustomizationId, State};
@@ -70,7 +71,7 @@ fn drop_reservations(state: &mut State, tick: &Tick) {
         free(state, at, tick);
         if let Some(key) = state.customizations.get(at).map(Customization::key) {
             let message = format!("Reservation dropped: {why}");
-            warn(state, tick, "ReservationDropped", (CUSTOMIZATION, key), message);
+            warn(state, tick, EventReason::ReservationDropped, (CUSTOMIZATION, key), message);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Hosts whose disks are wiped when they come back from a cluster: nobody gets them before that is
 //! done, and one whose disks could not be wiped is held.
 
+use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeHold, WipeState, wiper};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::job::Verb;
@@ -72,7 +73,7 @@ pub fn failed(state: &mut State, at: HostId, why: &str, tick: &Tick) {
         ended(host, WipeState::Failed, tick.now);
     });
     let text = format!("{FAILED}{why}; it is held: poolctl host unhold {}", key.name);
-    warn(state, tick, "WipeFailed", (HOST, key), text);
+    warn(state, tick, EventReason::WipeFailed, (HOST, key), text);
 }
 
 /// Why a person holds a host, without what was added when its disks could not be wiped.

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use rusqlite::Connection;
 
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::{Exit, Refusal};
@@ -119,7 +120,7 @@ pub fn violated(pool: &Key, refusal: &Refusal, time: Time) -> Event {
     Event {
         time,
         warning: true,
-        reason: "InvariantViolated".into(),
+        reason: EventReason::InvariantViolated.into(),
         kind: Kind::ClusterPool.name(),
         object: pool.clone(),
         actor: "poolctl".into(),

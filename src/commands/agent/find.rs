@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::causes::command_to_make_image;
 use crate::edits::initialize_metadata;
 use crate::model::agent::{Agent, BMH, INFRA_ENV, Role};
+use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, INSPECT};
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
@@ -123,7 +124,7 @@ fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Resul
     agent.status.found = true;
     (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));
     let text = format!("Host {}: found by its management controller", key.name);
-    let reason = "host_registration_succeeded";
+    let reason = EventReason::HostRegistrationSucceeded;
     state.event(agents::about(&agent, reason, false, text, &tick.actor, tick));
     state.agents.insert(agent);
     Ok(true)

@@ -17,6 +17,7 @@ use crate::model::agent::Agent;
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report;
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -37,7 +38,7 @@ use crate::commands::{Context, Verb};
 const LARGEST: u64 = 1 << 20;
 /// And how long it may take to say it.
 const PATIENCE: Duration = Duration::from_secs(30);
-const REFUSED: &str = "host_registration_failed";
+const REFUSED: EventReason = EventReason::HostRegistrationFailed;
 /// The most refused hosts of an InfraEnv that are written down within an hour, and how far back
 /// that is looked for.
 const REFUSALS: usize = 20;

@@ -2,6 +2,7 @@
 //! whoever looks after the host.
 
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -14,8 +15,8 @@ use crate::store::{Need, Store};
 
 use crate::commands::Context;
 
-pub const BIND_FAILED: &str = "host_bind_failed";
-pub const UNBIND_FAILED: &str = "host_unbind_failed";
+pub const BIND_FAILED: EventReason = EventReason::HostBindFailed;
+pub const UNBIND_FAILED: EventReason = EventReason::HostUnbindFailed;
 /// The most that is written of a host within an hour, and how far back that is looked for.
 const REFUSALS: usize = 20;
 const LOOKED_AT: usize = 200;
@@ -36,7 +37,7 @@ impl Refused {
 pub fn note(
     context: &Context,
     store: &Store,
-    (reason, cluster): (&str, Option<&Key>),
+    (reason, cluster): (EventReason, Option<&Key>),
     all: &[Refused],
 ) -> Result<(), Refusal> {
     if all.is_empty() {
@@ -65,7 +66,7 @@ pub fn note(
 
 fn is_enough(
     store: &Store,
-    (reason, key): (&str, &Key),
+    (reason, key): (EventReason, &Key),
     text: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
@@ -80,7 +81,7 @@ fn is_enough(
 
 fn write(
     state: &mut State,
-    (reason, key): (&str, &Key),
+    (reason, key): (EventReason, &Key),
     cluster: Option<&Key>,
     text: String,
     tick: &Tick,

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::edits;
 use crate::model::agent::{Agent, AgentSpec, Role};
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -189,7 +190,7 @@ fn change(
             rules::check(&Object::Agent(Box::new(after.clone())))?;
             let event = if after.spec.approved == agent.spec.approved {
                 let text = format!("Host {}: changed", after.hostname());
-                agents::about(&after, "host_configured", false, text, &tick.actor, tick)
+                agents::about(&after, EventReason::HostConfigured, false, text, &tick.actor, tick)
             } else {
                 edits::agents::approval_event(&after, tick)
             };

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::edits::record_event;
 use crate::model::claim::Claim;
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
@@ -126,7 +127,7 @@ impl Extend {
         }
         state.claims.update(at, |claim| claim.lifetime = Some(effective));
         let message = format!("Lifetime is {effective} now");
-        record_event(state, tick, Kind::ClusterClaim, key.clone(), "Extended", &message);
+        record_event(state, tick, Kind::ClusterClaim, key.clone(), EventReason::Extended, &message);
         let claim = state.claims.get(at).ok_or_else(gone)?;
         let end = claim.handed_over().map(|since| since.plus(effective));
         Ok(Extended::To { end, capped: effective < wanted })

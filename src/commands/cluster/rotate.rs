@@ -7,6 +7,7 @@ use clap::Args;
 use crate::edits::record_event;
 use crate::model::cluster::Cluster;
 use crate::model::documents::{Secret, SecretValue, Stored};
+use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
@@ -57,7 +58,7 @@ impl Verb for RotateCredentials {
                             tick,
                             Kind::ClusterDeployment,
                             key,
-                            "CredentialsRotated",
+                            EventReason::CredentialsRotated,
                             &text,
                         );
                     }

@@ -13,6 +13,7 @@ use crate::causes::command_to_make_image;
 use crate::model::condition::{self, Condition};
 use crate::model::documents::SettingsSpec;
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -318,6 +319,8 @@ fn record(
         let Some(at) = state.infra_envs.find(key) else { return Ok(()) };
         let good = new.reason != "ImageCreationError";
         let text = if good { "Updated image information".into() } else { new.message.clone() };
+        let reason =
+            if good { EventReason::ImageInfoUpdated } else { EventReason::InfraEnvImageFailed };
         state.infra_envs.update(at, |one| {
             condition::set_unprobed(&mut one.status.conditions, new, tick.now);
             how(one, tick);
@@ -325,7 +328,7 @@ fn record(
         state.event(Event {
             time: tick.now,
             warning: !good,
-            reason: if good { "image_info_updated" } else { "infra_env_image_failed" }.into(),
+            reason: reason.into(),
             kind: Kind::InfraEnv.name(),
             object: key.clone(),
             actor: tick.actor.clone(),

@@ -4,6 +4,7 @@
 use crate::model::agent::{Agent, ClusterReference, HostState, Role};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, set_unprobed};
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
@@ -213,7 +214,7 @@ fn bind(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(),
     let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
     enter(state, at, HostState::Binding, BINDING, tick);
     let text = format!("Host {name}: Successfully bound to cluster {}", wanted.name);
-    note(state, at, "host_bind_succeeded", false, text, tick);
+    note(state, at, EventReason::HostBindSucceeded, false, text, tick);
     if found {
         // Nobody has to come back: what was found of it is known.
         enter(state, at, HostState::Discovering, AWAITS_INVENTORY, tick);

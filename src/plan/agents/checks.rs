@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, Role, Validation};
+use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
@@ -44,12 +45,12 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         };
         match (before.status.as_str(), result.status.as_str()) {
             ("success", "failure") => changes.push((
-                "host_validation_failed",
+                EventReason::HostValidationFailed,
                 true,
                 format!("Host {hostname}: validation '{}' {}", result.id, result.message),
             )),
             ("failure", "success") => changes.push((
-                "host_validation_fixed",
+                EventReason::HostValidationFixed,
                 false,
                 format!("Host {hostname}: validation '{}' is now fixed", result.id),
             )),

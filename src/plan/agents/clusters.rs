@@ -10,6 +10,7 @@ use crate::model::cluster::{
 };
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::job::Verb;
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
@@ -181,7 +182,7 @@ pub fn roles(state: &mut State, tick: &Tick) {
             state.agents.update(at, |one| {
                 (one.status.role, one.status.bootstrap) = (role, bootstrap);
             });
-            note(state, at, "host_role_updated", false, text, tick);
+            note(state, at, EventReason::HostRoleUpdated, false, text, tick);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::model::agent::{Agent, HostState};
 use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::host::{BareMetalHost, Image};
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
@@ -293,7 +294,7 @@ pub fn cancel(state: &mut State, agent: &Agent, tick: &Tick) {
     empty(state, &machines);
     let key = state.cluster(&cluster.name).and_then(|at| state.clusters.get(at)).map(Cluster::key);
     let text = format!("add-nodes cancelled: host {} leaves", agent.hostname());
-    say(state, tick, "JobCancelled", (CLUSTER, key.unwrap_or(cluster)), text);
+    say(state, tick, EventReason::JobCancelled, (CLUSTER, key.unwrap_or(cluster)), text);
 }
 
 /// Their drives may have an image that is gone: they are told to let go of it.

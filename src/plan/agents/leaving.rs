@@ -6,6 +6,7 @@ use crate::model::agent::{
 };
 use crate::model::condition::{Condition, set_unprobed};
 use crate::model::event::Event;
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::state::{AgentId, ClusterId, State};
 use crate::model::tick::Tick;
@@ -42,7 +43,7 @@ pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let name = agent.hostname().to_owned();
     let text = format!("Host {name}: Successfully unbound from cluster");
     // It is nobody's any more, and so is what happens to it.
-    let event = about(&agent, "host_unbind_succeeded", false, text, PASS, tick);
+    let event = about(&agent, EventReason::HostUnbindSucceeded, false, text, PASS, tick);
     state.event(Event { cluster: None, ..event });
     joining::cancel(state, &agent, tick);
     let was_used = returning::was_used(state, &agent);
@@ -80,7 +81,7 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
             let hostname = agent.hostname();
             let name = &cluster.name;
             let text = format!("Host {hostname}: deregistered, its InfraEnv was of cluster {name}");
-            note(state, agent_id, "host_deregistered", false, text, tick);
+            note(state, agent_id, EventReason::HostDeregistered, false, text, tick);
             returning::let_go(state, &agent, None, tick);
             state.agents.remove(agent_id);
         } else if cluster.preserve && cluster.started_at.is_some() {
@@ -123,7 +124,7 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
     let text = format!("Host {}: deregistered", agent.hostname());
-    note(state, agent_id, "host_deregistered", false, text, tick);
+    note(state, agent_id, EventReason::HostDeregistered, false, text, tick);
     state.agents.remove(agent_id);
     // Nobody is left who would tell that it runs no more: its deletion says so.
     if let Some(left) = &agent.status.deprovision_info {

@@ -7,6 +7,7 @@ use crate::model::agent::inventory::{
 };
 use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
 use crate::model::condition::{self, Condition, set_unprobed};
+use crate::model::event_reason::EventReason;
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv, LabelSelector};
@@ -44,7 +45,13 @@ pub fn infra_envs(state: &mut State, tick: &Tick) {
         });
         if new {
             let object = (Kind::InfraEnv.name(), key);
-            say(state, tick, "infra_env_registered", object, "Registered infra env".into());
+            say(
+                state,
+                tick,
+                EventReason::InfraEnvRegistered,
+                object,
+                "Registered infra env".into(),
+            );
         }
     }
 }
@@ -106,7 +113,7 @@ pub fn recognize(state: &mut State, at: AgentId, tick: &Tick) {
     state.agents.update(at, |one| *one = after);
     if news {
         let text = format!("Host {name}: updated approved to true");
-        note(state, at, "host_approved_updated", false, text, tick);
+        note(state, at, EventReason::HostApprovedUpdated, false, text, tick);
     }
 }
 
@@ -212,7 +219,7 @@ fn refer(state: &mut State, host: &BareMetalHost, environment: Option<&InfraEnv>
     state.hosts.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
     if !known {
         let object = (Kind::BareMetalHost.name(), host.key());
-        warn(state, tick, "ClusterReferenceRefused", object, text);
+        warn(state, tick, EventReason::ClusterReferenceRefused, object, text);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
 use crate::model::condition::set_unprobed;
 use crate::model::driver::Driver;
+use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
@@ -75,7 +76,7 @@ fn binding(state: &mut State, at: AgentId, tick: &Tick) {
         cluster.name,
         COMES_BACK.short()
     );
-    note(state, at, "host_bind_failed", true, text, tick);
+    note(state, at, EventReason::HostBindFailed, true, text, tick);
     leave_cluster(state, at, tick);
     state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
     enter(state, at, HostState::DisconnectedUnbound, SILENT, tick);

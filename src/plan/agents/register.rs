@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::model::agent::report::Report;
 use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, OWNER};
 use crate::model::cluster::Cluster;
+use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::{Key, Meta};
 use crate::model::state::{AgentId, State};
@@ -42,7 +43,8 @@ pub fn register(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), Strin
     enter(state, at, next, &info, tick);
     if let Some(agent) = state.agents.get(at) {
         let text = format!("Host {}: Successfully registered", agent.hostname());
-        let event = about(agent, "host_registration_succeeded", false, text, &tick.actor, tick);
+        let event =
+            about(agent, EventReason::HostRegistrationSucceeded, false, text, &tick.actor, tick);
         state.event(event);
     }
     Ok(())
@@ -235,7 +237,7 @@ pub fn report(state: &mut State, at: AgentId, report: Report, tick: &Tick) -> Re
     }
     if let Some(agent) = state.agents.get(at).filter(|_| lost) {
         let text = format!("Host {name}: Unable to read from the discovery media");
-        let event = about(agent, "host_media_disconnected", true, text, &tick.actor, tick);
+        let event = about(agent, EventReason::HostMediaDisconnected, true, text, &tick.actor, tick);
         state.event(event);
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::driver::EXEC;
+use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::WIPE;
 use crate::model::host::{BOOT, BareMetalHost, HOLD, Image, REBOOT};
 use crate::model::infra_env::InfraEnv;
@@ -134,7 +135,7 @@ pub fn reclaim(state: &mut State, at: AgentId, tick: &Tick) {
     if !tick.jumped && since.is_some_and(|since| tick.now.since(since) > RECLAIMED) {
         let (name, limit) = (agent.hostname(), RECLAIMED.short());
         let text = format!("Host {name}: did not register again within {limit}");
-        note(state, at, "host_reclaim_failed", true, text, tick);
+        note(state, at, EventReason::HostReclaimFailed, true, text, tick);
         state.agents.update(at, Agent::forget_cluster);
         return lost(state, at, "", tick);
     }
@@ -173,7 +174,7 @@ pub fn pending(state: &mut State, at: AgentId, tick: &Tick) {
     lost(state, at, &since, tick);
     if !is_noted {
         state.agents.update(at, |agent| agent.status.overdue_noted_at = Some(tick.now));
-        note(state, at, "host_unbind_overdue", true, text, tick);
+        note(state, at, EventReason::HostUnbindOverdue, true, text, tick);
     }
 }
 
@@ -193,7 +194,7 @@ pub fn retire(state: &mut State, at: AgentId, cluster: &str, tick: &Tick) {
          no more: poolctl delete agent {}",
         agent.metadata.name
     );
-    note(state, at, "host_retired", false, text, tick);
+    note(state, at, EventReason::HostRetired, false, text, tick);
     leases::retire_agent(state, at);
     enter(state, at, HostState::DisabledUnbound, &info, tick);
 }

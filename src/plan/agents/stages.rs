@@ -1,6 +1,7 @@
 //! How far the installation of a host is, as it says itself, and when that takes too long.
 
 use crate::model::agent::HostState;
+use crate::model::event_reason::EventReason;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
@@ -56,7 +57,7 @@ pub fn said(state: &mut State, at: AgentId, reached: &str, tick: &Tick) {
         progress.stage_update_time = Some(tick.now);
     });
     if news {
-        note(state, at, "host_install_progress_updated", false, text, tick);
+        note(state, at, EventReason::HostInstallProgressUpdated, false, text, tick);
     }
 }
 
@@ -77,7 +78,7 @@ pub fn late(state: &mut State, at: AgentId, sno: bool, tick: &Tick) {
         agent.status.progress.progress_info.clone_from(&info);
         agent.status.progress.stage_timed_out = true;
     });
-    note(state, at, "host_stage_timed_out", true, text, tick);
+    note(state, at, EventReason::HostStageTimedOut, true, text, tick);
     if reached == REBOOTING {
         let info = format!(
             "Host has not come up from its disk within {}: boot it from its installation disk",
