@@ -6,7 +6,7 @@ use std::rc::Rc;
 use poolctl::model::address::{Addr, Stretch};
 use poolctl::model::claim::{Claim, Pending};
 use poolctl::model::cluster::{Cluster, Power};
-use poolctl::model::condition::Condition;
+use poolctl::model::condition::{Condition, ConditionType};
 use poolctl::model::customization::Customization;
 use poolctl::model::documents::{ClusterImageSet, Secret, Stored};
 use poolctl::model::driver::{Driver, FAKE};
@@ -273,7 +273,13 @@ fn customization(name: &str, marks: &str) -> Customization {
     for (reason, status) in [("Succeeded", "True"), ("BrokenByCloud", "False")] {
         if let Some(ago) = value(marks, &format!("{reason} ")) {
             let at = Time(tick.now.0 - seconds(ago.trim_end_matches(" ago")).0);
-            let condition = Condition::new("ApplySucceeded", status, reason, "").at(at);
+            let applied = Condition {
+                kind: ConditionType::ApplySucceeded.into(),
+                status: status.into(),
+                reason: reason.into(),
+                ..Condition::default()
+            };
+            let condition = applied.at(at);
             one.status.conditions.push(condition);
         }
     }

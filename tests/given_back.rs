@@ -3,7 +3,7 @@
 
 use poolctl::model::agent::{Agent, ClusterReference, HostState, Role};
 use poolctl::model::cluster::Cluster;
-use poolctl::model::condition::Condition;
+use poolctl::model::condition::{Condition, ConditionReason, ConditionType};
 use poolctl::model::deployment::{ClusterDeployment, Provisioning};
 use poolctl::model::documents::{Secret, SecretValue, Stored};
 use poolctl::model::driver::Driver;
@@ -57,7 +57,12 @@ fn host() -> BareMetalHost {
     let credentials_version = "/1".into();
     host.status.good_credentials = Some(CredentialsStatus { credentials, credentials_version });
     host.status.last_updated = Some(noon().now);
-    host.status.conditions.push(Condition::new("PoweredOn", "False", "PoweredOff", ""));
+    host.status.conditions.push(Condition::new(
+        ConditionType::PoweredOn,
+        "False",
+        ConditionReason::PoweredOff,
+        "",
+    ));
     host
 }
 
@@ -287,7 +292,11 @@ fn a_node_that_is_unbound_keeps_its_address_until_its_controller_reports_it_off(
         let host = state.hosts.find(&Key::new(NAMESPACE, "n1")).unwrap();
         state.hosts.update(host, |host| {
             host.status.conditions.retain(|condition| condition.kind != "PoweredOn");
-            host.status.conditions.push(Condition::new("PoweredOn", power, "", ""));
+            host.status.conditions.push(Condition {
+                kind: ConditionType::PoweredOn.into(),
+                status: power.into(),
+                ..Condition::default()
+            });
         });
         let agent = state.agents.find(&Key::new(NAMESPACE, "n1")).unwrap();
         state.agents.update(agent, |agent| agent.spec.cluster_deployment_name = None);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use poolctl::model::condition::ConditionType;
 use poolctl::model::meta::Key;
 use poolctl::model::state::State;
 use poolctl::plan;
@@ -83,7 +84,7 @@ impl Seen<'_> {
 
     fn condition(&self, kind: &str) -> String {
         let pool = self.after.pools.by_key(&Key::new(NAMESPACE, "p"));
-        let found = pool.and_then(|pool| pool.condition(kind));
+        let found = pool.and_then(|pool| pool.condition(ConditionType::named(kind)?));
         let status = found.map_or("gone", |one| one.status.as_str());
         match (kind, status, found) {
             ("DeletionPossible", "False", Some(one)) => {
@@ -161,7 +162,7 @@ impl Seen<'_> {
                 let reason = |one: &str| {
                     let (name, _) = one.split_once(':').unwrap();
                     let found = self.after.claims.by_key(&Key::new(NAMESPACE, name)).unwrap();
-                    format!("{name}:{}", found.pending.wire()[1])
+                    format!("{name}:{}", found.pending.wire().1.as_str())
                 };
                 wanted.split(", ").map(reason).collect::<Vec<_>>().join(", ")
             }

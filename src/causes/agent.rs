@@ -6,6 +6,7 @@ use super::evidence::Evidence;
 use super::infra_env::command_to_make_image;
 use crate::model::agent::{Agent, HostState};
 use crate::model::cluster::Cluster;
+use crate::model::condition::ConditionReason;
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
@@ -107,8 +108,9 @@ fn find_command(evidence: &Evidence, agent: &Agent) -> String {
     if agent.is_duplicate() && agent.bound_to().is_none() {
         return command_to_describe_original(agent, option);
     }
-    let is_rejected =
-        agent.condition(SPEC_SYNCED).is_some_and(|condition| condition.reason == "InputError");
+    let is_rejected = agent
+        .condition(SPEC_SYNCED)
+        .is_some_and(|condition| condition.reason == ConditionReason::InputError);
     match (agent.state(), agent.bound_to(), agent.wanted()) {
         (HostState::Error, Some(cluster), _) if failed_to_join(agent) => {
             match agent.status.join_again_at {

@@ -3,11 +3,12 @@
 use super::chain::Chain;
 use super::evidence::Evidence;
 use crate::model::agent::INFRA_ENV;
-use crate::model::condition::{self, Condition};
+use crate::model::condition::{self, Condition, ConditionReason};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 
 /// Reasons of `ImageCreated` that a person has to do something about.
-const FAILURES: [&str; 2] = ["ImageCreationError", "MissingClusterDeployment"];
+const FAILURES: [ConditionReason; 2] =
+    [ConditionReason::ImageCreationError, ConditionReason::MissingClusterDeployment];
 
 pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     let name = &infra_env.metadata.name;
@@ -16,7 +17,7 @@ pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     let first = describe_image(infra_env, image_created);
     let make_image = command_to_make_image(name, option);
     if let Some(condition) = image_created
-        && FAILURES.contains(&condition.reason.as_str())
+        && FAILURES.iter().any(|failure| condition.reason == *failure)
     {
         return Chain::new(first, make_image).because(&*condition.message);
     }

@@ -5,7 +5,7 @@ use super::cluster::explain_cluster;
 use super::evidence::Evidence;
 use super::replacements::explain_replacements;
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::pool::{ClusterPool, InstallPause, PAUSED};
 use crate::model::state::State;
 
@@ -78,11 +78,12 @@ pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
     if !is_short(pool) {
         return None;
     }
-    if let Some(condition) = find_condition(pool, "MissingDependencies", "True") {
+    if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(condition.message.clone());
     }
     describe_inventory(pool).or_else(|| {
-        find_condition(pool, "CapacityAvailable", "False").map(|found| found.message.clone())
+        find_condition(pool, ConditionType::CapacityAvailable, "False")
+            .map(|found| found.message.clone())
     })
 }
 
@@ -94,7 +95,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if pool.metadata.annotated(PAUSED) {
         return Some(Obstacle::Pause);
     }
-    if let Some(condition) = find_condition(pool, "MissingDependencies", "True") {
+    if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
     if let Some(text) = describe_install_pause(pool) {
@@ -114,7 +115,7 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if let Some(text) = describe_inventory(pool) {
         return Some(Obstacle::Inventory(text));
     }
-    find_condition(pool, "CapacityAvailable", "False").map(Obstacle::Capacity)
+    find_condition(pool, ConditionType::CapacityAvailable, "False").map(Obstacle::Capacity)
 }
 
 fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<'_>) -> Chain {
@@ -144,9 +145,9 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
         Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
         Obstacle::Inventory(text) => Chain::new(text, format!("poolctl get customization{option}")),
         Obstacle::Capacity(condition) => {
-            let next = match condition.reason.as_str() {
-                "HostsExhausted" => format!("poolctl get agent{option}"),
-                "AddressesExhausted" => format!("poolctl get ippool{option}"),
+            let next = match ConditionReason::named(&condition.reason) {
+                Some(ConditionReason::HostsExhausted) => format!("poolctl get agent{option}"),
+                Some(ConditionReason::AddressesExhausted) => format!("poolctl get ippool{option}"),
                 _ if pool.status.claimed > 0 => format!("poolctl get claim{option}"),
                 _ => {
                     let limit = pool.spec.max_size.unwrap_or(0).saturating_add(1);
@@ -201,7 +202,11 @@ fn command_to_raise_limit(pool: &str, field: &str, limit: u32, namespace_option:
     )
 }
 
-fn find_condition<'a>(pool: &'a ClusterPool, kind: &str, status: &str) -> Option<&'a Condition> {
+fn find_condition<'a>(
+    pool: &'a ClusterPool,
+    kind: ConditionType,
+    status: &str,
+) -> Option<&'a Condition> {
     pool.condition(kind).filter(|condition| condition.status == status)
 }
 

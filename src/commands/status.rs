@@ -12,7 +12,7 @@ use crate::causes::describe_install_pause;
 use crate::model::agent::Agent;
 use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionType};
 use crate::model::host::{BareMetalHost, HOLD};
 use crate::model::kinds::Kind;
 use crate::model::object::Object;
@@ -170,17 +170,19 @@ fn line(pool: &ClusterPool) -> String {
 
 fn problems(pool: &ClusterPool) -> Vec<String> {
     let bad = [
-        ("MissingDependencies", "True"),
-        ("InventoryValid", "False"),
-        ("InventorySufficient", "False"),
-        ("CapacityAvailable", "False"),
-        ("AllClustersCurrent", "False"),
+        (ConditionType::MissingDependencies, "True"),
+        (ConditionType::InventoryValid, "False"),
+        (ConditionType::InventorySufficient, "False"),
+        (ConditionType::CapacityAvailable, "False"),
+        (ConditionType::AllClustersCurrent, "False"),
     ];
     let found = bad
         .iter()
-        .filter_map(|(kind, status)| pool.condition(kind).filter(|one| one.status == *status));
+        .filter_map(|(kind, status)| pool.condition(*kind).filter(|one| one.status == *status));
     let text = |one: &Condition| match plan::inventory_summary(pool) {
-        Some(summary) if one.kind == "InventoryValid" => format!("inventory: {summary}"),
+        Some(summary) if one.kind == ConditionType::InventoryValid => {
+            format!("inventory: {summary}")
+        }
         _ => format!("{}: {}", one.kind, one.message),
     };
     let mut all: Vec<String> =

@@ -18,7 +18,7 @@ pub use self::status::{
     AgentStatus, DebugInfo, DeprovisionInfo, ImageReport, NtpSource, PeerReport, Progress,
     Validation,
 };
-use super::condition::{self, Condition};
+use super::condition::{self, Condition, ConditionType};
 use super::lease::{ClusterHolder, Holder, Lease, Resource};
 use super::meta::{Key, Meta, is_zero};
 use super::tick::Tick;
@@ -277,7 +277,7 @@ impl Agent {
         !self.status.duplicate_of.is_empty()
     }
 
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+    pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         condition::find(&self.status.conditions, kind)
     }
 

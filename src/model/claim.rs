@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::{self, Condition};
+use super::condition::{self, Condition, ConditionReason, ConditionType};
 use super::documents::Subject;
 use super::facts::{facts, named};
 use super::meta::{Key, Meta};
@@ -118,44 +118,57 @@ named! {
     }
 }
 
+/// status, reason and message of a condition
+type ClaimWords = (&'static str, ConditionReason, &'static str);
+
 impl Pending {
     /// status, reason, message
-    pub fn wire(self) -> [&'static str; 3] {
+    pub fn wire(self) -> ClaimWords {
         match self {
-            Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
+            Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
             Self::NoClusters => {
-                ["True", "NoClusters", "No clusters in pool are ready to be claimed"]
+                ("True", ConditionReason::NoClusters, "No clusters in pool are ready to be claimed")
             }
-            Self::Assigned => {
-                ["True", "ClusterAssigned", "Cluster assigned to ClusterClaim, awaiting claim"]
-            }
-            Self::Claimed => ["False", "ClusterClaimed", "Cluster claimed"],
-            Self::PoolMissing => ["True", "ClusterPoolNotFound", "There is no pool of that name"],
-            Self::PoolPaused => [
+            Self::Assigned => (
                 "True",
-                "ClusterPoolPaused",
+                ConditionReason::ClusterAssigned,
+                "Cluster assigned to ClusterClaim, awaiting claim",
+            ),
+            Self::Claimed => ("False", ConditionReason::ClusterClaimed, "Cluster claimed"),
+            Self::PoolMissing => {
+                ("True", ConditionReason::ClusterPoolNotFound, "There is no pool of that name")
+            }
+            Self::PoolPaused => (
+                "True",
+                ConditionReason::ClusterPoolPaused,
                 "The pool is paused and gives no clusters until it is resumed",
-            ],
-            Self::PoolDeleting => [
+            ),
+            Self::PoolDeleting => (
                 "True",
-                "ClusterPoolDeleting",
+                ConditionReason::ClusterPoolDeleting,
                 "The pool is being deleted and gives no more clusters",
-            ],
+            ),
         }
     }
 }
 
 impl ClusterRunning {
     /// status, reason, message
-    pub fn wire(self) -> [&'static str; 3] {
+    pub fn wire(self) -> ClaimWords {
         match self {
-            Self::Initialized => ["Unknown", "Initialized", "Condition Initialized"],
-            Self::Running => ["True", "Running", "Cluster is running"],
-            Self::Resuming => ["False", "Resuming", "Waiting for cluster to be running"],
-            Self::Deleting => {
-                ["False", "ClusterDeleting", "Assigned cluster has been marked for deletion"]
+            Self::Initialized => ("Unknown", ConditionReason::Initialized, "Condition Initialized"),
+            Self::Running => ("True", ConditionReason::Running, "Cluster is running"),
+            Self::Resuming => {
+                ("False", ConditionReason::Resuming, "Waiting for cluster to be running")
             }
-            Self::Deleted => ["False", "ClusterDeleted", "Assigned cluster has been deleted"],
+            Self::Deleting => (
+                "False",
+                ConditionReason::ClusterDeleting,
+                "Assigned cluster has been marked for deletion",
+            ),
+            Self::Deleted => {
+                ("False", ConditionReason::ClusterDeleted, "Assigned cluster has been deleted")
+            }
         }
     }
 }
@@ -218,9 +231,10 @@ impl Claim {
 
     fn with_status(self, status: &ClaimStatus) -> Self {
         let find = |kind| condition::find(&status.conditions, kind);
-        let (pending, running) = (find("Pending"), find("ClusterRunning"));
-        let is = |found: Option<&Condition>, wire: [&str; 3]| {
-            found.is_some_and(|one| one.status == wire[0] && one.reason == wire[1])
+        let (pending, running) =
+            (find(ConditionType::Pending), find(ConditionType::ClusterRunning));
+        let is = |found: Option<&Condition>, (status, reason, _): ClaimWords| {
+            found.is_some_and(|one| one.status == status && one.reason == reason)
         };
         Self {
             effective: status.lifetime,
@@ -265,12 +279,12 @@ impl Claim {
     }
 
     pub fn conditions(&self) -> Vec<Condition> {
-        let condition = |kind, [status, reason, message]: [&str; 3], since: Option<Time>| {
+        let condition = |kind, (status, reason, message): ClaimWords, since: Option<Time>| {
             Condition::new(kind, status, reason, message).at(since.unwrap_or(self.created))
         };
         vec![
-            condition("Pending", self.pending.wire(), self.pending_since),
-            condition("ClusterRunning", self.running.wire(), self.running_since),
+            condition(ConditionType::Pending, self.pending.wire(), self.pending_since),
+            condition(ConditionType::ClusterRunning, self.running.wire(), self.running_since),
         ]
     }
 }

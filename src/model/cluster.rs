@@ -6,7 +6,7 @@ mod conditions;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::condition::{self, Shortage};
+use super::condition::{self, ConditionReason, ConditionType, Shortage};
 use super::deployment::{ClusterDeployment, ClusterPoolRef, DeploymentStatus};
 use super::driver::{self, Driver};
 use super::facts::facts;
@@ -29,10 +29,11 @@ pub const POWER_PAUSED: &str = "hive.openshift.io/powerstate-pause";
 /// The platform of pools that pick hosts.
 const AGENT_BARE_METAL: &str = "agentBareMetal";
 /// Reasons of `RequirementsMet` that are about the hosts of a cluster.
-pub const INSUFFICIENT_AGENTS: &str = "InsufficientAgents";
-pub const UNSYNCED_AGENTS: &str = "UnsyncedAgents";
-pub const UNAPPROVED_AGENTS: &str = "UnapprovedAgents";
-const SHORTAGES_OF_HOSTS: [&str; 3] = [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
+pub const INSUFFICIENT_AGENTS: ConditionReason = ConditionReason::InsufficientAgents;
+pub const UNSYNCED_AGENTS: ConditionReason = ConditionReason::UnsyncedAgents;
+pub const UNAPPROVED_AGENTS: ConditionReason = ConditionReason::UnapprovedAgents;
+const SHORTAGES_OF_HOSTS: [ConditionReason; 3] =
+    [INSUFFICIENT_AGENTS, UNSYNCED_AGENTS, UNAPPROVED_AGENTS];
 
 /// Secrets that an installation leaves, after the cluster's name and a dash.
 pub const LEFT_BY_INSTALLATION: [&str; 3] = ["admin-kubeconfig", "admin-password", "metadata-json"];
@@ -259,21 +260,24 @@ impl Cluster {
         self.restarts = status.install_restarts;
         self.interrupted = status.interrupted;
         self.passed_over = status.passed_over_timestamp;
-        let requirements = condition::find(&status.conditions, "RequirementsMet");
+        let requirements = condition::find(&status.conditions, ConditionType::RequirementsMet);
         let unmet = requirements.filter(|one| one.status == "False");
         self.unmet = unmet.map(|one| one.last_transition_time.unwrap_or(self.created));
-        let hosts = unmet.filter(|one| SHORTAGES_OF_HOSTS.contains(&one.reason.as_str()));
-        self.lacks = hosts.map(|one| Shortage::new(&one.reason, &*one.message));
+        self.lacks = unmet.and_then(|one| {
+            let reason = SHORTAGES_OF_HOSTS.into_iter().find(|reason| one.reason == *reason)?;
+            Some(Shortage::new(reason, &*one.message))
+        });
         let find = |kind| condition::find(&status.conditions, kind);
         let holds = |kind| find(kind).filter(|one| one.status == "True");
-        let (hibernating, ready) = (find("Hibernating"), find("Ready"));
+        let (hibernating, ready) = (find(ConditionType::Hibernating), find(ConditionType::Ready));
         let reason = hibernating.map(|one| one.reason.as_str());
         self.power = Power::from_wire(&status.power_state, reason);
         self.power_since = ready.and_then(|one| one.last_probe_time.or(one.last_transition_time));
         let awake = hibernating.filter(|one| one.status == "False");
         self.awake_since = awake.and_then(|one| one.last_transition_time);
         self.power_message = Some(status.power_detail.clone()).filter(|text| !text.is_empty());
-        let (failed, stopped) = (holds("ProvisionFailed"), holds("ProvisionStopped"));
+        let (failed, stopped) =
+            (holds(ConditionType::ProvisionFailed), holds(ConditionType::ProvisionStopped));
         self.stopped = stopped.is_some();
         if let Some(one) = failed.or(stopped).filter(|_| !self.installed()) {
             self.failed_at = Some(one.last_transition_time.unwrap_or(self.created));

@@ -1,8 +1,10 @@
-//! Conditions as Hive writes them.
+//! Conditions as Hive, metal3 and assisted-service write them. Each of their types and reasons is
+//! declared once. Decides nothing: plans write conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::declared::declared;
 use super::time::Time;
 
 /// `status.conditions[]`.
@@ -31,18 +33,24 @@ pub struct Condition {
 /// What is short: a word for programs and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    pub reason: String,
+    pub reason: ConditionReason,
     pub message: String,
 }
 
 impl Shortage {
-    pub fn new(reason: &str, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
+    pub fn new(reason: ConditionReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
     }
 }
 
 impl Condition {
-    pub fn new(kind: &str, status: &str, reason: &str, message: impl Into<String>) -> Self {
+    /// `status` is True, False or Unknown.
+    pub fn new(
+        kind: ConditionType,
+        status: &str,
+        reason: ConditionReason,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             kind: kind.into(),
             status: status.into(),
@@ -60,8 +68,9 @@ impl Condition {
     }
 }
 
-pub fn find<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    all.iter().find(|condition| condition.kind == kind)
+/// The condition of a type, which may be one that only another program writes.
+pub fn find(all: &[Condition], kind: impl AsRef<str>) -> Option<&Condition> {
+    all.iter().find(|condition| condition.kind == kind.as_ref())
 }
 
 /// The same for conditions that have no time of probing, as those of metal3 and of agents.
@@ -86,4 +95,321 @@ pub fn set(all: &mut Vec<Condition>, new: Condition, now: Time) -> bool {
     let since = if old.status == new.status { old.last_transition_time } else { Some(now) };
     *old = Condition { last_transition_time: since, ..new.at(now) };
     true
+}
+
+declared! {
+    /// What a condition is about. Many mean something else on each kind of object.
+    pub enum ConditionType {
+        // ClusterPools.
+        /// Something that the pool refers to is not there.
+        MissingDependencies = "MissingDependencies" => "poolctl why pool/NAME",
+        /// The pool may have more clusters.
+        CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
+        /// All clusters that nobody has claimed are of the pool's version.
+        AllClustersCurrent = "AllClustersCurrent",
+        /// All customizations of the inventory are there and usable.
+        InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
+        /// The inventory has enough customizations for the pool's size.
+        InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
+        /// No cluster is left, so the pool that is deleted can go.
+        DeletionPossible = "DeletionPossible",
+        /// The driver of the pool's clusters can stop their machines.
+        HibernationSupported = "HibernationSupported",
+
+        // ClusterDeployments.
+        /// The cluster is installed.
+        Provisioned = "Provisioned",
+        /// The last installation failed.
+        ProvisionFailed = "ProvisionFailed" => "poolctl job logs NAME",
+        /// No installation is tried any more.
+        ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
+        /// Installation may begin; of an Agent, its installation may.
+        RequirementsMet = "RequirementsMet",
+        /// The installation on hosts is over.
+        Completed = "Completed",
+        /// The cluster is stopped.
+        Hibernating = "Hibernating",
+        /// The cluster runs.
+        Ready = "Ready",
+
+        // ClusterClaims.
+        /// The claim waits for a cluster.
+        Pending = "Pending" => "poolctl why claim/NAME",
+        /// The cluster of the claim runs.
+        ClusterRunning = "ClusterRunning",
+
+        // ClusterDeploymentCustomizations.
+        /// No cluster has the customization.
+        Available = "Available",
+        /// The last cluster with the customization was installed.
+        ApplySucceeded = "ApplySucceeded",
+
+        // Agents.
+        /// The host was heard of lately.
+        Connected = "Connected",
+        /// The host passes its checks.
+        Validated = "Validated" => "poolctl why agent/NAME",
+        /// The host is installed.
+        Installed = "Installed",
+        /// The host belongs to a cluster.
+        Bound = "Bound",
+        /// What the Agent's spec wishes for was done.
+        SpecSynced = "SpecSynced" => "poolctl why agent/NAME",
+        /// The machine is another Agent already.
+        Duplicate = "Duplicate",
+        /// The node of the host is out of its cluster, so the Agent can go.
+        Cleanup = "Cleanup",
+
+        // BareMetalHosts.
+        /// The host's controller takes the credentials.
+        Registered = "Registered" => "poolctl why host/NAME",
+        /// The host's hardware was looked at.
+        Inspected = "Inspected",
+        /// The host is on.
+        PoweredOn = "PoweredOn",
+        /// The cluster that an annotation of the host names is followed.
+        ClusterReference = "ClusterReference",
+
+        // InfraEnvs.
+        /// There is an image.
+        ImageCreated = "ImageCreated" => "poolctl why infraenv/NAME",
+    }
+}
+
+declared! {
+    /// Why a condition has its status, in one word.
+    pub enum ConditionReason {
+        /// Nothing is known yet.
+        Initialized = "Initialized",
+
+        // ClusterPools.
+        /// All that the pool refers to is there.
+        Verified = "Verified",
+        /// Something that the pool refers to is not there.
+        Missing = "Missing" => "poolctl why pool/NAME",
+        /// The pool has as many clusters as its maxSize allows.
+        MaxCapacity = "MaxCapacity" => "poolctl get claim",
+        /// No addresses are left for API, ingress or hosts.
+        AddressesExhausted = "AddressesExhausted" => "poolctl get ippool",
+        /// Too few hosts are free and good enough.
+        HostsExhausted = "HostsExhausted" => "poolctl get agent",
+        /// There is room for more clusters; of a customization, no cluster has it.
+        Available = "Available",
+        /// Clusters are of an older version of the pool.
+        SomeClusterDeploymentsStale = "SomeClusterDeploymentsStale",
+        /// Of clusters nobody knows which version of the pool they are of.
+        SomeClusterDeploymentsUnknown = "SomeClusterDeploymentsUnknown",
+        /// All clusters are of the pool's version.
+        ClusterDeploymentsCurrent = "ClusterDeploymentsCurrent",
+        /// All customizations of the inventory are usable.
+        Valid = "Valid",
+        /// Customizations of the inventory are missing or broken.
+        Invalid = "Invalid" => "poolctl describe pool NAME",
+        /// The inventory has fewer usable customizations than the pool's size.
+        TooFewCustomizations = "TooFewCustomizations" => "poolctl describe pool NAME",
+        /// The inventory has enough customizations.
+        Sufficient = "Sufficient",
+        /// The pool that is deleted has no clusters left.
+        DeletionPossible = "DeletionPossible",
+        /// Clusters of the pool that is deleted are left.
+        ClusterDeploymentsPendingCleanup = "ClusterDeploymentsPendingCleanup",
+        /// The driver can stop machines.
+        Supported = "Supported",
+        /// The driver cannot stop machines.
+        Unsupported = "Unsupported",
+
+        // ClusterDeployments.
+        /// The cluster is being installed.
+        Provisioning = "Provisioning",
+        /// The cluster is installed.
+        Provisioned = "Provisioned",
+        /// The cluster is being destroyed.
+        Deprovisioning = "Deprovisioning",
+        /// An annotation or a finalizer keeps the cluster from being destroyed.
+        DeletionBlocked = "DeletionBlocked" => "poolctl why cluster/NAME",
+        /// No driver of this build serves the platform.
+        DriverMissing = "DriverMissing" => "poolctl driver check",
+        /// The cluster was given up.
+        ProvisionStopped = "ProvisionStopped" => "poolctl why cluster/NAME",
+        /// The installation failed.
+        InstallFailed = "InstallFailed" => "poolctl job logs NAME",
+        /// The cluster was to be tried once only.
+        InstallOnlyOnceSet = "InstallOnlyOnceSet" => "poolctl job logs NAME",
+        /// All attempts failed.
+        InstallAttemptsLimitReached = "InstallAttemptsLimitReached" => "poolctl job logs NAME",
+        /// Installation is tried again.
+        ProvisionNotStopped = "ProvisionNotStopped",
+        /// Installation may begin.
+        AllRequirementsMet = "AllRequirementsMet",
+        /// The customization of the cluster is not there.
+        CustomizationRefNotAvailable = "CustomizationRefNotAvailable",
+        /// The cluster has too few hosts, or they lack something.
+        InsufficientAgents = "InsufficientAgents" => "poolctl why cluster/NAME",
+        /// What hosts of the cluster are to be cannot be done.
+        UnsyncedAgents = "UnsyncedAgents" => "poolctl why cluster/NAME",
+        /// Hosts of the cluster are not approved.
+        UnapprovedAgents = "UnapprovedAgents" => "poolctl agent approve AGENT",
+        /// The installation waits for an annotation to go.
+        InstallationOnHold = "InstallationOnHold",
+        /// The cluster runs or is on its way to that.
+        ResumingOrRunning = "ResumingOrRunning",
+        /// The cluster is stopped or is on its way to that.
+        StoppingOrHibernating = "StoppingOrHibernating",
+        /// The cluster is stopped.
+        Hibernating = "Hibernating",
+        /// The cluster is being stopped.
+        Stopping = "Stopping",
+        /// The machines could not be stopped.
+        FailedToStop = "FailedToStop" => "poolctl job logs NAME",
+        /// Machines still run.
+        WaitingForMachinesToStop = "WaitingForMachinesToStop",
+        /// The machines are being started.
+        StartingMachines = "StartingMachines",
+        /// The machines could not be started.
+        FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
+        /// Machines do not run yet.
+        WaitingForMachines = "WaitingForMachines",
+        /// Nodes are not ready yet.
+        WaitingForNodes = "WaitingForNodes",
+        /// Cluster operators are given time to notice that they run again.
+        PausingForClusterOperatorsToSettle = "PausingForClusterOperatorsToSettle",
+        /// Cluster operators are not ready yet.
+        WaitingForClusterOperators = "WaitingForClusterOperators",
+        /// The cluster runs.
+        Running = "Running",
+        /// Nobody looks at the cluster's power: an annotation says so.
+        PowerStatePaused = "PowerStatePaused",
+        /// The cluster is being deleted.
+        ClusterDeploymentDeleted = "ClusterDeploymentDeleted",
+
+        // ClusterClaims.
+        /// No cluster of the pool is free.
+        NoClusters = "NoClusters" => "poolctl why claim/NAME",
+        /// A cluster is kept for the claim until it runs.
+        ClusterAssigned = "ClusterAssigned",
+        /// The claim has its cluster.
+        ClusterClaimed = "ClusterClaimed",
+        /// There is no such pool.
+        ClusterPoolNotFound = "ClusterPoolNotFound" => "poolctl get pool",
+        /// The pool is paused.
+        ClusterPoolPaused = "ClusterPoolPaused" => "poolctl pool resume POOL",
+        /// The pool is being deleted.
+        ClusterPoolDeleting = "ClusterPoolDeleting",
+        /// The cluster of the claim wakes.
+        Resuming = "Resuming",
+        /// The cluster of the claim is being destroyed.
+        ClusterDeleting = "ClusterDeleting",
+        /// The cluster of the claim is gone.
+        ClusterDeleted = "ClusterDeleted" => "poolctl release NAME",
+
+        // ClusterDeploymentCustomizations.
+        /// A cluster has the customization.
+        Reserved = "Reserved",
+        /// The cluster with the customization was installed.
+        Succeeded = "Succeeded",
+        /// The cluster with the customization is being installed.
+        InstallationPending = "InstallationPending",
+        /// The patches do not apply.
+        BrokenBySyntax = "BrokenBySyntax" => "poolctl customization test NAME --pool POOL",
+        /// The cluster with the customization could not be installed.
+        BrokenByCloud = "BrokenByCloud" => "poolctl customization reset NAME",
+
+        // Agents.
+        /// The host is ready to be installed.
+        AgentIsReady = "AgentIsReady",
+        /// The host is not ready to be installed.
+        AgentNotReady = "AgentNotReady" => "poolctl why agent/NAME",
+        /// Nobody has approved the host.
+        AgentIsNotApproved = "AgentIsNotApproved" => "poolctl agent approve NAME",
+        /// The host is being installed.
+        AgentAlreadyInstalling = "AgentAlreadyInstalling",
+        /// The installation of the host is over.
+        AgentInstallationStopped = "AgentInstallationStopped",
+        /// The host belongs to a cluster.
+        Bound = "Bound",
+        /// The host belongs to no cluster.
+        Unbound = "Unbound",
+        /// The host is on its way to a cluster.
+        Binding = "Binding",
+        /// The host is on its way back from a cluster.
+        Unbinding = "Unbinding",
+        /// Somebody has to boot the host from the discovery image.
+        UnbindingPendingUserAction = "UnbindingPendingUserAction" => "poolctl why agent/NAME",
+        /// The host was heard of lately.
+        AgentIsConnected = "AgentIsConnected",
+        /// The host has been silent for too long.
+        AgentIsDisconnected = "AgentIsDisconnected" => "poolctl why agent/NAME",
+        /// The host passes its checks.
+        ValidationsPassing = "ValidationsPassing",
+        /// The host fails checks.
+        ValidationsFailing = "ValidationsFailing" => "poolctl why agent/NAME",
+        /// The host fails checks until its cluster says more.
+        ValidationsUserPending = "ValidationsUserPending" => "poolctl why agent/NAME",
+        /// The host was not checked yet.
+        ValidationsUnknown = "ValidationsUnknown",
+        /// The host is installed.
+        InstallationCompleted = "InstallationCompleted",
+        /// The installation of the host failed or was cancelled.
+        InstallationFailed = "InstallationFailed" => "poolctl why agent/NAME",
+        /// The host is being installed.
+        InstallationInProgress = "InstallationInProgress",
+        /// The installation of the host has not begun.
+        InstallationNotStarted = "InstallationNotStarted",
+        /// The host is in a state that says nothing of an installation.
+        UnknownStatus = "UnknownStatus",
+        /// All that the Agent's spec wishes for was done.
+        SyncOk = "SyncOK",
+        /// What the Agent's spec wishes for has to wait.
+        BackendError = "BackendError" => "poolctl why agent/NAME",
+        /// What the Agent's spec wishes for cannot be done.
+        InputError = "InputError" => "poolctl why agent/NAME",
+        /// The machine is another Agent already.
+        SameMachine = "SameMachine",
+        /// The node of the host is still in its cluster.
+        CleanupFailed = "CleanupFailed",
+
+        // BareMetalHosts.
+        /// The host's controller takes the credentials.
+        Registered = "Registered",
+        /// The host's controller cannot be reached or does not take the credentials.
+        RegistrationError = "RegistrationError" => "poolctl why host/NAME",
+        /// The Secret with the credentials is missing or incomplete.
+        CredentialsMissing = "CredentialsMissing" => "poolctl why host/NAME",
+        /// The hardware was looked at.
+        Inspected = "Inspected",
+        /// The controller does not tell what the host is made of.
+        NotSupported = "NotSupported",
+        /// The host is on.
+        PoweredOn = "PoweredOn",
+        /// The host is off.
+        PoweredOff = "PoweredOff",
+        /// The power of the host cannot be read.
+        PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
+        /// The InfraEnv of the host belongs to another cluster than an annotation says.
+        InfraEnvHasCluster = "InfraEnvHasCluster",
+
+        // InfraEnvs.
+        /// There is an image.
+        ImageCreated = "ImageCreated",
+        /// There is no image yet.
+        ImageNotCreated = "ImageNotCreated" => "poolctl why infraenv/NAME",
+        /// The image could not be made.
+        ImageCreationError = "ImageCreationError" => "poolctl why infraenv/NAME",
+        /// The cluster of the InfraEnv is not there.
+        MissingClusterDeployment = "MissingClusterDeployment",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, BROKEN_BY_SYNTAX};
+
+    #[test]
+    fn words_of_other_files_are_declared() {
+        assert_eq!(ConditionType::named(APPLY_SUCCEEDED), Some(ConditionType::ApplySucceeded));
+        let broken = [BROKEN_BY_SYNTAX, BROKEN_BY_CLOUD].map(ConditionReason::named);
+        let reasons = [ConditionReason::BrokenBySyntax, ConditionReason::BrokenByCloud];
+        assert_eq!(broken, reasons.map(Some));
+    }
 }

@@ -2,324 +2,233 @@
 //! and what helps. Those of assisted-service, in lower case, and of Hive are upstream's to the
 //! letter. Says nothing of when an event is recorded.
 
-macro_rules! next_step {
-    () => {
-        None
-    };
-    ($next_step:literal) => {
-        Some($next_step)
-    };
-}
+use super::declared::declared;
 
-/// Declares reasons: what each means as its documentation, its name, and what helps, if that is
-/// known before one looks.
-macro_rules! event_reasons {
-    ($(
-        $(#[doc = $meaning:literal])+
-        $Reason:ident = $name:literal $(=> $next_step:literal)?,
-    )*) => {
-        /// What an event is about, in one word.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum EventReason { $( $(#[doc = $meaning])+ $Reason, )* }
+declared! {
+    /// What an event is about, in one word.
+    pub enum EventReason {
+        // Objects.
+        /// The object was made.
+        Created = "Created",
+        /// The object was changed.
+        Configured = "Configured",
+        /// Somebody asked for the deletion of the object.
+        DeletionRequested = "DeletionRequested",
 
-        const DECLARATIONS: &[Declaration] = &[$(Declaration {
-            reason: EventReason::$Reason,
-            name: $name,
-            meaning: concat!($($meaning),+),
-            next_step: next_step!($($next_step)?),
-        }),*];
-    };
-}
+        // Pools.
+        /// A pool's size or runningCount was set by hand.
+        Scaled = "Scaled",
+        /// A pool's size or runningCount was set by its schedule.
+        Scheduled = "Scheduled",
+        /// The pool is gone.
+        PoolDeleted = "PoolDeleted",
+        /// What the pool refers to is missing, or is there again.
+        MissingDependencies = "MissingDependencies" => "poolctl why pool/NAME",
+        /// The pool cannot have more clusters, or can again.
+        CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
+        /// Clusters are of an older version of the pool, or are replaced.
+        AllClustersCurrent = "AllClustersCurrent",
+        /// Customizations of the inventory are missing or broken, or good again.
+        InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
+        /// The inventory has fewer usable customizations than the pool needs, or enough again.
+        InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
+        /// Clusters of a pool that is deleted are left, or gone.
+        DeletionPossible = "DeletionPossible",
+        /// The driver of the pool cannot stop machines, or can.
+        HibernationSupported = "HibernationSupported",
+        /// No installation begins for a while: the last ones failed before anything existed.
+        InstallationsPaused = "InstallationsPaused" => "poolctl why pool/NAME",
+        /// Installations begin again.
+        InstallationsResumed = "InstallationsResumed",
+        /// Installation after installation of the pool fails.
+        InstallKeepsFailing = "InstallKeepsFailing" => "poolctl why pool/NAME",
+        /// A pass of the pool would have broken a rule, and was undone.
+        InvariantViolated = "InvariantViolated" => "poolctl doctor",
 
-event_reasons! {
-    // Objects.
-    /// The object was made.
-    Created = "Created",
-    /// The object was changed.
-    Configured = "Configured",
-    /// Somebody asked for the deletion of the object.
-    DeletionRequested = "DeletionRequested",
+        // Clusters.
+        /// A pool made a cluster.
+        ClusterCreated = "ClusterCreated",
+        /// A job of a driver begins.
+        JobStarted = "JobStarted",
+        /// A job is not needed any more.
+        JobCancelled = "JobCancelled",
+        /// A job ended without a report, as after a reboot, and is tried again.
+        JobInterrupted = "JobInterrupted",
+        /// A job failed.
+        JobFailed = "JobFailed" => "poolctl job logs NAME",
+        /// What a failed or interrupted job left is destroyed.
+        CleanedUp = "CleanedUp",
+        /// The cluster is installed and runs.
+        Installed = "Installed",
+        /// The cluster is not tried again: its attempts are used up.
+        ProvisionStopped = "ProvisionStopped" => "poolctl job logs NAME",
+        /// Somebody asked to try it again at once.
+        Retry = "Retry",
+        /// The cluster was given up or never woke; it is destroyed.
+        ClusterBroken = "ClusterBroken" => "poolctl events cluster/NAME",
+        /// The cluster is of an older version of its pool or customization; it is destroyed.
+        ClusterStale = "ClusterStale",
+        /// The pool has more clusters than it needs, or is deleted; the cluster is destroyed.
+        ClusterDeleting = "ClusterDeleting",
+        /// The cluster is gone.
+        ClusterDeleted = "ClusterDeleted",
+        /// The cluster runs.
+        Running = "Running",
+        /// The cluster hibernates.
+        Hibernating = "Hibernating",
+        /// The machines of the cluster could not be started.
+        FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
+        /// The machines of the cluster could not be stopped.
+        FailedToStop = "FailedToStop" => "poolctl job logs NAME",
+        /// The cluster ran for as long as its hibernateAfter says.
+        HibernateAfter = "HibernateAfter",
+        /// The cluster does not wake; the next one of the pool is woken for the claims that wait.
+        PassedOver = "PassedOver" => "poolctl why cluster/NAME",
+        /// The cluster has the new credentials of its pool's platform.
+        CredentialsRotated = "CredentialsRotated",
 
-    // Pools.
-    /// A pool's size or runningCount was set by hand.
-    Scaled = "Scaled",
-    /// A pool's size or runningCount was set by its schedule.
-    Scheduled = "Scheduled",
-    /// The pool is gone.
-    PoolDeleted = "PoolDeleted",
-    /// What the pool refers to is missing, or is there again.
-    MissingDependencies = "MissingDependencies" => "poolctl why pool/NAME",
-    /// The pool cannot have more clusters, or can again.
-    CapacityAvailable = "CapacityAvailable" => "poolctl why pool/NAME",
-    /// Clusters are of an older version of the pool, or are replaced.
-    AllClustersCurrent = "AllClustersCurrent",
-    /// Customizations of the inventory are missing or broken, or good again.
-    InventoryValid = "InventoryValid" => "poolctl describe pool NAME",
-    /// The inventory has fewer usable customizations than the pool needs, or enough again.
-    InventorySufficient = "InventorySufficient" => "poolctl describe pool NAME",
-    /// Clusters of a pool that is deleted are left, or gone.
-    DeletionPossible = "DeletionPossible",
-    /// The driver of the pool cannot stop machines, or can.
-    HibernationSupported = "HibernationSupported",
-    /// No installation begins for a while: the last ones failed before anything existed.
-    InstallationsPaused = "InstallationsPaused" => "poolctl why pool/NAME",
-    /// Installations begin again.
-    InstallationsResumed = "InstallationsResumed",
-    /// Installation after installation of the pool fails.
-    InstallKeepsFailing = "InstallKeepsFailing" => "poolctl why pool/NAME",
-    /// A pass of the pool would have broken a rule, and was undone.
-    InvariantViolated = "InvariantViolated" => "poolctl doctor",
+        // Claims.
+        /// The cluster is kept for a claim, which gets it when it runs.
+        ClusterAssigned = "ClusterAssigned",
+        /// The claim has its cluster.
+        ClusterClaimed = "ClusterClaimed",
+        /// The claim of the cluster is released.
+        ClusterReleased = "ClusterReleased",
+        /// The claim ends later than before.
+        Extended = "Extended",
+        /// The claim ends soon.
+        ClaimExpiresSoon = "ClaimExpiresSoon" => "poolctl extend NAME --for 2h",
+        /// The lifetime of the claim is over.
+        ClaimExpired = "ClaimExpired",
+        /// The claim is gone.
+        ClaimDeleted = "ClaimDeleted",
+        /// The cluster of the claim is gone before the claim.
+        ClusterGone = "ClusterGone" => "poolctl release NAME",
+        /// Claim and cluster did not name each other; now they do.
+        AssignmentRepaired = "AssignmentRepaired",
+        /// The cluster that the claim names belongs to another claim.
+        AssignmentConflict = "AssignmentConflict",
 
-    // Clusters.
-    /// A pool made a cluster.
-    ClusterCreated = "ClusterCreated",
-    /// A job of a driver begins.
-    JobStarted = "JobStarted",
-    /// A job is not needed any more.
-    JobCancelled = "JobCancelled",
-    /// A job ended without a report, as after a reboot, and is tried again.
-    JobInterrupted = "JobInterrupted",
-    /// A job failed.
-    JobFailed = "JobFailed" => "poolctl job logs NAME",
-    /// What a failed or interrupted job left is destroyed.
-    CleanedUp = "CleanedUp",
-    /// The cluster is installed and runs.
-    Installed = "Installed",
-    /// The cluster is not tried again: its attempts are used up.
-    ProvisionStopped = "ProvisionStopped" => "poolctl job logs NAME",
-    /// Somebody asked to try it again at once.
-    Retry = "Retry",
-    /// The cluster was given up or never woke; it is destroyed.
-    ClusterBroken = "ClusterBroken" => "poolctl events cluster/NAME",
-    /// The cluster is of an older version of its pool or customization; it is destroyed.
-    ClusterStale = "ClusterStale",
-    /// The pool has more clusters than it needs, or is deleted; the cluster is destroyed.
-    ClusterDeleting = "ClusterDeleting",
-    /// The cluster is gone.
-    ClusterDeleted = "ClusterDeleted",
-    /// The cluster runs.
-    Running = "Running",
-    /// The cluster hibernates.
-    Hibernating = "Hibernating",
-    /// The machines of the cluster could not be started.
-    FailedToStartMachines = "FailedToStartMachines" => "poolctl job logs NAME",
-    /// The machines of the cluster could not be stopped.
-    FailedToStop = "FailedToStop" => "poolctl job logs NAME",
-    /// The cluster ran for as long as its hibernateAfter says.
-    HibernateAfter = "HibernateAfter",
-    /// The cluster does not wake; the next one of the pool is woken for the claims that wait.
-    PassedOver = "PassedOver" => "poolctl why cluster/NAME",
-    /// The cluster has the new credentials of its pool's platform.
-    CredentialsRotated = "CredentialsRotated",
+        // Customizations.
+        /// A customization is leased to a cluster, or addresses are kept from everybody.
+        Reserved = "Reserved",
+        /// A customization is nobody's again.
+        Released = "Released",
+        /// A customization stays with a cluster that is left running.
+        Preserved = "Preserved" => "poolctl customization reset NAME",
+        /// The attempts of a customization count anew.
+        Reset = "Reset",
+        /// A customization does not apply to its pool, and is skipped.
+        CustomizationUnusable = "CustomizationUnusable" => "poolctl describe pool NAME",
+        /// A customization and its cluster did not name each other; now they do.
+        LeaseRepaired = "LeaseRepaired",
+        /// A customization was reserved for a cluster that there is not.
+        ReservationDropped = "ReservationDropped",
 
-    // Claims.
-    /// The cluster is kept for a claim, which gets it when it runs.
-    ClusterAssigned = "ClusterAssigned",
-    /// The claim has its cluster.
-    ClusterClaimed = "ClusterClaimed",
-    /// The claim of the cluster is released.
-    ClusterReleased = "ClusterReleased",
-    /// The claim ends later than before.
-    Extended = "Extended",
-    /// The claim ends soon.
-    ClaimExpiresSoon = "ClaimExpiresSoon" => "poolctl extend NAME --for 2h",
-    /// The lifetime of the claim is over.
-    ClaimExpired = "ClaimExpired",
-    /// The claim is gone.
-    ClaimDeleted = "ClaimDeleted",
-    /// The cluster of the claim is gone before the claim.
-    ClusterGone = "ClusterGone" => "poolctl release NAME",
-    /// Claim and cluster did not name each other; now they do.
-    AssignmentRepaired = "AssignmentRepaired",
-    /// The cluster that the claim names belongs to another claim.
-    AssignmentConflict = "AssignmentConflict",
+        // Hosts.
+        /// Somebody asked for something of the host's controller.
+        Asked = "Asked",
+        /// The host's controller takes the credentials.
+        Registered = "Registered",
+        /// The host's controller cannot be reached or does not take the credentials.
+        RegistrationError = "RegistrationError" => "poolctl why host/NAME",
+        /// The host's hardware was looked at.
+        InspectionComplete = "InspectionComplete",
+        /// The host is powered on.
+        PowerOn = "PowerOn",
+        /// The host is powered off.
+        PowerOff = "PowerOff",
+        /// The host was powered off and on.
+        PowerCycled = "PowerCycled",
+        /// The power of the host cannot be read or changed.
+        PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
+        /// An image is attached, and the host booted from it once.
+        ProvisioningComplete = "ProvisioningComplete",
+        /// An image could not be attached or ejected.
+        ProvisioningError = "ProvisioningError" => "poolctl job logs host/NAME",
+        /// The image is ejected.
+        DeprovisioningComplete = "DeprovisioningComplete",
+        /// The disks of the host are wiped.
+        Wiped = "Wiped",
+        /// The disks of the host are as its last cluster left them; it is on hold.
+        WipeFailed = "WipeFailed" => "poolctl why host/NAME",
+        /// The annotation with the host's cluster cannot be followed.
+        ClusterReferenceRefused = "ClusterReferenceRefused" => "poolctl why host/NAME",
 
-    // Customizations.
-    /// A customization is leased to a cluster, or addresses are kept from everybody.
-    Reserved = "Reserved",
-    /// A customization is nobody's again.
-    Released = "Released",
-    /// A customization stays with a cluster that is left running.
-    Preserved = "Preserved" => "poolctl customization reset NAME",
-    /// The attempts of a customization count anew.
-    Reset = "Reset",
-    /// A customization does not apply to its pool, and is skipped.
-    CustomizationUnusable = "CustomizationUnusable" => "poolctl describe pool NAME",
-    /// A customization and its cluster did not name each other; now they do.
-    LeaseRepaired = "LeaseRepaired",
-    /// A customization was reserved for a cluster that there is not.
-    ReservationDropped = "ReservationDropped",
+        // Hosts that report themselves: as assisted-service has them, and what it has no word for.
+        /// A host registered for the first time, or again.
+        HostRegistrationSucceeded = "host_registration_succeeded",
+        /// A host was not let in.
+        HostRegistrationFailed = "host_registration_failed" => "poolctl events infraenv/NAME",
+        /// The host is in another state.
+        HostStatusUpdated = "host_status_updated",
+        /// The host fails a check that it passed.
+        HostValidationFailed = "host_validation_failed" => "poolctl why agent/NAME",
+        /// The host passes a check that it failed.
+        HostValidationFixed = "host_validation_fixed",
+        /// The host has another role in its cluster.
+        HostRoleUpdated = "host_role_updated",
+        /// The host was changed by hand.
+        HostConfigured = "host_configured",
+        /// The host is approved, or is not any more.
+        HostApprovedUpdated = "host_approved_updated",
+        /// Somebody asked to bind the host to a cluster.
+        HostBindRequested = "host_bind_requested",
+        /// The host is bound to a cluster.
+        HostBindSucceeded = "host_bind_succeeded",
+        /// The host could not be bound.
+        HostBindFailed = "host_bind_failed" => "poolctl why agent/NAME",
+        /// Somebody asked to take the host out of its cluster.
+        HostUnbindRequested = "host_unbind_requested",
+        /// The host is in no cluster any more.
+        HostUnbindSucceeded = "host_unbind_succeeded",
+        /// The host could not be taken out of its cluster.
+        HostUnbindFailed = "host_unbind_failed" => "poolctl why agent/NAME",
+        /// The host is not back within the time that it has.
+        HostUnbindOverdue = "host_unbind_overdue" => "poolctl why agent/NAME",
+        /// The host could not be booted from the discovery image.
+        HostReclaimFailed = "host_reclaim_failed" => "poolctl why agent/NAME",
+        /// The host's cluster was left running; nobody gets the host before its Agent is deleted.
+        HostRetired = "host_retired" => "poolctl delete agent NAME",
+        /// The host's Agent is gone.
+        HostDeregistered = "host_deregistered",
+        /// The installation of the host is at the next stage.
+        HostInstallProgressUpdated = "host_install_progress_updated",
+        /// The installation of the host stays at one stage for too long.
+        HostStageTimedOut = "host_stage_timed_out" => "poolctl why agent/NAME",
+        /// The host cannot read the image that it runs from.
+        HostMediaDisconnected = "host_media_disconnected" => "poolctl why agent/NAME",
+        /// Another Agent is the same machine.
+        HostDuplicateFound = "host_duplicate_found" => "poolctl why agent/NAME",
+        /// No other Agent is the same machine any more.
+        HostDuplicateFixed = "host_duplicate_fixed",
 
-    // Hosts.
-    /// Somebody asked for something of the host's controller.
-    Asked = "Asked",
-    /// The host's controller takes the credentials.
-    Registered = "Registered",
-    /// The host's controller cannot be reached or does not take the credentials.
-    RegistrationError = "RegistrationError" => "poolctl why host/NAME",
-    /// The host's hardware was looked at.
-    InspectionComplete = "InspectionComplete",
-    /// The host is powered on.
-    PowerOn = "PowerOn",
-    /// The host is powered off.
-    PowerOff = "PowerOff",
-    /// The host was powered off and on.
-    PowerCycled = "PowerCycled",
-    /// The power of the host cannot be read or changed.
-    PowerManagementError = "PowerManagementError" => "poolctl why host/NAME",
-    /// An image is attached, and the host booted from it once.
-    ProvisioningComplete = "ProvisioningComplete",
-    /// An image could not be attached or ejected.
-    ProvisioningError = "ProvisioningError" => "poolctl job logs host/NAME",
-    /// The image is ejected.
-    DeprovisioningComplete = "DeprovisioningComplete",
-    /// The disks of the host are wiped.
-    Wiped = "Wiped",
-    /// The disks of the host are as its last cluster left them; it is on hold.
-    WipeFailed = "WipeFailed" => "poolctl why host/NAME",
-    /// The annotation with the host's cluster cannot be followed.
-    ClusterReferenceRefused = "ClusterReferenceRefused" => "poolctl why host/NAME",
+        // InfraEnvs.
+        /// The InfraEnv is there.
+        InfraEnvRegistered = "infra_env_registered",
+        /// The InfraEnv is gone.
+        InfraEnvDeregistered = "infra_env_deregistered",
+        /// The InfraEnv stays, because of its hosts.
+        InfraEnvDeregisterFailed = "infra_env_deregister_failed" => "poolctl get agent",
+        /// Its image was made.
+        ImageInfoUpdated = "image_info_updated",
+        /// Its image could not be made.
+        InfraEnvImageFailed = "infra_env_image_failed" => "poolctl why infraenv/NAME",
+        /// A token lets hosts register with the InfraEnv.
+        TokenCreated = "TokenCreated",
+        /// A token lets no host register any more.
+        TokenRevoked = "TokenRevoked",
 
-    // Hosts that report themselves: as assisted-service has them, and what it has no word for.
-    /// A host registered for the first time, or again.
-    HostRegistrationSucceeded = "host_registration_succeeded",
-    /// A host was not let in.
-    HostRegistrationFailed = "host_registration_failed" => "poolctl events infraenv/NAME",
-    /// The host is in another state.
-    HostStatusUpdated = "host_status_updated",
-    /// The host fails a check that it passed.
-    HostValidationFailed = "host_validation_failed" => "poolctl why agent/NAME",
-    /// The host passes a check that it failed.
-    HostValidationFixed = "host_validation_fixed",
-    /// The host has another role in its cluster.
-    HostRoleUpdated = "host_role_updated",
-    /// The host was changed by hand.
-    HostConfigured = "host_configured",
-    /// The host is approved, or is not any more.
-    HostApprovedUpdated = "host_approved_updated",
-    /// Somebody asked to bind the host to a cluster.
-    HostBindRequested = "host_bind_requested",
-    /// The host is bound to a cluster.
-    HostBindSucceeded = "host_bind_succeeded",
-    /// The host could not be bound.
-    HostBindFailed = "host_bind_failed" => "poolctl why agent/NAME",
-    /// Somebody asked to take the host out of its cluster.
-    HostUnbindRequested = "host_unbind_requested",
-    /// The host is in no cluster any more.
-    HostUnbindSucceeded = "host_unbind_succeeded",
-    /// The host could not be taken out of its cluster.
-    HostUnbindFailed = "host_unbind_failed" => "poolctl why agent/NAME",
-    /// The host is not back within the time that it has.
-    HostUnbindOverdue = "host_unbind_overdue" => "poolctl why agent/NAME",
-    /// The host could not be booted from the discovery image.
-    HostReclaimFailed = "host_reclaim_failed" => "poolctl why agent/NAME",
-    /// The cluster of the host was left running; the host is nobody's until its Agent is deleted.
-    HostRetired = "host_retired" => "poolctl delete agent NAME",
-    /// The host's Agent is gone.
-    HostDeregistered = "host_deregistered",
-    /// The installation of the host is at the next stage.
-    HostInstallProgressUpdated = "host_install_progress_updated",
-    /// The installation of the host stays at one stage for too long.
-    HostStageTimedOut = "host_stage_timed_out" => "poolctl why agent/NAME",
-    /// The host cannot read the image that it runs from.
-    HostMediaDisconnected = "host_media_disconnected" => "poolctl why agent/NAME",
-    /// Another Agent is the same machine.
-    HostDuplicateFound = "host_duplicate_found" => "poolctl why agent/NAME",
-    /// No other Agent is the same machine any more.
-    HostDuplicateFixed = "host_duplicate_fixed",
+        // Addresses.
+        /// A claim that waited for an address has one.
+        Leased = "Leased",
+        /// A claim has no address yet.
+        AllocationFailed = "AllocationFailed" => "poolctl describe ipclaim NAME",
 
-    // InfraEnvs.
-    /// The InfraEnv is there.
-    InfraEnvRegistered = "infra_env_registered",
-    /// The InfraEnv is gone.
-    InfraEnvDeregistered = "infra_env_deregistered",
-    /// The InfraEnv stays, because of its hosts.
-    InfraEnvDeregisterFailed = "infra_env_deregister_failed" => "poolctl get agent",
-    /// Its image was made.
-    ImageInfoUpdated = "image_info_updated",
-    /// Its image could not be made.
-    InfraEnvImageFailed = "infra_env_image_failed" => "poolctl why infraenv/NAME",
-    /// A token lets hosts register with the InfraEnv.
-    TokenCreated = "TokenCreated",
-    /// A token lets no host register any more.
-    TokenRevoked = "TokenRevoked",
-
-    // Addresses.
-    /// A claim that waited for an address has one.
-    Leased = "Leased",
-    /// A claim has no address yet.
-    AllocationFailed = "AllocationFailed" => "poolctl describe ipclaim NAME",
-
-    // The state.
-    /// A restore keeps what was leased since the backup.
-    Held = "Held",
-    /// The clock was moved by more than the time that passed.
-    ClockJumped = "ClockJumped",
-}
-
-struct Declaration {
-    reason: EventReason,
-    name: &'static str,
-    /// With the blank that a documentation comment begins with.
-    meaning: &'static str,
-    next_step: Option<&'static str>,
-}
-
-impl EventReason {
-    fn declaration(self) -> &'static Declaration {
-        &DECLARATIONS[self as usize]
-    }
-
-    /// All of them, by what they are about.
-    pub fn all() -> impl Iterator<Item = Self> {
-        DECLARATIONS.iter().map(|declaration| declaration.reason)
-    }
-
-    /// As on the wire and in the state.
-    pub fn as_str(self) -> &'static str {
-        self.declaration().name
-    }
-
-    /// The reason of a name. None of one that another program has given.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::all().find(|reason| reason.as_str() == name)
-    }
-
-    /// What it means, in a sentence.
-    pub fn meaning(self) -> &'static str {
-        self.declaration().meaning.trim_start()
-    }
-
-    /// The command to type next, NAME standing for the object of the event.
-    pub fn next_step(self) -> Option<&'static str> {
-        self.declaration().next_step
-    }
-}
-
-impl From<EventReason> for String {
-    fn from(reason: EventReason) -> Self {
-        reason.as_str().to_owned()
-    }
-}
-
-/// Whether a recorded event has this reason.
-impl PartialEq<EventReason> for String {
-    fn eq(&self, reason: &EventReason) -> bool {
-        self == reason.as_str()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_reason_has_a_name_of_its_own_and_says_what_it_means() {
-        for (index, reason) in EventReason::all().enumerate() {
-            assert_eq!(index, reason as usize, "{reason:?}");
-            assert_eq!(EventReason::named(reason.as_str()), Some(reason));
-            assert!(reason.meaning().ends_with('.'), "{reason:?}: {}", reason.meaning());
-            assert!(reason.next_step().is_none_or(|command| command.starts_with("poolctl ")));
-        }
+        // The state.
+        /// A restore keeps what was leased since the backup.
+        Held = "Held",
+        /// The clock was moved by more than the time that passed.
+        ClockJumped = "ClockJumped",
     }
 }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use super::condition::Shortage;
+use super::condition::{ConditionReason, Shortage};
 use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
@@ -291,7 +291,9 @@ impl Fact for Option<Shortage> {
     fn read<R: FactRow>(reader: &mut FactReader<'_, R>) -> Result<Self, UnreadableFact> {
         let reason = reader.next_text()?;
         let message = reader.next_text()?;
-        Ok(reason.zip(message).map(|(reason, message)| Shortage::new(&reason, message)))
+        // A reason that nobody gives any more counts as none: the next plan finds what is short.
+        let reason = reason.and_then(|reason| ConditionReason::named(&reason));
+        Ok(reason.zip(message).map(|(reason, message)| Shortage::new(reason, message)))
     }
 
     fn write<'v>(&'v self, values: &mut Vec<FactValue<'v>>) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::annotations::duration_of;
 use super::backoff::Backoff;
 use super::bmc::Address;
-use super::condition::{self, Condition};
+use super::condition::{self, Condition, ConditionType};
 use super::hardware::Hardware;
 use super::kinds::Kind;
 use super::lease::{ClusterHolder, Holder, Lease, Resource};
@@ -345,9 +345,9 @@ fn is_false(value: &bool) -> bool {
 /// What failed of a host whose controller has not been reached yet, as its errorType.
 pub const REGISTRATION_ERROR: &str = "registration error";
 /// Conditions of a host.
-pub const REGISTERED: &str = "Registered";
-pub const INSPECTED: &str = "Inspected";
-pub const POWERED_ON: &str = "PoweredOn";
+pub const REGISTERED: ConditionType = ConditionType::Registered;
+pub const INSPECTED: ConditionType = ConditionType::Inspected;
+pub const POWERED_ON: ConditionType = ConditionType::PoweredOn;
 
 impl BareMetalHost {
     pub fn key(&self) -> Key {

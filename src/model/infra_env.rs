@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::agent::ClusterReference;
-use super::condition::Condition;
+use super::condition::{Condition, ConditionType};
 use super::meta::{Key, LocalRef, Meta, is_zero};
 use super::time::Time;
 
@@ -20,7 +20,7 @@ pub const INHERITED: &str = "agent.agent-install.openshift.io/inherited-node-lab
 pub const ARCHITECTURE: &str = "x86_64";
 
 /// The condition that says whether there is an image.
-pub const IMAGE_CREATED: &str = "ImageCreated";
+pub const IMAGE_CREATED: ConditionType = ConditionType::ImageCreated;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod condition;
 pub mod customization;
 pub mod data_template;
+pub mod declared;
 pub mod deployment;
 pub mod documents;
 pub mod driver;

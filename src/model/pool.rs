@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::condition::Condition;
+use super::condition::{Condition, ConditionType};
 use super::deployment::EnvVar;
 use super::driver::Driver;
 use super::inventory::{InventoryEntry, InventoryStatus};
@@ -323,7 +323,7 @@ impl ClusterPool {
         self.metadata.key()
     }
 
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+    pub fn condition(&self, kind: ConditionType) -> Option<&Condition> {
         super::condition::find(&self.status.conditions, kind)
     }
 

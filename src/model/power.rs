@@ -1,6 +1,6 @@
 //! Power of a cluster: its states, and the conditions Hive shows for each.
 
-use super::condition::Condition;
+use super::condition::{Condition, ConditionReason, ConditionType};
 use super::deployment::PowerState;
 use super::facts::named;
 use super::time::{Span, Time};
@@ -74,7 +74,7 @@ impl Power {
 
     /// What the wire's power state and reason of Hibernating mean.
     pub fn from_wire(text: &str, reason: Option<&str>) -> Self {
-        if text == "Running" && reason == Some("Unsupported") {
+        if text == "Running" && reason == Some(ConditionReason::Unsupported.as_str()) {
             return Self::Unsupported;
         }
         Self::ALL.iter().copied().find(|power| power.wire() == text).unwrap_or_default()
@@ -117,83 +117,86 @@ impl Power {
 
     /// The conditions Hibernating and Ready. `message` names machines or says what failed.
     pub fn conditions(self, message: Option<&str>) -> [Condition; 2] {
+        use ConditionReason as Reason;
+
         let what = message.unwrap_or_default();
-        let awake = ("False", "ResumingOrRunning", "Resuming or running".to_owned());
-        let asleep = ("False", "StoppingOrHibernating", "Stopping or hibernating".to_owned());
+        let awake = ("False", Reason::ResumingOrRunning, "Resuming or running".to_owned());
+        let asleep = ("False", Reason::StoppingOrHibernating, "Stopping or hibernating".to_owned());
         let waking = |reason, text: String| (awake.clone(), ("False", reason, text));
         let stopping = |reason, text: String| (("False", reason, text), asleep.clone());
         let (hibernating, ready) = match self {
             Self::Hibernating => {
-                (("True", "Hibernating", "Cluster is stopped".into()), asleep.clone())
+                (("True", Reason::Hibernating, "Cluster is stopped".into()), asleep.clone())
             }
-            Self::Stopping => stopping("Stopping", "Stopping cluster machines".into()),
+            Self::Stopping => stopping(Reason::Stopping, "Stopping cluster machines".into()),
             Self::FailedToStop => {
-                stopping("FailedToStop", format!("Failed to stop machines: {what}"))
+                stopping(Reason::FailedToStop, format!("Failed to stop machines: {what}"))
             }
             Self::WaitingForStop => stopping(
-                "WaitingForMachinesToStop",
+                Reason::WaitingForMachinesToStop,
                 format!("Stopping cluster machines. Some machines have not yet stopped: {what}"),
             ),
             Self::Starting => {
-                waking("StartingMachines", "Starting cluster machines (step 1/4)".into())
+                waking(Reason::StartingMachines, "Starting cluster machines (step 1/4)".into())
             }
             Self::FailedToStart => {
-                waking("FailedToStartMachines", format!("Failed to start machines: {what}"))
+                waking(Reason::FailedToStartMachines, format!("Failed to start machines: {what}"))
             }
             Self::WaitingForMachines => waking(
-                "WaitingForMachines",
+                Reason::WaitingForMachines,
                 format!(
                     "Waiting for cluster machines to start. Some machines are not yet running: \
                      {what} (step 1/4)"
                 ),
             ),
             Self::WaitingForNodes => {
-                waking("WaitingForNodes", "Waiting for Nodes to be ready (step 2/4)".into())
+                waking(Reason::WaitingForNodes, "Waiting for Nodes to be ready (step 2/4)".into())
             }
             Self::Pausing => waking(
-                "PausingForClusterOperatorsToSettle",
+                Reason::PausingForClusterOperatorsToSettle,
                 format!("Pausing {SETTLE} for ClusterOperators to settle (step 3/4)"),
             ),
             Self::WaitingForOperators => waking(
-                "WaitingForClusterOperators",
+                Reason::WaitingForClusterOperators,
                 "Waiting for ClusterOperators to be ready (step 4/4)".into(),
             ),
             Self::Unsupported => {
                 let why = "Unsupported platform: its driver cannot stop machines".into();
                 let text = "No power state support: cluster assumed to be running".into();
-                (("False", "Unsupported", why), ("True", "Running", text))
+                (("False", Reason::Unsupported, why), ("True", Reason::Running, text))
             }
             Self::Paused => {
                 let paused = (
                     "Unknown",
-                    "PowerStatePaused",
+                    Reason::PowerStatePaused,
                     "the powerstate-pause annotation is set".into(),
                 );
                 (paused.clone(), paused)
             }
             Self::Running | Self::Unset => {
-                (awake.clone(), ("True", "Running", "All machines are started".into()))
+                (awake.clone(), ("True", Reason::Running, "All machines are started".into()))
             }
         };
-        let condition = |kind, (status, reason, text): (&str, &str, String)| {
+        let condition = |kind, (status, reason, text): (&str, Reason, String)| {
             Condition::new(kind, status, reason, text)
         };
-        [condition("Hibernating", hibernating), condition("Ready", ready)]
+        [condition(ConditionType::Hibernating, hibernating), condition(ConditionType::Ready, ready)]
     }
 }
 
 /// Both conditions of a cluster that is being deleted.
 pub fn deleted(since: Time) -> [Condition; 2] {
-    unknown("ClusterDeploymentDeleted", "ClusterDeployment is being deleted", since)
+    unknown(ConditionReason::ClusterDeploymentDeleted, "ClusterDeployment is being deleted", since)
 }
 
 /// Both conditions of a cluster that is not installed yet.
 pub fn initialized(since: Time) -> [Condition; 2] {
-    unknown("Initialized", "Condition Initialized", since)
+    unknown(ConditionReason::Initialized, "Condition Initialized", since)
 }
 
-fn unknown(reason: &str, text: &str, since: Time) -> [Condition; 2] {
-    ["Hibernating", "Ready"].map(|kind| Condition::new(kind, "Unknown", reason, text).at(since))
+fn unknown(reason: ConditionReason, text: &str, since: Time) -> [Condition; 2] {
+    [ConditionType::Hibernating, ConditionType::Ready]
+        .map(|kind| Condition::new(kind, "Unknown", reason, text).at(since))
 }
 
 impl From<PowerState> for Power {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::model::agent::Agent;
+use crate::model::condition::ConditionType;
 use crate::model::documents::{Secret, Stored};
 use crate::model::host::BareMetalHost;
 use crate::model::ip_lease::IpLease;
@@ -128,7 +129,8 @@ fn told_fields_of_agent(agent: &Agent) -> Value {
             failing.push(validation.id.as_str());
         }
     }
-    let refused = agent.condition("SpecSynced").filter(|condition| condition.status == "False");
+    let spec_synced = agent.condition(ConditionType::SpecSynced);
+    let refused = spec_synced.filter(|condition| condition.status == "False");
     json!({
         "approved": agent.spec.approved,
         "cluster": agent.bound_to().map(|key| key.name),

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use crate::model::cluster::Cluster;
-use crate::model::condition::{Condition, Shortage};
-use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_SYNTAX, Customization};
+use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
+use crate::model::customization::{APPLY_SUCCEEDED, Customization};
 use crate::model::deployment::{ClusterDeployment, DeploymentSpec, Provisioning};
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::event_reason::EventReason;
@@ -30,8 +30,8 @@ use super::vips;
 use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, leases, say, warn};
 
 /// Reasons of CapacityAvailable.
-const ADDRESSES: &str = "AddressesExhausted";
-const HOSTS: &str = "HostsExhausted";
+const ADDRESSES: ConditionReason = ConditionReason::AddressesExhausted;
+const HOSTS: ConditionReason = ConditionReason::HostsExhausted;
 
 /// What is the same for every cluster that is made in one go.
 struct Batch<'a> {
@@ -211,7 +211,12 @@ fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String
 }
 
 fn note_broken(state: &mut State, at: CustomizationId, message: &str, tick: &Tick) {
-    let new = Condition::new(APPLY_SUCCEEDED, "False", BROKEN_BY_SYNTAX, message);
+    let new = Condition::new(
+        ConditionType::ApplySucceeded,
+        "False",
+        ConditionReason::BrokenBySyntax,
+        message,
+    );
     let Some(one) = state.customizations.get(at) else {
         return;
     };

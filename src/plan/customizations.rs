@@ -2,8 +2,8 @@
 //! Keeps `status.inventory` of the pool and the status of each customization.
 
 use crate::model::cluster::{Cluster, Phase};
-use crate::model::condition::Condition;
-use crate::model::customization::{APPLY_SUCCEEDED, BROKEN_BY_CLOUD, Customization};
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
+use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::lease::ClusterHolder;
 use crate::model::meta::{Key, LocalRef};
@@ -133,49 +133,61 @@ pub fn write_status(state: &mut State, at: CustomizationId, pool: &Key, tick: &T
 
 /// The same as writing the status and finding it unchanged, without writing it.
 fn is_current(state: &State, one: &Customization) -> bool {
-    let is = |kind: &str, status: &str, reason: &str| {
-        one.condition(kind).is_some_and(|old| old.status == status && old.reason == reason)
+    let is = |kind: ConditionType, status: &str, reason: ConditionReason| {
+        one.condition(kind.as_str()).is_some_and(|old| old.status == status && old.reason == reason)
     };
     let named = one.status.cluster_deployment_ref.as_ref().map(|one| one.name.as_str());
     let Some(holder) = &one.holder else {
-        return named.is_none() && is("Available", "True", "Available") && !one.status.preserved;
+        return named.is_none()
+            && is(ConditionType::Available, "True", ConditionReason::Available)
+            && !one.status.preserved;
     };
     let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
     let applied = cluster.and_then(how_it_went);
     named == Some(holder.cluster.as_str())
-        && is("Available", "False", "Reserved")
-        && applied.is_none_or(|(status, reason, _)| is(APPLY_SUCCEEDED, status, reason))
+        && is(ConditionType::Available, "False", ConditionReason::Reserved)
+        && applied
+            .is_none_or(|(status, reason, _)| is(ConditionType::ApplySucceeded, status, reason))
 }
 
 fn available(holder: Option<&ClusterHolder>) -> Condition {
     let Some(ClusterHolder { cluster, pool, .. }) = holder else {
-        return Condition::new("Available", "True", "Available", "available");
+        return Condition::new(
+            ConditionType::Available,
+            "True",
+            ConditionReason::Available,
+            "available",
+        );
     };
     let pool = pool.as_ref().map_or("", |pool| pool.name.as_str());
     let message = format!("Currently in use by cluster deployment {cluster} of clusterpool {pool}");
-    Condition::new("Available", "False", "Reserved", message)
+    Condition::new(ConditionType::Available, "False", ConditionReason::Reserved, message)
 }
 
 fn applied(cluster: &Cluster) -> Option<Condition> {
     let (status, reason, message) = how_it_went(cluster)?;
-    Some(Condition::new(APPLY_SUCCEEDED, status, reason, message))
+    Some(Condition::new(ConditionType::ApplySucceeded, status, reason, message))
 }
 
 /// status, reason and message
-fn how_it_went(cluster: &Cluster) -> Option<(&'static str, &'static str, &'static str)> {
+fn how_it_went(cluster: &Cluster) -> Option<(&'static str, ConditionReason, &'static str)> {
     Some(match cluster.phase() {
-        Phase::Installed => {
-            ("True", "Succeeded", "Patches applied and cluster installed successfully")
-        }
+        Phase::Installed => (
+            "True",
+            ConditionReason::Succeeded,
+            "Patches applied and cluster installed successfully",
+        ),
         Phase::Broken => (
             "False",
-            BROKEN_BY_CLOUD,
+            ConditionReason::BrokenByCloud,
             "Cluster installation failed. This may or may not be the fault of patches. Check the \
              installation logs.",
         ),
-        Phase::Installing | Phase::Retrying => {
-            ("False", "InstallationPending", "Patches applied; cluster is installing")
-        }
+        Phase::Installing | Phase::Retrying => (
+            "False",
+            ConditionReason::InstallationPending,
+            "Patches applied; cluster is installing",
+        ),
         // How it went before stays.
         Phase::Deprovisioning => return None,
     })

@@ -1,7 +1,7 @@
 //! Hosts: what each needs of its management controller, and what became of that. One thing at a
 //! time for each host; those of a cluster that is starting or stopping are its cluster's.
 
-use crate::model::condition::{self, Condition, set_unprobed};
+use crate::model::condition::{self, Condition, ConditionReason, set_unprobed};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::host::{
@@ -262,12 +262,12 @@ fn done(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
                 }
                 let known = condition::find(&host.status.conditions, REGISTERED);
                 if known.is_none_or(|one| one.status != "True") {
-                    let new = Condition::new(REGISTERED, "True", "Registered", "");
+                    let new = Condition::new(REGISTERED, "True", ConditionReason::Registered, "");
                     set_unprobed(&mut host.status.conditions, new, tick.now);
                 }
                 let (status, reason) = match host.status.hardware {
-                    Some(_) => ("True", "Inspected"),
-                    None => ("Unknown", "NotSupported"),
+                    Some(_) => ("True", ConditionReason::Inspected),
+                    None => ("Unknown", ConditionReason::NotSupported),
                 };
                 let new = Condition::new(INSPECTED, status, reason, "");
                 set_unprobed(&mut host.status.conditions, new, tick.now);
@@ -310,7 +310,8 @@ fn failed(state: &mut State, at: HostId, verb: Verb, message: &str, tick: &Tick)
         status.last_updated = Some(tick.now);
         status.provisioning_fail_count += u32::from(reason == EventReason::ProvisioningError);
         if reason == EventReason::RegistrationError {
-            let new = Condition::new(REGISTERED, "False", reason.as_str(), message);
+            let new =
+                Condition::new(REGISTERED, "False", ConditionReason::RegistrationError, message);
             set_unprobed(&mut status.conditions, new, tick.now);
         }
     });
@@ -328,9 +329,9 @@ fn power(state: &mut State, at: HostId, on: Option<bool>, why: &str, tick: &Tick
     let Some(host) = state.hosts.get(at) else { return };
     let (key, before) = (host.key(), host.power());
     let (status, reason) = match on {
-        Some(true) => ("True", "PoweredOn"),
-        Some(false) => ("False", "PoweredOff"),
-        None => ("Unknown", "PowerManagementError"),
+        Some(true) => ("True", ConditionReason::PoweredOn),
+        Some(false) => ("False", ConditionReason::PoweredOff),
+        None => ("Unknown", ConditionReason::PowerManagementError),
     };
     state.hosts.update(at, |host| {
         host.status.powered_on = on.unwrap_or(host.status.powered_on);
@@ -385,7 +386,8 @@ fn show(state: &mut State, at: HostId, tick: &Tick) {
             REGISTRATION_ERROR.clone_into(&mut status.error_type);
             status.error_message.clone_from(&lacks);
             status.error_reason = Some(reason);
-            let new = Condition::new(REGISTERED, "False", "CredentialsMissing", lacks);
+            let new =
+                Condition::new(REGISTERED, "False", ConditionReason::CredentialsMissing, lacks);
             set_unprobed(&mut status.conditions, new, tick.now);
         } else if status.error_count == 0 {
             status.clear_error();

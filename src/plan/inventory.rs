@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::inventory::{ATTEMPTS, EntryStatus, InventoryStatus};
 use crate::model::lease::ClusterHolder;
@@ -160,18 +160,23 @@ pub fn valid(pool: &ClusterPool) -> Option<Condition> {
     let missing = of(EntryStatus::Missing);
     let all_well = [&cloud, &syntax, &missing].into_iter().all(Vec::is_empty);
     Some(if all_well {
-        Condition::new("InventoryValid", "True", "Valid", "")
+        Condition::new(ConditionType::InventoryValid, "True", ConditionReason::Valid, "")
     } else {
         let wrong = serde_json::json!(
             {"BrokenByCloud": cloud, "BrokenBySyntax": syntax, "Missing": missing}
         );
-        Condition::new("InventoryValid", "False", "Invalid", wrong.to_string())
+        Condition::new(
+            ConditionType::InventoryValid,
+            "False",
+            ConditionReason::Invalid,
+            wrong.to_string(),
+        )
     })
 }
 
 /// Whether the inventory suffices for the size; said only of a pool where it once did not.
 pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
-    const KIND: &str = "InventorySufficient";
+    const KIND: ConditionType = ConditionType::InventorySufficient;
     let (size, usable) = (pool.size(), usable(pool));
     if let Some(listed) = pool.spec.inventory.as_ref().filter(|_| size > usable) {
         let message = format!(
@@ -179,7 +184,7 @@ pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
              customizations are usable",
             listed.len()
         );
-        return Some(Condition::new(KIND, "False", "TooFewCustomizations", message));
+        return Some(Condition::new(KIND, "False", ConditionReason::TooFewCustomizations, message));
     }
     pool.condition(KIND)?;
     let message = if pool.spec.inventory.is_some() {
@@ -187,7 +192,7 @@ pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
     } else {
         "The pool has no inventory"
     };
-    Some(Condition::new(KIND, "True", "Sufficient", message))
+    Some(Condition::new(KIND, "True", ConditionReason::Sufficient, message))
 }
 
 /// Entries that clusters of the pool have, or may get.

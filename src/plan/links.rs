@@ -132,7 +132,7 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
         if (claim.pending, claim.running) == (pending, running) {
             continue;
         }
-        let waits_no_more = claim.pending.wire()[0] != pending.wire()[0];
+        let waits_no_more = claim.pending.wire().0 != pending.wire().0;
         state.claims.update(at, |claim| {
             if waits_no_more || claim.pending_since.is_none() {
                 claim.pending_since = Some(tick.now);

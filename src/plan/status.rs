@@ -1,7 +1,7 @@
 //! What a pool says of itself: counts and conditions, written after everything else.
 
 use crate::model::cluster::Cluster;
-use crate::model::condition::{self, Condition, Shortage};
+use crate::model::condition::{self, Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::{ClusterId, PoolId, State};
@@ -14,14 +14,14 @@ use super::power::unsupported;
 use super::{POOL, say, warn};
 
 /// Only where a driver cannot stop machines, or could not.
-const HIBERNATION: &str = "HibernationSupported";
+const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
 
-const CONDITIONS: [&str; 5] = [
-    "MissingDependencies",
-    "CapacityAvailable",
-    "AllClustersCurrent",
-    "InventoryValid",
-    "DeletionPossible",
+const CONDITIONS: [ConditionType; 5] = [
+    ConditionType::MissingDependencies,
+    ConditionType::CapacityAvailable,
+    ConditionType::AllClustersCurrent,
+    ConditionType::InventoryValid,
+    ConditionType::DeletionPossible,
 ];
 
 pub fn write(state: &mut State, at: PoolId, tick: &Tick) {
@@ -34,7 +34,12 @@ pub fn write(state: &mut State, at: PoolId, tick: &Tick) {
     count(state, pool, &sorted, &mut status);
     for kind in CONDITIONS {
         if condition::find(&status.conditions, kind).is_none() {
-            let new = Condition::new(kind, "Unknown", "Initialized", "Condition Initialized");
+            let new = Condition::new(
+                kind,
+                "Unknown",
+                ConditionReason::Initialized,
+                "Condition Initialized",
+            );
             condition::set(&mut status.conditions, new, tick.now);
         }
     }
@@ -64,10 +69,10 @@ fn tell(
     old: Option<&str>,
     new: &Condition,
 ) {
-    let bad = if new.kind == "MissingDependencies" { "True" } else { "False" };
+    let bad = if new.kind == ConditionType::MissingDependencies { "True" } else { "False" };
     let object = (POOL, key.clone());
     let Some(reason) = EventReason::named(&new.kind) else { return };
-    if new.status == bad && new.kind != "DeletionPossible" {
+    if new.status == bad && new.kind != ConditionType::DeletionPossible {
         warn(state, tick, reason, object, new.message.clone());
     } else if old == Some(bad) && new.status != bad {
         say(state, tick, reason, object, format!("{} is {}", new.kind, new.status));
@@ -97,15 +102,27 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
     }
     let lacks = missing(state, pool);
     let dependencies = if lacks.is_empty() {
-        Condition::new("MissingDependencies", "False", "Verified", "Dependencies verified")
+        Condition::new(
+            ConditionType::MissingDependencies,
+            "False",
+            ConditionReason::Verified,
+            "Dependencies verified",
+        )
     } else {
-        Condition::new("MissingDependencies", "True", "Missing", joined(&lacks))
+        Condition::new(
+            ConditionType::MissingDependencies,
+            "True",
+            ConditionReason::Missing,
+            joined(&lacks),
+        )
     };
     let mut all = vec![dependencies, capacity(state, pool, sorted), current(state, sorted)];
     all.extend(valid(pool).or_else(|| no_inventory(pool)));
     all.extend(sufficient(pool));
-    let text = unsupported(state, pool).map(|text| ("False", "Unsupported", text));
-    let known = pool.condition(HIBERNATION).map(|_| ("True", "Supported", "Hibernation capable"));
+    let text = unsupported(state, pool).map(|text| ("False", ConditionReason::Unsupported, text));
+    let known = pool
+        .condition(HIBERNATION)
+        .map(|_| ("True", ConditionReason::Supported, "Hibernation capable"));
     let hibernation = text.or(known);
     all.extend(
         hibernation.map(|(status, reason, text)| Condition::new(HIBERNATION, status, reason, text)),
@@ -115,41 +132,48 @@ fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condit
 
 /// A pool that lost its inventory has nothing to say of it any more.
 fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
-    let known = pool.condition("InventoryValid").is_some_and(|old| old.reason != "Initialized");
+    let known = pool
+        .condition(ConditionType::InventoryValid)
+        .is_some_and(|old| old.reason != ConditionReason::Initialized);
     known.then(|| {
-        Condition::new("InventoryValid", "Unknown", "Initialized", "Condition Initialized")
+        Condition::new(
+            ConditionType::InventoryValid,
+            "Unknown",
+            ConditionReason::Initialized,
+            "Condition Initialized",
+        )
     })
 }
 
 fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
-    let kind = "CapacityAvailable";
+    let kind = ConditionType::CapacityAvailable;
     if let Some(most) = pool.max_size().filter(|most| sorted.total >= *most) {
         let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
-        return Condition::new(kind, "False", "MaxCapacity", full);
+        return Condition::new(kind, "False", ConditionReason::MaxCapacity, full);
     }
     if let Some(Shortage { reason, message }) = state.short.get(&pool.key()) {
-        return Condition::new(kind, "False", reason, message.as_str());
+        return Condition::new(kind, "False", *reason, message.as_str());
     }
     let room = "There is capacity to add more clusters to the pool.";
-    Condition::new(kind, "True", "Available", room)
+    Condition::new(kind, "True", ConditionReason::Available, room)
 }
 
 /// A mismatch beats an unknown version.
 fn current(state: &State, sorted: &Buckets) -> Condition {
-    let all = "AllClustersCurrent";
+    let all = ConditionType::AllClustersCurrent;
     let unassigned = "unassigned ClusterDeployments";
     if !sorted.mismatched.is_empty() {
         let names = names(state, sorted.mismatched.iter().copied());
         let message = format!("Some {unassigned} do not match the pool configuration: {names}");
-        Condition::new(all, "False", "SomeClusterDeploymentsStale", message)
+        Condition::new(all, "False", ConditionReason::SomeClusterDeploymentsStale, message)
     } else if !sorted.unknown.is_empty() {
         let names = names(state, sorted.unknown.iter().copied());
         let message =
             format!("Some {unassigned} are missing their pool spec hash annotation: {names}");
-        Condition::new(all, "Unknown", "SomeClusterDeploymentsUnknown", message)
+        Condition::new(all, "Unknown", ConditionReason::SomeClusterDeploymentsUnknown, message)
     } else {
         let message = format!("All {unassigned} match the pool configuration");
-        Condition::new(all, "True", "ClusterDeploymentsCurrent", message)
+        Condition::new(all, "True", ConditionReason::ClusterDeploymentsCurrent, message)
     }
 }
 
@@ -158,10 +182,20 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
     let left = names(state, left.into_iter());
     if left.is_empty() {
         let message = "No ClusterDeployments pending cleanup";
-        return Condition::new("DeletionPossible", "True", "DeletionPossible", message);
+        return Condition::new(
+            ConditionType::DeletionPossible,
+            "True",
+            ConditionReason::DeletionPossible,
+            message,
+        );
     }
     let message = format!("The following ClusterDeployments are pending cleanup: {left}");
-    Condition::new("DeletionPossible", "False", "ClusterDeploymentsPendingCleanup", message)
+    Condition::new(
+        ConditionType::DeletionPossible,
+        "False",
+        ConditionReason::ClusterDeploymentsPendingCleanup,
+        message,
+    )
 }
 
 fn names(state: &State, clusters: impl Iterator<Item = ClusterId>) -> String {
@@ -169,4 +203,17 @@ fn names(state: &State, clusters: impl Iterator<Item = ClusterId>) -> String {
         clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
     names.sort_unstable();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_of_a_pool_has_an_event() {
+        for kind in CONDITIONS.into_iter().chain([HIBERNATION, ConditionType::InventorySufficient])
+        {
+            assert!(EventReason::named(kind.as_str()).is_some(), "{kind:?}");
+        }
+    }
 }

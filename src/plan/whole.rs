@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use crate::model::cluster::Cluster;
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
 use crate::model::ip_lease::VIPS;
@@ -84,7 +84,8 @@ pub fn free(state: &mut State, at: CustomizationId, tick: &Tick) {
     if state.customizations.get(at).is_some_and(goes) {
         return state.customizations.remove(at);
     }
-    let free = Condition::new("Available", "True", "Available", "available");
+    let free =
+        Condition::new(ConditionType::Available, "True", ConditionReason::Available, "available");
     leases::return_customization(state, at);
     state.customizations.update(at, |one| {
         let status = &mut one.status;

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::edits;
 use crate::model::agent::{Agent, AgentSpec, Role};
+use crate::model::condition::ConditionReason;
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -160,7 +161,7 @@ impl Set {
 /// What of a host's wishes does not fit it.
 fn input_error(state: &State, key: &Key) -> Option<String> {
     let found = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
-    (found.reason == "InputError").then(|| found.message.clone())
+    (found.reason == ConditionReason::InputError).then(|| found.message.clone())
 }
 
 /// Changes hosts; a wish that does not fit them is refused, and nothing is changed.

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
 use crate::causes::command_to_make_image;
-use crate::model::condition::{self, Condition};
+use crate::model::condition::{self, Condition, ConditionReason};
 use crate::model::documents::SettingsSpec;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
@@ -108,7 +108,8 @@ impl Verb for Iso {
                 return Err(Refusal::new(exit, "interrupted").into());
             }
             let text = format!("Failed to create image: {}", in_a_line(&error));
-            let new = Condition::new(IMAGE_CREATED, "False", "ImageCreationError", text);
+            let new =
+                Condition::new(IMAGE_CREATED, "False", ConditionReason::ImageCreationError, text);
             record(&door, &one.key(), new, |_, _| ())?;
             infraenv::revoke(&door, &one.key(), Some(&known.id))?;
             return Err(error);
@@ -161,10 +162,15 @@ impl Iso {
     fn created(&self) -> Condition {
         // An Ignition alone is no image that a controller could boot from.
         if self.base.is_some() || self.url.is_some() {
-            return Condition::new(IMAGE_CREATED, "True", "ImageCreated", "Image has been created");
+            return Condition::new(
+                IMAGE_CREATED,
+                "True",
+                ConditionReason::ImageCreated,
+                "Image has been created",
+            );
         }
         let text = "Only its Ignition has been made";
-        Condition::new(IMAGE_CREATED, "False", "ImageNotCreated", text)
+        Condition::new(IMAGE_CREATED, "False", ConditionReason::ImageNotCreated, text)
     }
 
     /// What of it is left to somebody else.
@@ -317,7 +323,7 @@ fn record(
     let needs = [Need { kind: Kind::InfraEnv, key: key.clone() }];
     door.change(&Scope::Pools(Vec::new()), &needs, |state: &mut State, tick| {
         let Some(at) = state.infra_envs.find(key) else { return Ok(()) };
-        let good = new.reason != "ImageCreationError";
+        let good = new.reason != ConditionReason::ImageCreationError;
         let text = if good { "Updated image information".into() } else { new.message.clone() };
         let reason =
             if good { EventReason::ImageInfoUpdated } else { EventReason::InfraEnvImageFailed };

@@ -1,7 +1,7 @@
 //! Hive's conditions of a cluster, as they follow from the facts.
 
 use super::{Cluster, Phase, Power};
-use crate::model::condition::{Condition, Shortage};
+use crate::model::condition::{Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::driver::Driver;
 use crate::model::pool::PAUSED;
 use crate::model::power::{deleted, initialized};
@@ -17,7 +17,13 @@ impl Cluster {
         if let Some(failed) = self.failed_at {
             let message = self.failure.clone().unwrap_or_default();
             all.push(
-                Condition::new("ProvisionFailed", "True", "InstallFailed", message).at(failed),
+                Condition::new(
+                    ConditionType::ProvisionFailed,
+                    "True",
+                    ConditionReason::InstallFailed,
+                    message,
+                )
+                .at(failed),
             );
             all.push(self.provision_stopped().at(failed));
         }
@@ -33,20 +39,20 @@ impl Cluster {
 
     /// Only of one that has some.
     fn requirements(&self) -> Option<Condition> {
-        let kind = "RequirementsMet";
+        let kind = ConditionType::RequirementsMet;
         if let Some(Shortage { reason, message }) = &self.lacks {
             let since = self.unmet.unwrap_or(self.created);
-            return Some(Condition::new(kind, "False", reason, message.as_str()).at(since));
+            return Some(Condition::new(kind, "False", *reason, message.as_str()).at(since));
         }
         let name = self.customization_ref.as_ref()?;
         if let Some(since) = self.unmet {
             let message = format!("ClusterDeploymentCustomization {name} not found");
-            let missing = "CustomizationRefNotAvailable";
+            let missing = ConditionReason::CustomizationRefNotAvailable;
             return Some(Condition::new(kind, "False", missing, message).at(since));
         }
         let begun = self.started_at.unwrap_or(self.created);
         let message = "All pre-provision requirements met";
-        Some(Condition::new(kind, "True", "AllRequirementsMet", message).at(begun))
+        Some(Condition::new(kind, "True", ConditionReason::AllRequirementsMet, message).at(begun))
     }
 
     /// Assisted installer's, of one that is installed on hosts.
@@ -59,7 +65,13 @@ impl Cluster {
         let held = self.paused && self.takes_hosts() && begins;
         held.then(|| {
             let text = format!("The installation is on hold. To unhold remove annotation {PAUSED}");
-            Condition::new("Completed", "False", "InstallationOnHold", text).at(self.created)
+            Condition::new(
+                ConditionType::Completed,
+                "False",
+                ConditionReason::InstallationOnHold,
+                text,
+            )
+            .at(self.created)
         })
     }
 
@@ -80,47 +92,64 @@ impl Cluster {
     fn provisioned(&self) -> Condition {
         if let Some(said) = self.progress.as_ref().filter(|_| self.phase() == Phase::Installing) {
             let message = format!("Cluster is being provisioned: {said}");
-            return Condition::new("Provisioned", "False", "Provisioning", message);
+            return Condition::new(
+                ConditionType::Provisioned,
+                "False",
+                ConditionReason::Provisioning,
+                message,
+            );
         }
         let (status, reason, message) = match self.phase() {
             Phase::Deprovisioning if self.protected => {
                 let by = "Annotation hive.openshift.io/protected-delete holds the cluster";
-                ("False", "DeletionBlocked", by)
+                ("False", ConditionReason::DeletionBlocked, by)
             }
             Phase::Deprovisioning
                 if self.driver == Driver::Missing && self.started_at.is_some() =>
             {
-                ("False", "DriverMissing", "No driver of this build can destroy the cluster")
+                (
+                    "False",
+                    ConditionReason::DriverMissing,
+                    "No driver of this build can destroy the cluster",
+                )
             }
-            Phase::Deprovisioning if self.held && self.started_at.is_none() => {
-                ("False", "DeletionBlocked", "A finalizer of another program holds the object")
+            Phase::Deprovisioning if self.held && self.started_at.is_none() => (
+                "False",
+                ConditionReason::DeletionBlocked,
+                "A finalizer of another program holds the object",
+            ),
+            Phase::Deprovisioning => {
+                ("False", ConditionReason::Deprovisioning, "Cluster is being destroyed")
             }
-            Phase::Deprovisioning => ("False", "Deprovisioning", "Cluster is being destroyed"),
-            Phase::Installed => ("True", "Provisioned", "Cluster is provisioned"),
-            Phase::Broken => ("False", "ProvisionStopped", "Provisioning failed terminally"),
-            _ if self.driver == Driver::Missing => {
-                ("False", "DriverMissing", "No driver of this build serves the platform")
+            Phase::Installed => ("True", ConditionReason::Provisioned, "Cluster is provisioned"),
+            Phase::Broken => {
+                ("False", ConditionReason::ProvisionStopped, "Provisioning failed terminally")
             }
+            _ if self.driver == Driver::Missing => (
+                "False",
+                ConditionReason::DriverMissing,
+                "No driver of this build serves the platform",
+            ),
             Phase::Installing | Phase::Retrying => {
-                ("False", "Provisioning", "Cluster is being provisioned")
+                ("False", ConditionReason::Provisioning, "Cluster is being provisioned")
             }
         };
-        Condition::new("Provisioned", status, reason, message)
+        Condition::new(ConditionType::Provisioned, status, reason, message)
     }
 
     fn provision_stopped(&self) -> Condition {
         if self.stopped {
             let (reason, message) = if self.once {
-                ("InstallOnlyOnceSet", "Deployment is set to try install only once")
+                (ConditionReason::InstallOnlyOnceSet, "Deployment is set to try install only once")
             } else {
-                ("InstallAttemptsLimitReached", "Install attempts limit reached")
+                (ConditionReason::InstallAttemptsLimitReached, "Install attempts limit reached")
             };
-            return Condition::new("ProvisionStopped", "True", reason, message);
+            return Condition::new(ConditionType::ProvisionStopped, "True", reason, message);
         }
         Condition::new(
-            "ProvisionStopped",
+            ConditionType::ProvisionStopped,
             "False",
-            "ProvisionNotStopped",
+            ConditionReason::ProvisionNotStopped,
             "Provision is not stopped",
         )
     }

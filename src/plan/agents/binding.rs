@@ -3,7 +3,7 @@
 
 use crate::model::agent::{Agent, ClusterReference, HostState, Role};
 use crate::model::cluster::Cluster;
-use crate::model::condition::{Condition, set_unprobed};
+use crate::model::condition::{Condition, ConditionReason, set_unprobed};
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
@@ -63,13 +63,13 @@ pub fn follow(state: &mut State, at: AgentId, tick: &Tick) {
     let new = match done {
         Ok(()) => {
             let text = "The Spec has been successfully applied";
-            Condition::new(SPEC_SYNCED, "True", "SyncOK", text)
+            Condition::new(SPEC_SYNCED, "True", ConditionReason::SyncOk, text)
         }
         Err(blocked) => {
             let (reason, kind) = if blocked.waits {
-                ("BackendError", "a backend")
+                (ConditionReason::BackendError, "a backend")
             } else {
-                ("InputError", "an input")
+                (ConditionReason::InputError, "an input")
             };
             let text = format!("The Spec could not be synced due to {kind} error: {}", blocked.why);
             Condition::new(SPEC_SYNCED, "False", reason, text)

@@ -3,61 +3,75 @@
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState};
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::rules::validations::{GATES_UNBOUND, holds_up, is_met};
 
 /// Whether what is wished for could be done, and whether the machine is another Agent.
-pub const SPEC_SYNCED: &str = "SpecSynced";
-pub const DUPLICATE: &str = "Duplicate";
+pub const SPEC_SYNCED: ConditionType = ConditionType::SpecSynced;
+pub const DUPLICATE: ConditionType = ConditionType::Duplicate;
 
 /// status, reason and message
-type Said = (&'static str, &'static str, &'static str);
+type Said = (&'static str, ConditionReason, &'static str);
 
-const READY: Said = ("True", "AgentIsReady", "The agent is ready to begin the installation");
+const READY: Said =
+    ("True", ConditionReason::AgentIsReady, "The agent is ready to begin the installation");
 const NOT_READY: Said =
-    ("False", "AgentNotReady", "The agent is not ready to begin the installation");
-const NOT_APPROVED: Said = ("False", "AgentIsNotApproved", "The agent is not approved");
-const ALREADY: Said =
-    ("True", "AgentAlreadyInstalling", "Installation already started and is in progress");
-const STOPPED: Said = ("True", "AgentInstallationStopped", "The agent installation stopped");
+    ("False", ConditionReason::AgentNotReady, "The agent is not ready to begin the installation");
+const NOT_APPROVED: Said =
+    ("False", ConditionReason::AgentIsNotApproved, "The agent is not approved");
+const ALREADY: Said = (
+    "True",
+    ConditionReason::AgentAlreadyInstalling,
+    "Installation already started and is in progress",
+);
+const STOPPED: Said =
+    ("True", ConditionReason::AgentInstallationStopped, "The agent installation stopped");
 
-const BOUND: Said = ("True", "Bound", "The agent is bound to a cluster deployment");
-const UNBOUND: Said = ("False", "Unbound", "The agent is not bound to any cluster deployment");
+const BOUND: Said = ("True", ConditionReason::Bound, "The agent is bound to a cluster deployment");
+const UNBOUND: Said =
+    ("False", ConditionReason::Unbound, "The agent is not bound to any cluster deployment");
 const BINDING: Said =
-    ("False", "Binding", "The agent is currently binding to a cluster deployment");
-const UNBINDING: Said =
-    ("False", "Unbinding", "The agent is currently unbinding from a cluster deployment");
+    ("False", ConditionReason::Binding, "The agent is currently binding to a cluster deployment");
+const UNBINDING: Said = (
+    "False",
+    ConditionReason::Unbinding,
+    "The agent is currently unbinding from a cluster deployment",
+);
 const BY_HAND: Said = (
     "False",
-    "UnbindingPendingUserAction",
+    ConditionReason::UnbindingPendingUserAction,
     "The agent is currently unbinding; Pending host reboot from infraenv image",
 );
 
 const CONNECTED: Said = (
     "True",
-    "AgentIsConnected",
+    ConditionReason::AgentIsConnected,
     "The agent's connection to the installation service is unimpaired",
 );
 const DISCONNECTED: Said = (
     "False",
-    "AgentIsDisconnected",
+    ConditionReason::AgentIsDisconnected,
     "The agent has not contacted the installation service in some time, user action should be taken",
 );
 
-const PASSING: Said = ("True", "ValidationsPassing", "The agent's validations are passing");
-const UNKNOWN: Said =
-    ("Unknown", "ValidationsUnknown", "The agent's validations have not yet been calculated");
+const PASSING: Said =
+    ("True", ConditionReason::ValidationsPassing, "The agent's validations are passing");
+const UNKNOWN: Said = (
+    "Unknown",
+    ConditionReason::ValidationsUnknown,
+    "The agent's validations have not yet been calculated",
+);
 
 const NOT_STARTED: &str = "The installation has not yet started";
 
 /// Connected, `RequirementsMet`, Validated, Installed and Bound.
 pub fn of(agent: &Agent) -> [Condition; 5] {
     [
-        condition("Connected", connected(agent.state())),
+        condition(ConditionType::Connected, connected(agent.state())),
         requirements(agent),
         validated(agent),
         installed(agent),
-        condition("Bound", bound(agent.state())),
+        condition(ConditionType::Bound, bound(agent.state())),
     ]
 }
 
@@ -66,10 +80,10 @@ pub fn duplicate(agent: &Agent) -> Option<Condition> {
     let other = &agent.status.duplicate_of;
     let message = format!("The machine is Agent {other} already; this one is never picked");
     let found = agent.is_duplicate();
-    found.then(|| Condition::new(DUPLICATE, "True", "SameMachine", message))
+    found.then(|| Condition::new(DUPLICATE, "True", ConditionReason::SameMachine, message))
 }
 
-fn condition(kind: &str, (status, reason, message): Said) -> Condition {
+fn condition(kind: ConditionType, (status, reason, message): Said) -> Condition {
     Condition::new(kind, status, reason, message)
 }
 
@@ -100,7 +114,7 @@ fn under_way(state: HostState) -> Option<Said> {
 }
 
 fn requirements(agent: &Agent) -> Condition {
-    let (kind, state) = ("RequirementsMet", agent.state());
+    let (kind, state) = (ConditionType::RequirementsMet, agent.state());
     if let Some(said) = under_way(state) {
         return condition(kind, said);
     }
@@ -124,9 +138,9 @@ fn is_beside(state: HostState) -> bool {
     )
 }
 
-fn unrecognized(kind: &str, state: HostState) -> Condition {
+fn unrecognized(kind: ConditionType, state: HostState) -> Condition {
     let text = format!("The installation status is currently not recognized: {state}");
-    Condition::new(kind, "Unknown", "UnknownStatus", text)
+    Condition::new(kind, "Unknown", ConditionReason::UnknownStatus, text)
 }
 
 fn has_stopped(state: HostState) -> bool {
@@ -134,11 +148,11 @@ fn has_stopped(state: HostState) -> bool {
 }
 
 fn validated(agent: &Agent) -> Condition {
-    let (kind, state) = ("Validated", agent.state());
+    let (kind, state) = (ConditionType::Validated, agent.state());
     if let Some(said) = under_way(state) {
         return condition(kind, said);
     }
-    let failing = |reason: &str, how: &str| {
+    let failing = |reason: ConditionReason, how: &str| {
         let bad = agent.validations().filter(|one| !is_met(one));
         let bad: Vec<&str> = bad.map(|one| one.message.as_str()).collect();
         let message = format!("The agent's validations are {how}: {}", bad.join(","));
@@ -146,14 +160,16 @@ fn validated(agent: &Agent) -> Condition {
     };
     match state {
         HostState::Insufficient | HostState::InsufficientUnbound => {
-            failing("ValidationsFailing", "failing")
+            failing(ConditionReason::ValidationsFailing, "failing")
         }
-        HostState::PendingForInput => failing("ValidationsUserPending", "pending for user"),
+        HostState::PendingForInput => {
+            failing(ConditionReason::ValidationsUserPending, "pending for user")
+        }
         HostState::Known | HostState::KnownUnbound => condition(kind, PASSING),
         state if has_stopped(state) || state.is_installing() => condition(kind, PASSING),
         // The rest are states of nothing that was found: the last results count.
         _ if !is_checked(agent) => condition(kind, UNKNOWN),
-        _ if is_failing(agent) => failing("ValidationsFailing", "failing"),
+        _ if is_failing(agent) => failing(ConditionReason::ValidationsFailing, "failing"),
         _ => condition(kind, PASSING),
     }
 }
@@ -175,11 +191,11 @@ fn is_failing(agent: &Agent) -> bool {
 }
 
 fn installed(agent: &Agent) -> Condition {
-    let (kind, state) = ("Installed", agent.state());
+    let (kind, state) = (ConditionType::Installed, agent.state());
     if let Some(said) = under_way(state) {
         return condition(kind, said);
     }
-    let said = |status: &str, reason: &str, message: &str| {
+    let said = |status: &str, reason: ConditionReason, message: &str| {
         let info = agent.status.debug_info.state_info.as_str();
         let message =
             if info.is_empty() { message.to_owned() } else { format!("{message}: {info}") };
@@ -187,19 +203,21 @@ fn installed(agent: &Agent) -> Condition {
     };
     match state {
         HostState::Installed | HostState::AddedToExistingCluster => {
-            said("True", "InstallationCompleted", "The installation has completed")
+            said("True", ConditionReason::InstallationCompleted, "The installation has completed")
         }
         HostState::Error | HostState::PreparingFailed => {
-            said("False", "InstallationFailed", "The installation has failed")
+            said("False", ConditionReason::InstallationFailed, "The installation has failed")
         }
         HostState::Cancelled => {
-            said("False", "InstallationFailed", "The installation was cancelled")
+            said("False", ConditionReason::InstallationFailed, "The installation was cancelled")
         }
-        state if state.is_installing() => {
-            said("False", "InstallationInProgress", "The installation is in progress")
-        }
+        state if state.is_installing() => said(
+            "False",
+            ConditionReason::InstallationInProgress,
+            "The installation is in progress",
+        ),
         state if is_beside(state) => unrecognized(kind, state),
-        _ => Condition::new(kind, "False", "InstallationNotStarted", NOT_STARTED),
+        _ => Condition::new(kind, "False", ConditionReason::InstallationNotStarted, NOT_STARTED),
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::model::agent::{
     Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
 };
-use crate::model::condition::{Condition, set_unprobed};
+use crate::model::condition::{Condition, ConditionReason, ConditionType, set_unprobed};
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -110,7 +110,8 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         return;
     }
     if let Some(why) = node_left_behind(state, agent) {
-        let condition = Condition::new("Cleanup", "False", "CleanupFailed", why);
+        let condition =
+            Condition::new(ConditionType::Cleanup, "False", ConditionReason::CleanupFailed, why);
         state.agents.update(agent_id, |agent| {
             set_unprobed(&mut agent.status.conditions, condition, tick.now);
         });

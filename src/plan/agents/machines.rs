@@ -6,7 +6,7 @@ use crate::model::agent::inventory::{
     Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
 };
 use crate::model::agent::{Agent, BMH, ClusterReference, INFRA_ENV, Role};
-use crate::model::condition::{self, Condition, set_unprobed};
+use crate::model::condition::{self, Condition, ConditionReason, ConditionType, set_unprobed};
 use crate::model::event_reason::EventReason;
 use crate::model::hardware::Hardware;
 use crate::model::host::{BareMetalHost, CLUSTER_REFERENCE, ROLE};
@@ -24,7 +24,7 @@ const MACHINE_CONFIG_POOL: &str = "bmac.agent-install.openshift.io/machine-confi
 const INSTALLER_ARGS: &str = "bmac.agent-install.openshift.io/installer-args";
 const IGNITION: &str = "bmac.agent-install.openshift.io/ignition-config-overrides";
 /// A condition of a host whose cluster reference does not count.
-const REFERENCE: &str = "ClusterReference";
+const REFERENCE: ConditionType = ConditionType::ClusterReference;
 /// A disk that no hint fits.
 const NO_DISK: &str = "/dev/not-found-by-hints";
 
@@ -67,7 +67,7 @@ fn image(state: &State, one: &InfraEnv) -> Option<Condition> {
             return Some(Condition::new(
                 IMAGE_CREATED,
                 "Unknown",
-                "MissingClusterDeployment",
+                ConditionReason::MissingClusterDeployment,
                 text,
             ));
         };
@@ -76,13 +76,23 @@ fn image(state: &State, one: &InfraEnv) -> Option<Condition> {
             let text = format!(
                 "Failed to create image: Specified CPU architecture ({its}) doesn't match the cluster ({wanted})"
             );
-            return Some(Condition::new(IMAGE_CREATED, "False", "ImageCreationError", text));
+            return Some(Condition::new(
+                IMAGE_CREATED,
+                "False",
+                ConditionReason::ImageCreationError,
+                text,
+            ));
         }
     }
     // What was in the way is not any more; whether there is an image the next command finds out.
-    known
-        .filter(|one| one.status == "Unknown")
-        .map(|_| Condition::new(IMAGE_CREATED, "False", "ImageNotCreated", "There is no image yet"))
+    known.filter(|one| one.status == "Unknown").map(|_| {
+        Condition::new(
+            IMAGE_CREATED,
+            "False",
+            ConditionReason::ImageNotCreated,
+            "There is no image yet",
+        )
+    })
 }
 
 /// Looks at what is known of a host beside its state.
@@ -215,7 +225,8 @@ fn refer(state: &mut State, host: &BareMetalHost, environment: Option<&InfraEnv>
     let text = format!(
         "failed to reconcile cluster reference.  InfraEnv already has cluster reference {own}"
     );
-    let new = Condition::new(REFERENCE, "False", "InfraEnvHasCluster", text.as_str());
+    let new =
+        Condition::new(REFERENCE, "False", ConditionReason::InfraEnvHasCluster, text.as_str());
     state.hosts.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
     if !known {
         let object = (Kind::BareMetalHost.name(), host.key());
