@@ -54,7 +54,7 @@ use clap::{ArgMatches, Args, FromArgMatches};
 
 use crate::commands::context::{Context, Globals};
 pub use crate::commands::tree::tree;
-use crate::model::refusal::{NextStep, Refusal, nearest};
+use crate::model::refusal::{Exit, NextStep, Refusal, nearest};
 
 /// One command: what it is called, what it does, an example that works, and its arguments.
 trait Verb: Args + FromArgMatches {
@@ -119,7 +119,7 @@ fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     let text = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
     let lines: Vec<_> = text.lines().map(crate::output::clean).collect();
     drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
-    refusal.map_or(1, |refusal| refusal.exit as u8)
+    refusal.map_or(Exit::Failed, |refusal| refusal.exit) as u8
 }
 
 /// "did you mean", as a next command.

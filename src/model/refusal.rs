@@ -4,20 +4,48 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// The exit codes, all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
+/// Declares the exit codes: what each means as its documentation, its name and its number.
+macro_rules! exit_codes {
+    ($( $(#[doc = $meaning:literal])+ $Exit:ident = $code:literal, )*) => {
+        /// The exit codes of everything that is not done; 0 is what is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Exit { $( $(#[doc = $meaning])+ $Exit = $code, )* }
+
+        impl Exit {
+            /// All of them, by their number.
+            pub const ALL: &'static [Self] = &[$(Self::$Exit),*];
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                let text = match self { $(Self::$Exit => concat!($($meaning),+),)* };
+                // A documentation comment begins with a blank.
+                text.trim_start()
+            }
+        }
+    };
+}
+
+exit_codes! {
+    /// It failed: an invalid manifest, a pool's change that was undone, a file that cannot be read.
     Failed = 1,
+    /// Usage: an unknown option, an unusable name, a question and nobody to ask.
     Usage = 2,
+    /// Something is not there.
     NotFound = 3,
+    /// It is there already, is in use, or cannot be changed.
     Conflict = 4,
+    /// The time of a wait is over.
     Timeout = 5,
     /// Nothing is left to lease.
     Exhausted = 6,
+    /// Another pass is running.
     Busy = 7,
+    /// The state file is unusable.
     State = 8,
+    /// File permissions, or somebody else's object.
     Denied = 9,
+    /// `plan` has changes.
     Changes = 10,
     /// `run` itself failed, not its command.
     Run = 125,
@@ -25,7 +53,9 @@ pub enum Exit {
     CommandNotExecutable = 126,
     /// The command of `run` is not there.
     CommandNotFound = 127,
+    /// It was interrupted at the keyboard.
     Interrupted = 130,
+    /// It was told to end.
     Terminated = 143,
 }
 

@@ -237,7 +237,7 @@ fn claim_state(claim: &Claim, view: &View) -> String {
         (Pending::PoolDeleting, _) => "Pending (pool is being deleted)".into(),
         (Pending::PoolPaused, _) => "Pending (pool is paused)".into(),
         (Pending::Claimed, ClusterRunning::Running) => "Running".into(),
-        (Pending::Claimed, running) => running.wire()[1].to_owned(),
+        (Pending::Claimed, running) => running.wire().1.as_str().to_owned(),
         _ => match view.queue.get(&claim.key()) {
             Some(place) => format!("Pending ({place})"),
             None => "Pending".into(),
