@@ -40,64 +40,110 @@ impl Verb for Metrics {
     }
 }
 
-type Count = fn(&PoolStatus) -> u32;
+/// A number of every pool, declared once.
+struct Metric {
+    name: &'static str,
+    /// As OpenMetrics has it: gauge, histogram or counter.
+    kind: &'static str,
+    /// What it tells, without the stop at its end.
+    help: &'static str,
+    values: Values,
+}
 
-/// Gauges of a pool: name, help, and where it is counted. The first are Hive's.
-const GAUGES: [(&str, &str, Count); 11] = [
-    ("hive_clusterpool_clusterdeployments_assignable", "Unclaimed clusters that run", |one| {
+/// Where the values of a metric come from.
+enum Values {
+    /// Counted in the status of a pool.
+    Count(fn(&PoolStatus) -> u32),
+    /// The claim that has waited longest.
+    OldestClaim,
+    /// The history of a pool's claims.
+    AssignmentDelays,
+    /// The history of a pool's clusters.
+    StaleDeleted,
+}
+
+const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) -> u32) -> Metric {
+    Metric { name, kind: "gauge", help, values: Values::Count(count) }
+}
+
+/// All of them, in the order in which they are written. The first are Hive's.
+const METRICS: [Metric; 14] = [
+    gauge("hive_clusterpool_clusterdeployments_assignable", "Unclaimed clusters that run", |one| {
         one.ready
     }),
-    ("hive_clusterpool_clusterdeployments_claimed", "Claimed clusters", |one| one.claimed),
-    ("hive_clusterpool_clusterdeployments_deleting", "Clusters being deprovisioned", |one| {
+    gauge("hive_clusterpool_clusterdeployments_claimed", "Claimed clusters", |one| one.claimed),
+    gauge("hive_clusterpool_clusterdeployments_deleting", "Clusters being deprovisioned", |one| {
         one.deleting
     }),
-    ("hive_clusterpool_clusterdeployments_installing", "Clusters being installed", |one| {
+    gauge("hive_clusterpool_clusterdeployments_installing", "Clusters being installed", |one| {
         one.installing
     }),
-    (
+    gauge(
         "hive_clusterpool_clusterdeployments_unclaimed",
         "Unclaimed clusters that are not broken",
         |one| one.size.saturating_sub(one.broken),
     ),
-    ("hive_clusterpool_clusterdeployments_standby", "Unclaimed clusters that hibernate", |one| {
-        one.standby
-    }),
-    (
+    gauge(
+        "hive_clusterpool_clusterdeployments_standby",
+        "Unclaimed clusters that hibernate",
+        |one| one.standby,
+    ),
+    gauge(
         "hive_clusterpool_clusterdeployments_stale",
         "Unclaimed clusters of an older version",
         |one| one.stale,
     ),
-    ("hive_clusterpool_clusterdeployments_broken", "Unclaimed clusters that are broken", |one| {
-        one.broken
-    }),
-    ("poolctl_claims_pending", "Claims that wait", |one| one.pending),
-    ("poolctl_customizations_free", "Customizations that can be used", |one| {
+    gauge(
+        "hive_clusterpool_clusterdeployments_broken",
+        "Unclaimed clusters that are broken",
+        |one| one.broken,
+    ),
+    gauge("poolctl_claims_pending", "Claims that wait", |one| one.pending),
+    gauge("poolctl_customizations_free", "Customizations that can be used", |one| {
         one.free_customizations
     }),
-    ("poolctl_customizations_broken", "Customizations that cannot be used", |one| {
+    gauge("poolctl_customizations_broken", "Customizations that cannot be used", |one| {
         let broken = one.inventory.values().filter(|entry| entry.status.broken());
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }),
+    Metric {
+        name: "poolctl_claim_oldest_pending_seconds",
+        kind: "gauge",
+        help: "How long the claim has waited that waits longest",
+        values: Values::OldestClaim,
+    },
+    Metric {
+        name: "hive_clusterclaim_assignment_delay_seconds",
+        kind: "histogram",
+        help: "How long claims waited for their clusters",
+        values: Values::AssignmentDelays,
+    },
+    Metric {
+        name: "hive_clusterpool_stale_clusterdeployments_deleted",
+        kind: "counter",
+        help: "Clusters of an older version that were replaced",
+        values: Values::StaleDeleted,
+    },
 ];
 
 fn text(store: &Store, now: Time) -> Result<String, Refusal> {
     let pools = store.all::<ClusterPool>()?;
     let claims = store.all::<Claim>()?;
     let mut out = String::new();
-    for (name, help, count) in GAUGES {
-        head(&mut out, name, "gauge", help);
-        for pool in &pools {
-            let _ = writeln!(out, "{name}{{{}}} {}", labels(pool), count(&pool.status));
+    for Metric { name, kind, help, values } in METRICS {
+        let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
+        match values {
+            Values::Count(count) => {
+                for pool in &pools {
+                    let _ = writeln!(out, "{name}{{{}}} {}", labels(pool), count(&pool.status));
+                }
+            }
+            Values::OldestClaim => oldest(&mut out, name, &pools, &claims, now),
+            Values::AssignmentDelays => delays(&mut out, name, &pools),
+            Values::StaleDeleted => replaced(&mut out, name, &pools),
         }
     }
-    oldest(&mut out, &pools, &claims, now);
-    delays(&mut out, &pools);
-    replaced(&mut out, &pools);
     Ok(out + "# EOF\n")
-}
-
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.");
 }
 
 fn labels(pool: &ClusterPool) -> String {
@@ -105,9 +151,7 @@ fn labels(pool: &ClusterPool) -> String {
     format!("clusterpool_namespace=\"{}\",clusterpool_name=\"{}\"", meta.namespace, meta.name)
 }
 
-fn oldest(out: &mut String, pools: &[ClusterPool], claims: &[Claim], now: Time) {
-    let name = "poolctl_claim_oldest_pending_seconds";
-    head(out, name, "gauge", "How long the claim has waited that waits longest");
+fn oldest(out: &mut String, name: &str, pools: &[ClusterPool], claims: &[Claim], now: Time) {
     let mut first: HashMap<Key, Time> = HashMap::new();
     for claim in claims.iter().filter(|claim| claim.waits()) {
         let earliest = first.entry(claim.pool_key()).or_insert(claim.created);
@@ -121,9 +165,7 @@ fn oldest(out: &mut String, pools: &[ClusterPool], claims: &[Claim], now: Time) 
 }
 
 /// How long claims waited for their clusters.
-fn delays(out: &mut String, pools: &[ClusterPool]) {
-    let name = "hive_clusterclaim_assignment_delay_seconds";
-    head(out, name, "histogram", "How long claims waited for their clusters");
+fn delays(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
         let (labels, history) = (labels(pool), &pool.status.history);
         let bounds = DELAYS.iter().map(|most| format!("{most}.0")).chain(["+Inf".into()]);
@@ -137,9 +179,7 @@ fn delays(out: &mut String, pools: &[ClusterPool]) {
     }
 }
 
-fn replaced(out: &mut String, pools: &[ClusterPool]) {
-    let name = "hive_clusterpool_stale_clusterdeployments_deleted";
-    head(out, name, "counter", "Clusters of an older version that were replaced");
+fn replaced(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
         let many = pool.status.history.stale_deleted;
         let _ = writeln!(out, "{name}_total{{{}}} {many}", labels(pool));
