@@ -20,25 +20,25 @@ UPDATE ip_lease SET agent = (
     SELECT o.value ->> '$.name' FROM json_each(more, '$.notes.claim.ownerReferences') o
     WHERE o.value ->> '$.kind' = 'Agent' ORDER BY o.key LIMIT 1),
   more = json_set(more,
-    '$.notes.claim.finalizers', (
+    '$.notes.claim.finalizers', json((
       SELECT json_group_array(f.value) FROM json_each(more, '$.notes.claim.finalizers') f
-      WHERE f.value <> 'poolctl.dev/cluster'),
-    '$.notes.claim.ownerReferences', (
+      WHERE f.value <> 'poolctl.dev/cluster')),
+    '$.notes.claim.ownerReferences', json((
       SELECT json_group_array(json(o.value))
       FROM json_each(more, '$.notes.claim.ownerReferences') o
-      WHERE o.value ->> '$.kind' NOT IN ('ClusterDeployment', 'Agent')))
+      WHERE o.value ->> '$.kind' NOT IN ('ClusterDeployment', 'Agent'))))
 WHERE cluster IS NOT NULL;
 UPDATE ip_wait SET agent = (
     SELECT o.value ->> '$.name' FROM json_each(more, '$.notes.claim.ownerReferences') o
     WHERE o.value ->> '$.kind' = 'Agent' ORDER BY o.key LIMIT 1),
   more = json_set(more,
-    '$.notes.claim.finalizers', (
+    '$.notes.claim.finalizers', json((
       SELECT json_group_array(f.value) FROM json_each(more, '$.notes.claim.finalizers') f
-      WHERE f.value <> 'poolctl.dev/cluster'),
-    '$.notes.claim.ownerReferences', (
+      WHERE f.value <> 'poolctl.dev/cluster')),
+    '$.notes.claim.ownerReferences', json((
       SELECT json_group_array(json(o.value))
       FROM json_each(more, '$.notes.claim.ownerReferences') o
-      WHERE o.value ->> '$.kind' NOT IN ('ClusterDeployment', 'Agent')))
+      WHERE o.value ->> '$.kind' NOT IN ('ClusterDeployment', 'Agent'))))
 WHERE cluster IS NOT NULL;
 
 -- The addresses of a cluster.
