@@ -360,7 +360,8 @@ fn sudo_user(environment: &HashMap<&str, String>) -> Result<Option<u32>, Refusal
 }
 
 fn unknown_user(uid: u32) -> Refusal {
-    Refusal::new(Exit::Denied, format!("the system knows no user {uid}")).advise(format!("id {uid}"))
+    Refusal::new(Exit::Denied, format!("the system knows no user {uid}"))
+        .advise(format!("id {uid}"))
 }
 
 /// The folders where exec looks for a program whose name has no slash, in their order.

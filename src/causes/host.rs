@@ -2,7 +2,9 @@
 
 use super::chain::Chain;
 use super::evidence::Evidence;
-use crate::model::host::{BareMetalHost, CertificateTrust, ErrorReason, HOLD, PIN, REGISTRATION_ERROR};
+use crate::model::host::{
+    BareMetalHost, CertificateTrust, ErrorReason, HOLD, PIN, REGISTRATION_ERROR,
+};
 use crate::model::job::Job;
 use crate::plan::leases::command_to_free_host;
 

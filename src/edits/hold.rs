@@ -72,7 +72,14 @@ impl Holding<'_> {
         let mut sentences = Vec::new();
         for cluster in gone {
             let sentence = hold_gone_cluster(state, cluster, self.now);
-            record_event(state, tick, Kind::ClusterDeployment, cluster.key(), EventReason::Held, &sentence);
+            record_event(
+                state,
+                tick,
+                Kind::ClusterDeployment,
+                cluster.key(),
+                EventReason::Held,
+                &sentence,
+            );
             sentences.push(sentence);
         }
         for loss in losses {

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::edits::put;
 use crate::model::annotations::FAKE_INSTALL_DURATION;
 use crate::model::documents::{ClusterImageSet, ImageSetSpec, Secret, SecretValue};
-use crate::model::driver::{FAKE, FAKE_INSTALL_DURATION};
+use crate::model::driver::FAKE;
 use crate::model::inventory::InventoryEntry;
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
