@@ -24,14 +24,14 @@ const VARIABLES: [(&str, &str); 3] = [
 const EXECUTING: [&str; 2] = ["credential_process", "credential_source"];
 
 /// The environment of the installer: the cluster's own, and its credentials.
-pub fn environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
+pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
     let mut found = task.order.environment.clone();
     for (key, text) in all(task) {
         let lower = text.to_lowercase();
         if let Some(word) = EXECUTING.iter().find(|word| lower.contains(**word)) {
             return Err(format!("the credentials have {word} in {key}: it would start a program"));
         }
-        let path = task.place.input("credentials").join(&key).display().to_string();
+        let path = task.job_folder.input_path("credentials").join(&key).display().to_string();
         found.extend(
             FILES
                 .iter()
@@ -48,7 +48,8 @@ pub fn environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
 
 /// The values of the credentials by key.
 fn all(task: &Task) -> Vec<(String, String)> {
-    let entries = fs::read_dir(task.place.input("credentials")).into_iter().flatten().flatten();
+    let entries =
+        fs::read_dir(task.job_folder.input_path("credentials")).into_iter().flatten().flatten();
     let mut found: Vec<(String, String)> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -60,14 +61,14 @@ fn all(task: &Task) -> Vec<(String, String)> {
 }
 
 fn value(task: &Task, key: &str) -> Option<String> {
-    let path = task.place.input("credentials").join(key);
+    let path = task.job_folder.input_path("credentials").join(key);
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 /// Puts into an install-config what the installer reads there and a template does not hold.
-pub fn complete(task: &Task, document: &mut Value) {
+pub fn complete_install_config(task: &Task, document: &mut Value) {
     if document["pullSecret"].as_str().is_none_or(str::is_empty)
-        && let Ok(text) = fs::read_to_string(task.place.input("pull-secret.json"))
+        && let Ok(text) = fs::read_to_string(task.job_folder.input_path("pull-secret.json"))
     {
         document["pullSecret"] = text.trim().into();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::process::{self, Background, PATH, Stopwatch};
+use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 use super::scrub::Secrets;
 use super::shelf;
 
@@ -57,7 +57,7 @@ impl Build<'_> {
     }
 
     fn keep(&self, image: &Path) -> io::Result<()> {
-        shelf::open(image)?;
+        shelf::open_to_group(image)?;
         File::open(image)?.sync_all()?;
         fs::rename(image, self.out)
     }
@@ -135,22 +135,26 @@ impl Tool<'_> {
         let home = folder.display().to_string();
         let environment =
             BTreeMap::from([("HOME".to_owned(), home), ("PATH".to_owned(), PATH.to_owned())]);
-        let program =
-            Background { program: self.program, arguments, folder, environment: &environment };
+        let program = BackgroundProgram {
+            program: self.program,
+            arguments,
+            folder,
+            environment: &environment,
+        };
         let output = (said.try_clone().map_err(failed)?, said.try_clone().map_err(failed)?);
         let mut child = program.start(output).map_err(failed)?;
         let watch = Stopwatch::start();
         loop {
-            if let Some(code) = process::ended(&mut child).map_err(failed)? {
+            if let Some(code) = process::exit_code_if_ended(&mut child).map_err(failed)? {
                 return Ok(code);
             }
             let late = watch.elapsed() > LONGEST;
             if late || interrupted() {
-                process::end_group(&mut child, process::pause);
+                process::end_process_group(&mut child, process::pause_briefly);
                 let why = if late { "takes too long" } else { "was interrupted" };
                 return Err(format!("{} {why}", self.name));
             }
-            process::pause();
+            process::pause_briefly();
         }
     }
 }
@@ -162,7 +166,7 @@ fn last(said: &mut File, secrets: &[String]) -> io::Result<String> {
     let mut bytes = Vec::new();
     said.read_to_end(&mut bytes)?;
     // Before anything is cut: half a secret is not known.
-    let shown = Secrets::new(secrets.iter().map(String::as_str)).hide(&bytes);
+    let shown = Secrets::new(secrets.iter().map(String::as_str)).hide_in(&bytes);
     let text = String::from_utf8_lossy(&shown[shown.len().saturating_sub(SAID)..]);
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

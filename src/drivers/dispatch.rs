@@ -9,12 +9,12 @@ use super::task::{Stopped, Task};
 use super::{agent, exec, installer, kube, machines};
 
 /// Runs the driver of a task to its end.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn run_driver(task: &mut Task) -> Result<Ending, Stopped> {
     let ending = match task.order.driver {
         Driver::Installer => installer::run(task)?,
         Driver::Agent => agent::run(task)?,
         Driver::Exec => exec::run(task)?,
-        Driver::Ipmi | Driver::Redfish => machines::run(task)?,
+        Driver::Ipmi | Driver::Redfish => machines::run_job_verb(task)?,
         Driver::Missing | Driver::Fake => {
             let name = task.order.driver.name();
             Ending::failed(format!("driver `{name}` starts no programs"))
@@ -29,11 +29,11 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
 /// Why the cluster that was installed cannot be used or destroyed, if it cannot: then it does not
 /// count as installed.
 fn find_defect(task: &Task) -> Option<String> {
-    let Some(kubeconfig) = task.place.kept("kubeconfig") else {
+    let Some(kubeconfig) = task.job_folder.read_saved("kubeconfig") else {
         return Some("it saved no kubeconfig".to_owned());
     };
-    if task.place.kept("metadata.json").is_none() {
+    if task.job_folder.read_saved("metadata.json").is_none() {
         return Some("it saved no metadata.json".to_owned());
     }
-    kube::refused(&kubeconfig).map(|why| format!("kubeconfig: {why}"))
+    kube::kubeconfig_defect(&kubeconfig).map(|why| format!("kubeconfig: {why}"))
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::model::order::{Ending, HealthReport, Verdict};
 
-use super::files::read_plain;
+use super::files::read_regular_file;
 use super::task::{Stopped, Task};
 
 /// What a driver leaves as `result`; without it the exit code alone counts.
@@ -25,7 +25,7 @@ struct Result_ {
 }
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
-    let Some(program) = task.program("driver") else {
+    let Some(program) = task.program_path("driver") else {
         let why = task.order.missing.get("driver").cloned();
         return Ok(Ending::failed(why.unwrap_or_else(|| "there is no driver for this".into())));
     };
@@ -44,9 +44,9 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
         environment.insert("POOLCTL_HOST".to_owned(), host.host.clone());
         environment.insert("POOLCTL_BMC".to_owned(), host.address.clone());
     }
-    let (verb, folder) = (task.order.verb.name(), task.place.path().to_owned());
-    let code = task.run(&program, &[verb], &folder, &environment)?;
-    let found = match read_plain(&task.place.file("result")) {
+    let (verb, folder) = (task.order.verb.name(), task.job_folder.path().to_owned());
+    let code = task.run_program(&program, &[verb], &folder, &environment)?;
+    let found = match read_regular_file(&task.job_folder.file_path("result")) {
         Ok(bytes) => match serde_json::from_slice::<Result_>(&bytes) {
             Ok(found) => found,
             Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),

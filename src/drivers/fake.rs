@@ -16,7 +16,7 @@ use crate::model::time::{Span, Time};
 
 use super::Work;
 
-pub fn due(work: &Work<'_>) -> Time {
+pub fn completion_time(work: &Work<'_>) -> Time {
     let name = match work.job.verb {
         Verb::Provision | Verb::AddNodes => FAKE_INSTALL_DURATION,
         Verb::Deprovision => FAKE_DEPROVISION_DURATION,
@@ -35,8 +35,8 @@ pub fn due(work: &Work<'_>) -> Time {
     work.job.started.plus(duration.max(Span(1)))
 }
 
-pub fn collect(work: &Work<'_>, now: Time) -> Option<Report> {
-    if now < due(work) {
+pub fn collect_report(work: &Work<'_>, now: Time) -> Option<Report> {
+    if now < completion_time(work) {
         return None;
     }
     let outcome = match work.job.verb {
@@ -71,7 +71,7 @@ fn steered(annotations: &BTreeMap<String, String>, how: &str) -> bool {
 }
 
 /// Simulated machines do what they are told, unless `poolctl.dev/fake-health` says otherwise.
-pub fn health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
+pub fn simulated_health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
     let is = |how| steered(annotations, how);
     let machines = if is("machines") {
         vec![format!("{name}-master-0"), format!("{name}-worker-1")]

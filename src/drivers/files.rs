@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 const LARGEST: u64 = 4 << 20;
 
 /// Opens a file, and nothing that blocks or leads elsewhere: drivers write into these folders.
-pub fn open_plain(path: &Path) -> io::Result<File> {
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
@@ -20,9 +20,9 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a file that is not too large.
-pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_plain(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    open_regular_file(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -30,13 +30,13 @@ pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Writes a new file, for its owner alone, and waits until it is on the disk.
-pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
 
 /// Waits until the entries of a folder are on the disk.
-pub fn sync(folder: &Path) -> io::Result<()> {
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

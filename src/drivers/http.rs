@@ -20,8 +20,8 @@ use ureq::{Agent, Body, config::Config};
 
 use crate::model::host::ErrorReason;
 
-use super::machine::ControllerError;
-use super::trust::{Seen, Trust, explain};
+use super::controller::ControllerError;
+use super::trust::{SeenCertificate, Trust, explain_refusal};
 
 /// No answer of a management controller is larger.
 const LARGEST: u64 = 4 << 20;
@@ -31,12 +31,12 @@ const REDIRECTS: usize = 3;
 /// As much of what a controller says as is repeated.
 const SAID: usize = 300;
 
-pub struct Client {
+pub struct HttpClient {
     agent: Agent,
     origin: String,
     authorization: String,
     trust: Trust,
-    seen: Seen,
+    seen: SeenCertificate,
     /// How long an answer may take.
     pub patience: Duration,
 }
@@ -51,9 +51,9 @@ pub struct Reply {
     pub retry_after: Option<u64>,
 }
 
-impl Client {
+impl HttpClient {
     pub fn new(origin: &str, user: &str, password: &str, trust: Trust) -> Result<Self, String> {
-        let (config, seen) = trust.client()?;
+        let (config, seen) = trust.client_config()?;
         let connector = Connector::<()>::chain(TcpConnector::default(), Secure(config));
         let config = Config::builder()
             .proxy(None)
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// One request and its answer; a GET follows redirects within the origin.
-    pub fn send(
+    pub fn send_request(
         &self,
         method: &Method,
         path: &str,
@@ -87,7 +87,9 @@ impl Client {
             }
             let to = reply.location.unwrap_or_default();
             if method != Method::GET {
-                return Err(format!("{path}: a {method} is not sent on to `{}`", short(&to)).into());
+                return Err(
+                    format!("{path}: a {method} is not sent on to `{}`", shorten(&to)).into()
+                );
             }
             path = self.path(&to)?;
         }
@@ -97,10 +99,10 @@ impl Client {
     /// A link as a path of this origin; others are not followed.
     fn path(&self, link: &str) -> Result<String, String> {
         let base = url::Url::parse(&self.origin).map_err(|error| error.to_string())?;
-        let url = base.join(link).map_err(|error| format!("`{}`: {error}", short(link)))?;
+        let url = base.join(link).map_err(|error| format!("`{}`: {error}", shorten(link)))?;
         if url.origin() != base.origin() {
             let to = url.origin().ascii_serialization();
-            return Err(format!("it refers to another host, {}, which is not asked", short(&to)));
+            return Err(format!("it refers to another host, {}, which is not asked", shorten(&to)));
         }
         Ok(url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
     }
@@ -180,7 +182,7 @@ impl Client {
                 let inner = error.get_ref().and_then(|one| one.downcast_ref::<rustls::Error>());
                 if let Some(rustls::Error::InvalidCertificate(why)) = inner {
                     let seen = self.seen.lock().ok().and_then(|seen| seen.clone());
-                    let why = explain(why, &self.trust, &seen.unwrap_or_default());
+                    let why = explain_refusal(why, &self.trust, &seen.unwrap_or_default());
                     return ControllerError::new(
                         ErrorReason::CertificateRefused,
                         format!("{origin}: {why}"),
@@ -191,17 +193,17 @@ impl Client {
                         format!("{origin} refuses connections: nothing listens there")
                     }
                     std::io::ErrorKind::TimedOut => format!("{origin} does not answer"),
-                    _ => format!("{origin} is not reached: {}", short(&error.to_string())),
+                    _ => format!("{origin} is not reached: {}", shorten(&error.to_string())),
                 }
             }
-            other => format!("{origin}: {}", short(&other.to_string())),
+            other => format!("{origin}: {}", shorten(&other.to_string())),
         };
         message.into()
     }
 }
 
 /// What a stranger says, short.
-pub fn short(text: &str) -> String {
+pub fn shorten(text: &str) -> String {
     text.chars().filter(|one| !one.is_control()).take(SAID).collect()
 }
 

@@ -9,12 +9,12 @@ use super::shelf;
 use super::task::Task;
 
 /// The image lies where controllers fetch it while it is needed, under a name that nobody guesses.
-pub struct Published {
+pub struct PublishedImage {
     folder: PathBuf,
     pub url: String,
 }
 
-impl Drop for Published {
+impl Drop for PublishedImage {
     fn drop(&mut self) {
         // What a crash leaves behind goes with the deprovision job.
         drop(fs::remove_dir_all(&self.folder));
@@ -39,7 +39,11 @@ fn is_image(path: &Path, kind: &str) -> bool {
 
 /// Puts the image where controllers fetch it, until the value is dropped; without controllers it
 /// stays where it is. The error says why not, for people.
-pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>, String> {
+pub fn publish_image(
+    task: &Task,
+    work: &Path,
+    kind: &str,
+) -> Result<Option<PublishedImage>, String> {
     if task.order.machines.is_empty() {
         return Ok(None);
     }
@@ -53,11 +57,11 @@ pub fn publish(task: &Task, work: &Path, kind: &str) -> Result<Option<Published>
     let job_folder = folder.join(&task.order.job);
     shelf::folder(&job_folder).map_err(describe)?;
     let name = format!("{kind}.iso");
-    let published = Published {
+    let published = PublishedImage {
         url: format!("{}/{}/{name}", url.trim_end_matches('/'), task.order.job),
         folder: job_folder.clone(),
     };
     fs::copy(image, job_folder.join(&name)).map_err(describe)?;
-    shelf::open(&job_folder.join(name)).map_err(describe)?;
+    shelf::open_to_group(&job_folder.join(name)).map_err(describe)?;
     Ok(Some(published))
 }

@@ -24,8 +24,8 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
         Verb::Deprovision => destroy(task),
-        Verb::Start | Verb::Stop => power::switch(task),
-        Verb::Health => power::health(task),
+        Verb::Start | Verb::Stop => power::switch_machines(task),
+        Verb::Health => power::check_health(task),
         Verb::AddNodes
         | Verb::Cycle
         | Verb::State
@@ -37,24 +37,25 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
 }
 
 fn provision(task: &mut Task) -> Result<Ending, Stopped> {
-    let work = task.place.file("work");
-    if let Err(why) = configure(task, &work) {
+    let work = task.job_folder.file_path("work");
+    if let Err(why) = write_install_config(task, &work) {
         return Ok(Ending::hopeless(why));
     }
-    let environment = match credentials::environment(task) {
+    let environment = match credentials::installer_environment(task) {
         Ok(found) => found,
         Err(why) => return Ok(Ending::hopeless(why)),
     };
-    let installer = match release::installer(task)? {
+    let installer = match release::find_installer(task)? {
         Ok(path) => path,
         Err(why) => return Ok(Ending::new(Verdict::Later, why)),
     };
-    let step =
-        |task: &mut Task, arguments: &[&str]| task.run(&installer, arguments, &work, &environment);
+    let step = |task: &mut Task, arguments: &[&str]| {
+        task.run_program(&installer, arguments, &work, &environment)
+    };
     for create in ["manifests", "ignition-configs"] {
         let code = step(task, &["create", create, "--dir", "."])?;
         if code != 0 {
-            return Ok(failed_before(task, &format!("create {create}"), code));
+            return Ok(ending_before_creation(task, &format!("create {create}"), code));
         }
         if create == "manifests"
             && let Err(why) = patch_manifests(task, &work)
@@ -63,7 +64,7 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
         }
     }
     // From here on it can be destroyed, whatever happens.
-    let metadata = save(task, &work)?;
+    let metadata = save_installation(task, &work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
         let why = "the installer wrote no metadata.json: nothing is made without";
         return Ok(Ending::new(Verdict::NothingMade, why));
@@ -77,24 +78,24 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
             step(task, &["wait-for", "install-complete", "--dir", "."])?
         };
         if again != 0 {
-            return Ok(failed(task, "create cluster", code));
+            return Ok(ending_of_failed_step(task, "create cluster", code));
         }
     }
-    save(task, &work)?;
-    let kubeconfig = task.place.saved("kubeconfig");
-    kube::keep_nodes(task, &kubeconfig)?;
+    save_installation(task, &work)?;
+    let kubeconfig = task.job_folder.saved_path("kubeconfig");
+    kube::save_nodes(task, &kubeconfig)?;
     let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
     Ok(Ending { infra_id: text("infraID"), cluster_id: text("clusterID"), ..Ending::done() })
 }
 
 /// install-config.yaml for the installer, with the secrets that it takes from there. It removes
 /// the file; ours stays.
-pub fn configure(task: &Task, work: &Path) -> Result<(), String> {
+pub fn write_install_config(task: &Task, work: &Path) -> Result<(), String> {
     let wrong = |why: &dyn std::fmt::Display| format!("install-config.yaml: {why}");
-    let text = fs::read_to_string(task.place.input("install-config.yaml"));
+    let text = fs::read_to_string(task.job_folder.input_path("install-config.yaml"));
     let text = text.map_err(|error| wrong(&error))?;
     let mut document = yaml::value(&text).map_err(|error| wrong(&error))?;
-    credentials::complete(task, &mut document);
+    credentials::complete_install_config(task, &mut document);
     let text = yaml::text(&document).map_err(|error| wrong(&error))?;
     fs::write(work.join("install-config.yaml"), text).map_err(|error| wrong(&error))
 }
@@ -130,13 +131,13 @@ fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, Value>> {
 }
 
 /// Keeps what destroying the cluster, and using it, needs. Returns its metadata.
-pub fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
+pub fn save_installation(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
     let files = [("metadata.json".to_owned(), work.join("metadata.json"))];
     let auth = AUTH.map(|name| (name.to_owned(), work.join("auth").join(name)));
     let mut metadata = Value::Null;
     for (name, path) in files.into_iter().chain(auth) {
         let Ok(bytes) = fs::read(path) else { continue };
-        task.place.write(&format!("saved/{name}"), &bytes)?;
+        task.job_folder.write_file(&format!("saved/{name}"), &bytes)?;
         if name == "metadata.json" {
             metadata = serde_json::from_slice(&bytes).unwrap_or_default();
         }
@@ -146,15 +147,15 @@ pub fn save(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
 
 /// From metadata.json alone; without it nothing was made.
 fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
-    let work = task.place.file("work");
-    let text = match fs::read_to_string(task.place.input("metadata.json")) {
+    let work = task.job_folder.file_path("work");
+    let text = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
         Ok(text) => text,
         Err(error) => {
             let given = task.order.inputs.iter().any(|one| one == "metadata.json");
             if given || error.kind() != io::ErrorKind::NotFound || !task.order.infra_id.is_empty() {
                 return Ok(Ending::failed(format!("metadata.json: {error}")));
             }
-            task.say("no metadata.json was ever written: there is nothing to destroy");
+            task.log_line("no metadata.json was ever written: there is nothing to destroy");
             return Ok(Ending::done());
         }
     };
@@ -164,27 +165,32 @@ fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
     };
     credentials::complete_metadata(task, &mut metadata);
     fs::write(work.join("metadata.json"), metadata.to_string())?;
-    let environment = match credentials::environment(task) {
+    let environment = match credentials::installer_environment(task) {
         Ok(found) => found,
         Err(why) => return Ok(Ending::failed(why)),
     };
-    let installer: PathBuf = match release::installer(task)? {
+    let installer: PathBuf = match release::find_installer(task)? {
         Ok(path) => path,
         Err(why) => return Ok(Ending::failed(why)),
     };
-    let code = task.run(&installer, &["destroy", "cluster", "--dir", "."], &work, &environment)?;
-    Ok(if code == 0 { Ending::done() } else { failed(task, "destroy cluster", code) })
+    let code =
+        task.run_program(&installer, &["destroy", "cluster", "--dir", "."], &work, &environment)?;
+    Ok(if code == 0 {
+        Ending::done()
+    } else {
+        ending_of_failed_step(task, "destroy cluster", code)
+    })
 }
 
 /// A step that comes before anything exists, whatever its exit code.
-pub fn failed_before(task: &Task, step: &str, code: i32) -> Ending {
-    Ending { verdict: Verdict::NothingMade, ..failed(task, step, code) }
+pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> Ending {
+    Ending { verdict: Verdict::NothingMade, ..ending_of_failed_step(task, step, code) }
 }
 
 /// The exit codes that openshift-install documents; others may come. It ends with 3 when it has not
 /// begun to make anything: because the install-config is not valid, and also because the platform
 /// could not be asked whether it is.
-pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
+pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
     let why = match code {
         3 => "the install-config is not valid, or the platform could not be reached",
         4 => "the infrastructure could not be made",
@@ -194,7 +200,7 @@ pub fn failed(task: &Task, step: &str, code: i32) -> Ending {
         8 => "it was interrupted",
         _ => "it failed",
     };
-    let last = last_error(task.place.path());
+    let last = last_error(task.job_folder.path());
     let said = last.map(|line| format!(": {line}")).unwrap_or_default();
     let made = task.order.verb != Verb::Provision || code != 3;
     let verdict = if made { Verdict::Failed } else { Verdict::NothingMade };

@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::model::hardware::Hardware;
 use crate::model::host::ErrorReason;
 
-use super::http::short;
-use super::machine::{Action, Boot, Controller, ControllerError};
-use super::process::{self, Background, Stopwatch};
+use super::controller::{BootSource, Controller, ControllerError, PowerAction};
+use super::http::shorten;
+use super::process::{self, BackgroundProgram, Stopwatch};
 
 /// Suites that are tried, the better one first.
 const SUITES: [u8; 2] = [17, 3];
@@ -116,7 +116,7 @@ impl Ipmi {
         let wrong = |error: std::io::Error| format!("ipmitool: {error}");
         let output =
             (File::create(&paths[0]).map_err(wrong)?, File::create(&paths[1]).map_err(wrong)?);
-        let child = Background {
+        let child = BackgroundProgram {
             program: &self.program,
             arguments: &arguments,
             folder: &self.folder,
@@ -125,14 +125,14 @@ impl Ipmi {
         let watch = Stopwatch::start();
         let mut child = child.start(output).map_err(wrong)?;
         let code = loop {
-            if let Some(code) = process::ended(&mut child).map_err(wrong)? {
+            if let Some(code) = process::exit_code_if_ended(&mut child).map_err(wrong)? {
                 break Some(code);
             }
             if watch.elapsed() > DEADLINE {
-                process::end_group(&mut child, process::pause);
+                process::end_process_group(&mut child, process::pause_briefly);
                 break None;
             }
-            process::pause();
+            process::pause_briefly();
         };
         let text = |path: &PathBuf| {
             String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
@@ -154,7 +154,7 @@ impl Ipmi {
         }
         match said.code {
             Some(code) if !no_session(&said.err) => {
-                Err(short(&format!("{} (exit code {code})", lines.join(" "))).into())
+                Err(shorten(&format!("{} (exit code {code})", lines.join(" "))).into())
             }
             _ if said.took >= SILENCE => Err(format!(
                 "{host} port {port} did not answer for {took:.0} s: unreachable, or no IPMI 2.0 there"
@@ -179,48 +179,48 @@ fn no_session(err: &str) -> bool {
 }
 
 impl Controller for Ipmi {
-    fn is_on(&mut self) -> Result<bool, ControllerError> {
+    fn is_powered_on(&mut self) -> Result<bool, ControllerError> {
         let said = self.ask(&["chassis", "power", "status"])?;
         match said.trim() {
             text if text.ends_with("is on") => Ok(true),
             text if text.ends_with("is off") => Ok(false),
-            other => Err(format!("it says of its power: `{}`", short(other)).into()),
+            other => Err(format!("it says of its power: `{}`", shorten(other)).into()),
         }
     }
 
-    fn tell(&mut self, action: Action) -> Result<(), ControllerError> {
+    fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError> {
         let word = match action {
-            Action::On => "on",
-            Action::SoftOff => "soft",
-            Action::Off => "off",
+            PowerAction::On => "on",
+            PowerAction::SoftOff => "soft",
+            PowerAction::Off => "off",
         };
         self.ask(&["chassis", "power", word]).map(drop)
     }
 
-    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError> {
+    fn boot_once(&mut self, from: BootSource) -> Result<(), ControllerError> {
         let device = match from {
-            Boot::Cdrom => "cdrom",
-            Boot::Pxe => "pxe",
-            Boot::Disk => "disk",
+            BootSource::Cdrom => "cdrom",
+            BootSource::Pxe => "pxe",
+            BootSource::Disk => "disk",
         };
         let words = ["chassis", "bootdev", device, "options=efiboot"];
         self.ask(if self.target.uefi { &words } else { &words[..3] }).map(drop)
     }
 
-    fn insert(&mut self, _: &str) -> Result<(), ControllerError> {
+    fn insert_image(&mut self, _: &str) -> Result<(), ControllerError> {
         Err("IPMI attaches no images; a redfish-virtualmedia:// address does".into())
     }
 
-    fn eject(&mut self) -> Result<(), ControllerError> {
+    fn eject_image(&mut self) -> Result<(), ControllerError> {
         // Nothing was ever attached.
         Ok(())
     }
 
-    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
+    fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
         Ok(None)
     }
 
-    fn cipher(&self) -> Option<u8> {
+    fn cipher_suite(&self) -> Option<u8> {
         self.suite
     }
 }

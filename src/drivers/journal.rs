@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use crate::model::order::Order;
 use crate::render::redact;
 
-use super::files::read_plain;
+use super::files::read_regular_file;
 use super::log::Log;
 use super::place::Place;
 use super::process;
@@ -53,24 +53,24 @@ impl Journal {
             known,
             files: Vec::new(),
         };
-        journal.learn();
+        journal.learn_secrets();
         journal
     }
 
     /// A line of our own.
-    pub fn say(&mut self, line: &str) {
-        let line = self.scrubbed(line) + "\n";
-        self.log.add(line.as_bytes());
+    pub fn add_line(&mut self, line: &str) {
+        let line = self.without_secrets(line) + "\n";
+        self.log.append(line.as_bytes());
     }
 
-    pub fn scrubbed(&mut self, text: &str) -> String {
-        self.learn();
-        String::from_utf8_lossy(&self.secrets.hide(text.as_bytes())).into_owned()
+    pub fn without_secrets(&mut self, text: &str) -> String {
+        self.learn_secrets();
+        String::from_utf8_lossy(&self.secrets.hide_in(text.as_bytes())).into_owned()
     }
 
     /// Where a program prints to that may outlive us.
-    pub fn listen(&mut self) -> io::Result<Output> {
-        let (stream, writer) = Stream::outliving(self.place.path())?;
+    pub fn open_output(&mut self) -> io::Result<Output> {
+        let (stream, writer) = Stream::for_detached_program(self.place.path())?;
         let output = (writer.try_clone()?.into(), writer.into());
         self.streams.push(stream);
         Ok(output)
@@ -78,7 +78,7 @@ impl Journal {
 
     /// Where a program prints to that is asked something. Its answer comes by standard output;
     /// standard error goes to the log.
-    pub fn ask(&mut self) -> io::Result<Output> {
+    pub fn open_answer(&mut self) -> io::Result<Output> {
         let (answer, stdout) = Stream::new()?;
         let (complaints, stderr) = Stream::new()?;
         self.answer = Some(answer);
@@ -87,47 +87,48 @@ impl Journal {
     }
 
     /// What the program that was asked last has answered.
-    pub fn answer(&mut self) -> String {
-        self.answer.take().map(Stream::text).unwrap_or_default()
+    pub fn take_answer(&mut self) -> String {
+        self.answer.take().map(Stream::into_text).unwrap_or_default()
     }
 
     /// Takes what has been printed into the log.
-    pub fn take(&mut self) {
+    pub fn collect_output(&mut self) {
         let mut is_news = false;
         for stream in self.streams.iter_mut().chain(&mut self.answer) {
-            is_news |= stream.read();
+            is_news |= stream.read_available();
         }
         // After it was read: what a program saves and then prints is known by now.
         if is_news {
-            self.learn();
+            self.learn_secrets();
         }
         for stream in &mut self.streams {
-            self.log.add(&stream.shown(&self.secrets));
+            self.log.append(&stream.take_scrubbed(&self.secrets));
         }
         self.streams.retain(Stream::is_open);
     }
 
     /// Takes the rest, also of programs that outlive the job.
-    pub fn finish(&mut self) {
-        self.take();
+    pub fn collect_rest(&mut self) {
+        self.collect_output();
         self.streams.iter_mut().for_each(Stream::close);
-        self.take();
+        self.collect_output();
     }
 
     /// Waits a moment, or until something is printed.
-    pub fn wait(&self) {
+    pub fn wait_for_output(&self) {
         let streams = self.streams.iter().chain(&self.answer);
-        process::pause_for(streams.filter(|stream| stream.is_open()).map(Stream::pipe));
+        process::pause_until_readable(streams.filter(|stream| stream.is_open()).map(Stream::pipe));
     }
 
     /// What was given or has been saved meanwhile is secret.
-    fn learn(&mut self) {
-        let files = versions(vec![self.place.file("input"), self.place.file("saved")]);
+    fn learn_secrets(&mut self) {
+        let files =
+            list_versions(vec![self.place.file_path("input"), self.place.file_path("saved")]);
         if files == self.files {
             return;
         }
         for (path, ..) in &files {
-            let text = read_plain(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let text = read_regular_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
             self.known.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
         }
@@ -137,7 +138,7 @@ impl Journal {
 }
 
 /// The files in folders and below them, as they are now.
-fn versions(mut folders: Vec<PathBuf>) -> Vec<Version> {
+fn list_versions(mut folders: Vec<PathBuf>) -> Vec<Version> {
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -11,37 +11,37 @@ use serde_json::Value;
 use crate::model::order::{Ending, HealthReport};
 use crate::yaml;
 
-use super::requests::{Host, approvable, hosts};
+use super::certificate_requests::{KnownHost, approvable_requests, hosts_of_nodes};
 use super::task::{Stopped, Task};
 
 /// What makes a program of a kubeconfig.
 const EXECUTING: [&str; 2] = ["exec", "auth-provider"];
 
 /// Speaks to a cluster through its kubeconfig.
-pub struct Client {
+pub struct ClusterClient {
     program: PathBuf,
     is_oc: bool,
     kubeconfig: String,
 }
 
-impl Client {
+impl ClusterClient {
     /// By oc or kubectl, with a kubeconfig that starts no programs.
     pub fn new(task: &Task, kubeconfig: &Path) -> Result<Self, String> {
-        let is_oc = task.program("oc").is_some();
-        let program = task.program("oc").or_else(|| task.program("kubectl"));
+        let is_oc = task.program_path("oc").is_some();
+        let program = task.program_path("oc").or_else(|| task.program_path("kubectl"));
         let program = program.ok_or("neither oc nor kubectl is there to ask the cluster")?;
         let text =
             fs::read_to_string(kubeconfig).map_err(|error| format!("kubeconfig: {error}"))?;
-        match refused(&text) {
+        match kubeconfig_defect(&text) {
             Some(why) => Err(format!("kubeconfig: {why}")),
             None => Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() }),
         }
     }
 
-    fn ask(&self, task: &mut Task, words: &[&str]) -> Result<(i32, String), Stopped> {
+    fn run_command(&self, task: &mut Task, words: &[&str]) -> Result<(i32, String), Stopped> {
         let mut arguments = vec!["--kubeconfig", &self.kubeconfig, "--request-timeout=10s"];
         arguments.extend(words);
-        task.ask(&self.program, &arguments, &BTreeMap::new())
+        task.ask_program(&self.program, &arguments, &BTreeMap::new())
     }
 
     pub fn program(&self) -> &Path {
@@ -53,19 +53,19 @@ impl Client {
     }
 
     /// None if it does not answer.
-    pub fn get(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
-        let (code, text) = self.ask(task, &["get", what, "-o", "json"])?;
+    pub fn get_resource(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
+        let (code, text) = self.run_command(task, &["get", what, "-o", "json"])?;
         Ok(serde_json::from_str(&text).ok().filter(|_| code == 0))
     }
 }
 
-pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
     let report = |health: HealthReport| Ending { health: Some(health), ..Ending::done() };
-    let client = match Client::new(task, &task.place.input("kubeconfig")) {
+    let client = match ClusterClient::new(task, &task.job_folder.input_path("kubeconfig")) {
         Ok(client) => client,
         Err(why) => return Ok(Ending::failed(why)),
     };
-    let nodes = client.get(task, "nodes")?;
+    let nodes = client.get_resource(task, "nodes")?;
     if task.order.stopping {
         // As long as it answers, machines run: those whose nodes are ready.
         let machines = nodes.iter().flat_map(items).filter(|one| ready(one)).map(name).collect();
@@ -76,12 +76,12 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
         return Ok(report(HealthReport { machines, ..HealthReport::default() }));
     };
     let nodes_ready = items(&nodes).next().is_some() && items(&nodes).all(ready);
-    let known: Vec<Host> = fs::read(task.place.input("nodes.json"))
+    let known: Vec<KnownHost> = fs::read(task.job_folder.input_path("nodes.json"))
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
-    approve(task, &client, &known)?;
-    let operators = client.get(task, "clusteroperators")?.unwrap_or_default();
+    approve_requests(task, &client, &known)?;
+    let operators = client.get_resource(task, "clusteroperators")?.unwrap_or_default();
     let settled = |one: &Value| {
         condition(one, "Disabled") == Some("True")
             || (condition(one, "Available") != Some("False")
@@ -94,32 +94,36 @@ pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
 
 /// Nodes that are new, or whose certificates ran out while they were away, ask for some: these get
 /// them. Returns all requests, as they were before.
-pub fn approve(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Value, Stopped> {
-    let asked = client.get(task, "certificatesigningrequests")?.unwrap_or_default();
-    for request in approvable(&asked, hosts) {
+pub fn approve_requests(
+    task: &mut Task,
+    client: &ClusterClient,
+    hosts: &[KnownHost],
+) -> Result<Value, Stopped> {
+    let asked = client.get_resource(task, "certificatesigningrequests")?.unwrap_or_default();
+    for request in approvable_requests(&asked, hosts) {
         let words = ["adm", "certificate", "approve", &request];
-        client.ask(task, &words[usize::from(!client.is_oc)..])?;
+        client.run_command(task, &words[usize::from(!client.is_oc)..])?;
     }
     Ok(asked)
 }
 
 /// Whether a cluster has a node of a name that is ready.
-pub fn is_ready(nodes: &Value, host: &str) -> bool {
+pub fn is_node_ready(nodes: &Value, host: &str) -> bool {
     items(nodes).any(|one| name(one) == host && ready(one))
 }
 
 /// Keeps which nodes a cluster has now, if somebody is there to ask: hosts that may get new
 /// certificates later.
-pub fn keep_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
-    let Ok(client) = Client::new(task, kubeconfig) else { return Ok(()) };
-    if let Some(nodes) = client.get(task, "nodes")? {
-        let text = serde_json::to_vec(&hosts(&nodes)).map_err(io::Error::from)?;
-        task.place.write("saved/nodes.json", &text)?;
+pub fn save_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
+    let Ok(client) = ClusterClient::new(task, kubeconfig) else { return Ok(()) };
+    if let Some(nodes) = client.get_resource(task, "nodes")? {
+        let text = serde_json::to_vec(&hosts_of_nodes(&nodes)).map_err(io::Error::from)?;
+        task.job_folder.write_file("saved/nodes.json", &text)?;
     }
     Ok(())
 }
 
-pub fn refused(kubeconfig: &str) -> Option<String> {
+pub fn kubeconfig_defect(kubeconfig: &str) -> Option<String> {
     let document = match yaml::value(kubeconfig) {
         Ok(document) => document,
         Err(error) => return Some(error.to_string()),
@@ -148,7 +152,7 @@ fn condition<'a>(one: &'a Value, kind: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::refused;
+    use super::kubeconfig_defect;
 
     #[test]
     fn a_kubeconfig_that_starts_programs_is_refused() {
@@ -159,7 +163,7 @@ mod tests {
         ] {
             let text =
                 format!("users: [{{name: a, user: {{token: y}}}}, {{name: b, user: {user}}}]");
-            assert_eq!(refused(&text).as_deref(), why, "{user}");
+            assert_eq!(kubeconfig_defect(&text).as_deref(), why, "{user}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::files::open_plain;
+use super::files::open_regular_file;
 
 /// Bytes that one file has at most, and all of them.
 const PART: u64 = 16 << 20;
@@ -18,8 +18,8 @@ const PIECE: u64 = 1 << 20;
 /// Begins the line that says which program was started, with its arguments.
 pub const PROMPT: &str = "$ ";
 /// The first file of a log, and the folder with the others.
-pub const FIRST: &str = "log";
-pub const OTHERS: &str = ".log";
+pub const FIRST_PART: &str = "log";
+pub const LATER_PARTS: &str = ".log";
 
 /// Writes the log of a job. One process alone does.
 pub struct Log {
@@ -60,7 +60,7 @@ impl Log {
 
     /// Adds a text that is far smaller than a file. What cannot be written is left out, for a log
     /// ends no job.
-    pub fn add(&mut self, text: &[u8]) {
+    pub fn append(&mut self, text: &[u8]) {
         if text.is_empty() {
             return;
         }
@@ -92,22 +92,22 @@ impl Log {
             }
         }
         if self.length == 0 {
-            return File::create_new(self.folder.join(FIRST));
+            return File::create_new(self.folder.join(FIRST_PART));
         }
-        let others = self.folder.join(OTHERS);
+        let others = self.folder.join(LATER_PARTS);
         fs::create_dir_all(&others)?;
         File::create_new(others.join(self.length.to_string()))
     }
 }
 
 /// How much was added to a log that is still there.
-pub fn length(folder: &Path) -> u64 {
+pub fn logged_bytes(folder: &Path) -> u64 {
     parts(folder).last().map_or(0, Part::end)
 }
 
 /// What of a log is kept behind a position, up to where the log ends now.
 pub fn pieces(folder: &Path, mut position: u64) -> impl Iterator<Item = Piece> {
-    let end = length(folder);
+    let end = logged_bytes(folder);
     std::iter::from_fn(move || {
         if position >= end {
             return None;
@@ -132,7 +132,7 @@ fn piece_after(folder: &Path, position: u64) -> Option<Piece> {
 }
 
 fn read(part: &Part, position: u64) -> io::Result<Vec<u8>> {
-    let mut file = open_plain(&part.path)?;
+    let mut file = open_regular_file(&part.path)?;
     file.seek(SeekFrom::Start(position - part.start))?;
     let mut bytes = Vec::new();
     file.take(PIECE).read_to_end(&mut bytes)?;
@@ -147,8 +147,8 @@ fn read(part: &Part, position: u64) -> io::Result<Vec<u8>> {
 
 /// The files of a log in their order.
 fn parts(folder: &Path) -> Vec<Part> {
-    let first = Some((0, folder.join(FIRST)));
-    let others = fs::read_dir(folder.join(OTHERS)).into_iter().flatten().flatten();
+    let first = Some((0, folder.join(FIRST_PART)));
+    let others = fs::read_dir(folder.join(LATER_PARTS)).into_iter().flatten().flatten();
     let others = others.filter_map(|entry| {
         let start = entry.file_name().to_str()?.parse().ok()?;
         Some((start, entry.path()))
@@ -182,11 +182,11 @@ mod tests {
             ".".repeat((1 << 20) - end.len()) + &end
         };
         for number in 0..100 {
-            log.add(line(number).as_bytes());
+            log.append(line(number).as_bytes());
             assert!(size(folder.path()) <= LARGEST, "{number}");
         }
         assert!(size(folder.path()) > LARGEST / 2);
-        assert_eq!(length(folder.path()), 100 << 20);
+        assert_eq!(logged_bytes(folder.path()), 100 << 20);
         let mut shown = Vec::new();
         let mut left_out = 0;
         for piece in pieces(folder.path(), 0) {
@@ -206,11 +206,11 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let folder = above.path().join("later");
         let mut log = Log::new(&folder);
-        log.add(b"lost\n");
-        assert_eq!(length(&folder), 0);
+        log.append(b"lost\n");
+        assert_eq!(logged_bytes(&folder), 0);
         fs::create_dir(&folder).unwrap();
-        log.add(b"kept\n");
-        log.add(b"kept, too\n");
+        log.append(b"kept\n");
+        log.append(b"kept, too\n");
         let shown: Vec<Piece> = pieces(&folder, 0).collect();
         assert!(shown.len() == 1 && shown[0].left_out == 5, "{}", shown.len());
         assert_eq!(shown[0].text, "kept\nkept, too\n");

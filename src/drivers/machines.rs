@@ -11,9 +11,9 @@ use crate::model::host::{ErrorReason, pin_of};
 use crate::model::job::{HostReport, Verb};
 use crate::model::order::{Ending, HealthReport, Machine};
 
-use super::files::read_plain;
+use super::controller::{self, Controller, ControllerError, Watch};
+use super::files::read_regular_file;
 use super::ipmi::Ipmi;
-use super::machine::{self, Controller, ControllerError, Watch};
 use super::redfish::Redfish;
 use super::task::{Stopped, Task};
 use super::trust::Trust;
@@ -22,12 +22,12 @@ use super::trust::Trust;
 const AT_ONCE: usize = 64;
 
 /// The machines of a job do what its verb says.
-pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
-    together_all(task, task.order.verb)
+pub fn run_job_verb(task: &mut Task) -> Result<Ending, Stopped> {
+    run_verb(task, task.order.verb)
 }
 
 /// All of them do this.
-pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
+pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
     let all: Vec<usize> = (0..task.order.machines.len()).collect();
     let is_master = |at: &usize| task.order.machines.get(*at).is_some_and(|one| one.master);
     let (masters, workers): (Vec<_>, Vec<_>) = all.into_iter().partition(is_master);
@@ -66,31 +66,31 @@ pub fn together_all(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
 /// All of them boot once from an image: none before each has taken it. If one cannot, it is taken
 /// from all of them again, and those that have booted are switched off: the installation does not go
 /// on without the others, and their next boot would be from their disks.
-pub fn boot_all(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
+pub fn boot_from_image(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
     for one in &mut task.order.machines {
         (one.image, one.held) = (Some(image.to_owned()), true);
         (one.boot, one.soft) = (Some("cdrom".to_owned()), false);
     }
-    let mut all = together_all(task, Verb::Attach)?;
+    let mut all = run_verb(task, Verb::Attach)?;
     if all.succeeded() {
-        let booted = together_all(task, Verb::Cycle)?;
+        let booted = run_verb(task, Verb::Cycle)?;
         all = Ending { hosts: [all.hosts, booted.hosts.clone()].concat(), ..booted };
         if !all.succeeded() {
             for machine in &mut task.order.machines {
                 machine.soft_off = 0;
             }
-            all.hosts.extend(together_all(task, Verb::Stop)?.hosts);
+            all.hosts.extend(run_verb(task, Verb::Stop)?.hosts);
         }
     }
     if !all.succeeded() {
-        let ejected = together_all(task, Verb::Eject)?;
+        let ejected = run_verb(task, Verb::Eject)?;
         all.hosts.extend(ejected.hosts);
     }
     Ok(all)
 }
 
 /// The machines that are not yet as they were told to be.
-pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
     let all: Vec<usize> = (0..task.order.machines.len()).collect();
     let mut reports = Vec::new();
     for some in all.chunks(AT_ONCE) {
@@ -120,13 +120,13 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
         let Some(order) = task.order.machines.get(*at).cloned() else { continue };
         let place = order.host.rsplit('/').next().unwrap_or_default().to_owned();
         let watch = Watch { stop: Arc::clone(&stop), said: said.clone(), host: place };
-        let (done, folder) = (done.clone(), task.place.file("work").join(at.to_string()));
-        let secrets = task.place.input("machines").join(at.to_string());
-        let ipmitool = task.program("ipmitool");
+        let (done, folder) = (done.clone(), task.job_folder.file_path("work").join(at.to_string()));
+        let secrets = task.job_folder.input_path("machines").join(at.to_string());
+        let ipmitool = task.program_path("ipmitool");
         std::fs::create_dir_all(&folder)?;
         std::thread::spawn(move || {
             let report = match controller(&order, &secrets, &folder, ipmitool) {
-                Ok(mut controller) => machine::run(&mut *controller, &order, verb, &watch),
+                Ok(mut controller) => controller::run_verb(&mut *controller, &order, verb, &watch),
                 Err(error) => HostReport {
                     host: order.host,
                     address: order.address,
@@ -141,9 +141,9 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
     drop((said, done));
     let mut found = Vec::new();
     while found.len() < which.len() {
-        let paused = task.pause();
+        let paused = task.wait_unless_stopped();
         for line in lines.try_iter() {
-            task.say(&line);
+            task.log_line(&line);
         }
         found.extend(reports.try_iter());
         if let Err(stopped) = paused {
@@ -152,7 +152,7 @@ fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostRepo
         }
     }
     for line in lines.try_iter() {
-        task.say(&line);
+        task.log_line(&line);
     }
     found.sort_by(|one, other| one.host.cmp(&other.host));
     Ok(found)
@@ -165,8 +165,9 @@ fn controller(
     ipmitool: Option<PathBuf>,
 ) -> Result<Box<dyn Controller>, ControllerError> {
     let secret = |name: &str| {
-        let text =
-            read_plain(&secrets.join(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = read_regular_file(&secrets.join(name))
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         // An editor's last newline is no part of a password.
         text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned())
     };

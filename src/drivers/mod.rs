@@ -6,7 +6,10 @@
 //! `place` is the folder of a job, `supervise` the process, `task` what it gives to a driver,
 //! `dispatch` the choice of the driver, `journal` what programs print on its way into the `log`.
 
+mod add_nodes;
 mod agent;
+mod certificate_requests;
+mod controller;
 mod credentials;
 pub mod discovery;
 mod dispatch;
@@ -17,11 +20,9 @@ mod http;
 mod image;
 mod installer;
 mod ipmi;
-mod joining;
 mod journal;
 mod kube;
 pub mod log;
-mod machine;
 mod machines;
 pub mod place;
 mod power;
@@ -29,7 +30,6 @@ pub mod process;
 pub mod programs;
 mod redfish;
 mod release;
-mod requests;
 mod scrub;
 pub mod shelf;
 pub mod stream;
@@ -68,7 +68,7 @@ impl Work<'_> {
 /// What became of a job, if there is anything to say.
 pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     match work.job.driver {
-        Driver::Fake => fake::collect(work, now).into_iter().collect(),
+        Driver::Fake => fake::collect_report(work, now).into_iter().collect(),
         Driver::Missing => Vec::new(),
         Driver::Installer | Driver::Agent | Driver::Exec | Driver::Ipmi | Driver::Redfish => {
             supervised(work)
@@ -80,12 +80,12 @@ pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
 /// unless it is held up.
 pub fn is_unattended(work: &Work<'_>) -> bool {
     let place = || work.place();
-    !work.job.driver.supervised() || place().is_orphaned() || place().is_far_too_late()
+    !work.job.driver.supervised() || place().is_orphaned() || place().is_long_overdue()
 }
 
 /// Whether somebody has begun to work on the job.
 pub fn is_begun(work: &Work<'_>) -> bool {
-    work.job.driver.supervised() && work.place().file("started").exists()
+    work.job.driver.supervised() && work.place().file_path("started").exists()
 }
 
 fn supervised(work: &Work<'_>) -> Vec<Report> {
@@ -122,11 +122,11 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
     let saved = saved.map(Outcome::Saved);
     let goes_on = over.is_none();
     let said = Some(&place).filter(|_| goes_on && work.job.verb == Verb::Provision);
-    let said = said.and_then(Place::said).map(Outcome::Progress);
+    let said = said.and_then(Place::last_message).map(Outcome::Progress);
     let installs = matches!(work.job.verb, Verb::Provision | Verb::AddNodes);
     let hears = goes_on && installs && work.job.driver == Driver::Agent;
     let image = |text: String| Some(text).filter(|text| !text.is_empty());
-    let boots = place.boots().filter(|_| hears).map(|text| Outcome::Boots(image(text)));
+    let boots = place.boot_image().filter(|_| hears).map(|text| Outcome::Boots(image(text)));
     let (job, object) = (work.job.id, &work.job.object);
     let report = |outcome| Report { job, object: object.clone(), outcome };
     saved.into_iter().chain(said).chain(boots).chain(hosts).chain(over).map(report).collect()
@@ -173,14 +173,14 @@ fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
 /// The nodes of a cluster that others have joined.
 fn nodes(place: &Place) -> Installation {
     Installation {
-        nodes: place.kept("nodes.json").map(SecretValue::new),
+        nodes: place.read_saved("nodes.json").map(SecretValue::new),
         ..Installation::default()
     }
 }
 
 /// What a job has saved so far.
 fn left(place: &Place, ending: &Ending) -> Installation {
-    let value = |name: &str| place.kept(name).map(SecretValue::new);
+    let value = |name: &str| place.read_saved(name).map(SecretValue::new);
     Installation {
         infra_id: ending.infra_id.clone(),
         cluster_id: ending.cluster_id.clone(),
@@ -199,7 +199,7 @@ pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health>
     if driver != Driver::Fake {
         return None;
     }
-    Some(skipping(fake::health(&steering.annotations, name), steering))
+    Some(skipping(fake::simulated_health(&steering.annotations, name), steering))
 }
 
 /// Health, as far as it matters for this cluster.
@@ -212,5 +212,5 @@ pub fn skipping(health: Health, steering: &Steering) -> Health {
 
 /// When a job will be over, if its driver knows.
 pub fn due(work: &Work<'_>) -> Option<Time> {
-    (work.job.driver == Driver::Fake).then(|| fake::due(work))
+    (work.job.driver == Driver::Fake).then(|| fake::completion_time(work))
 }

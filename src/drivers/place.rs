@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::documents::SecretValue;
 use crate::model::order::{Ending, Order};
 
-use super::files::{read_plain, sync, write_new};
+use super::files::{read_regular_file, sync_folder, write_new_file};
 use super::log;
 
 /// As much of a log as its last words are looked for in.
@@ -21,7 +21,7 @@ const LAST: u64 = 16 << 10;
 const FAR: u64 = 600;
 
 /// What names an image for hosts that somebody boots.
-pub const BOOTS: &str = "boots";
+pub const BOOT_IMAGE: &str = "boots";
 
 /// `jobs/<id>/` beside the state.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Place {
         Self(jobs.join(job))
     }
 
-    pub fn at(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
@@ -61,16 +61,16 @@ impl Place {
     }
 
     /// Secrets and other inputs.
-    pub fn input(&self, name: &str) -> PathBuf {
+    pub fn input_path(&self, name: &str) -> PathBuf {
         self.0.join("input").join(name)
     }
 
     /// What must not be lost: it is kept as soon as it is there.
-    pub fn saved(&self, name: &str) -> PathBuf {
+    pub fn saved_path(&self, name: &str) -> PathBuf {
         self.0.join("saved").join(name)
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub fn file_path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
@@ -83,64 +83,66 @@ impl Place {
         let jobs = self.0.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(jobs)?;
         let made = tempfile::Builder::new().prefix(".new-").tempdir_in(jobs)?;
-        let place = Self::at(made.path());
+        let place = Self::from_path(made.path());
         for folder in ["input", "saved", "work"] {
-            fs::create_dir(place.file(folder))?;
+            fs::create_dir(place.file_path(folder))?;
         }
         for (name, value) in inputs {
-            let path = place.input(name);
+            let path = place.input_path(name);
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
-            write_new(&path, value.reveal().as_bytes())?;
+            write_new_file(&path, value.reveal().as_bytes())?;
         }
-        write_new(&place.file("order.json"), &serde_json::to_vec_pretty(order)?)?;
+        write_new_file(&place.file_path("order.json"), &serde_json::to_vec_pretty(order)?)?;
         for folder in ["input/credentials", "input", "saved", "work", ""] {
             let folder = made.path().join(folder);
             if folder.is_dir() {
-                sync(&folder)?;
+                sync_folder(&folder)?;
             }
         }
         match fs::rename(made.path(), &self.0) {
             Ok(()) => {
                 // It is no temporary folder any more.
                 drop(made.keep());
-                sync(jobs)
+                sync_folder(jobs)
             }
             Err(_) if self.exists() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    pub fn order(&self) -> io::Result<Order> {
-        self.read("order.json")
+    pub fn read_order(&self) -> io::Result<Order> {
+        self.read_json("order.json")
     }
 
-    pub fn supervisor(&self) -> Option<Supervisor> {
-        self.read("started").ok()
+    pub fn read_supervisor(&self) -> Option<Supervisor> {
+        self.read_json("started").ok()
     }
 
-    fn read<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
-        Ok(serde_json::from_slice(&read_plain(&self.file(name))?)?)
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {
+        Ok(serde_json::from_slice(&read_regular_file(&self.file_path(name))?)?)
     }
 
     /// What was saved under a name, if that is a file of a size that one can believe.
-    pub fn kept(&self, name: &str) -> Option<String> {
-        String::from_utf8(read_plain(&self.saved(name)).ok()?).ok()
+    pub fn read_saved(&self, name: &str) -> Option<String> {
+        String::from_utf8(read_regular_file(&self.saved_path(name)).ok()?).ok()
     }
 
     /// The outcome counts, whoever still holds the lock.
     pub fn standing(&self) -> Standing {
-        if let Ok(ending) = self.read("outcome") {
+        if let Ok(ending) = self.read_json("outcome") {
             return Standing::Over(ending);
         }
-        if !self.file("started").exists() {
+        if !self.file_path("started").exists() {
             return Standing::NotStarted;
         }
-        match self.lock() {
+        match self.try_lock() {
             // Somebody has taken its lock away.
-            Ok(Some(_)) if self.supervisor().is_some_and(|who| who.lives()) => Standing::Running,
+            Ok(Some(_)) if self.read_supervisor().is_some_and(|who| who.is_alive()) => {
+                Standing::Running
+            }
             // It may have ended between the two looks. What is there and cannot be read is no
             // verdict: it is looked at again.
-            Ok(Some(_)) => match self.read("outcome") {
+            Ok(Some(_)) => match self.read_json("outcome") {
                 Ok(ending) => Standing::Over(ending),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Standing::Interrupted,
                 Err(_) => Standing::Running,
@@ -151,32 +153,32 @@ impl Place {
 
     /// Whether programs go on without their supervisor.
     pub fn is_orphaned(&self) -> bool {
-        let lives = self.supervisor().is_some_and(|who| who.lives());
+        let lives = self.read_supervisor().is_some_and(|who| who.is_alive());
         !lives && self.standing() == Standing::Running
     }
 
     /// Whether its supervisor should have ended it long ago.
-    pub fn is_far_too_late(&self) -> bool {
-        let limit = self.order().map_or(u64::MAX, |order| order.limit);
+    pub fn is_long_overdue(&self) -> bool {
+        let limit = self.read_order().map_or(u64::MAX, |order| order.limit);
         self.age_of("started").is_some_and(|age| age.as_secs() > limit.saturating_add(FAR))
     }
 
     /// How long ago a file was written.
     pub fn age_of(&self, name: &str) -> Option<Duration> {
-        fs::metadata(self.file(name)).ok()?.modified().ok()?.elapsed().ok()
+        fs::metadata(self.file_path(name)).ok()?.modified().ok()?.elapsed().ok()
     }
 
     /// Sees to it that the job is never begun, if it is not yet. Holds its lock meanwhile; false if
     /// somebody else does.
-    pub fn close(&self, who: &Supervisor) -> io::Result<bool> {
+    pub fn prevent_start(&self, who: &Supervisor) -> io::Result<bool> {
         fs::create_dir_all(&self.0)?;
-        let Some(_lock) = self.lock()? else { return Ok(false) };
-        self.begin(who).map(|_| true)
+        let Some(_lock) = self.try_lock()? else { return Ok(false) };
+        self.mark_started(who).map(|_| true)
     }
 
     /// The lock, unless somebody holds it.
-    pub fn lock(&self) -> io::Result<Option<File>> {
-        let path = self.file("lock");
+    pub fn try_lock(&self) -> io::Result<Option<File>> {
+        let path = self.file_path("lock");
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
@@ -186,28 +188,28 @@ impl Place {
     }
 
     /// Writes a file whole: after a crash it is there or it is not.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let path = self.file(name);
+    pub fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.file_path(name);
         let folder = path.parent().unwrap_or(&self.0);
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(&path).map_err(|error| error.error)?;
-        sync(folder)
+        sync_folder(folder)
     }
 
     /// Says that the job is begun; false if it was already.
-    pub fn begin(&self, who: &Supervisor) -> io::Result<bool> {
-        match write_new(&self.file("started"), &serde_json::to_vec(who)?) {
-            Ok(()) => sync(&self.0).map(|()| true),
+    pub fn mark_started(&self, who: &Supervisor) -> io::Result<bool> {
+        match write_new_file(&self.file_path("started"), &serde_json::to_vec(who)?) {
+            Ok(()) => sync_folder(&self.0).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// What the programs said last that is worth telling.
-    pub fn said(&self) -> Option<String> {
-        let end = log::length(&self.0);
+    pub fn last_message(&self) -> Option<String> {
+        let end = log::logged_bytes(&self.0);
         let pieces = log::pieces(&self.0, end.saturating_sub(LAST));
         let text: String = pieces.map(|piece| piece.text).collect();
         let told = |line: &&str| line.contains("level=info") || line.starts_with(log::PROMPT);
@@ -217,15 +219,22 @@ impl Place {
     }
 
     /// The image that hosts without a controller are to be booted from; empty once they have been.
-    pub fn boots(&self) -> Option<String> {
-        String::from_utf8(read_plain(&self.file(BOOTS)).ok()?).ok()
+    pub fn boot_image(&self) -> Option<String> {
+        String::from_utf8(read_regular_file(&self.file_path(BOOT_IMAGE)).ok()?).ok()
     }
 
     /// Removes what the programs were given and left, once they are over. The log stays, and what
     /// was saved until the cluster is gone: an older backup of the state may not know it.
     pub fn tidy(&self, cluster_is_gone: bool) {
-        const STAYS: [&str; 7] =
-            ["order.json", "started", "lock", "outcome", "cancel", log::FIRST, log::OTHERS];
+        const STAYS: [&str; 7] = [
+            "order.json",
+            "started",
+            "lock",
+            "outcome",
+            "cancel",
+            log::FIRST_PART,
+            log::LATER_PARTS,
+        ];
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let stays = STAYS.iter().any(|one| name == *one);
@@ -242,7 +251,7 @@ impl Place {
     /// Removes the folder of a job that is over; one that somebody still works on stays.
     pub fn forget(&self) {
         if matches!(self.standing(), Standing::Over(_) | Standing::Interrupted)
-            && !self.file("saved").exists()
+            && !self.file_path("saved").exists()
         {
             drop(fs::remove_dir_all(&self.0));
         }
@@ -251,9 +260,9 @@ impl Place {
 
 impl Supervisor {
     /// Whether it is still that process.
-    pub fn lives(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        boot.trim() == self.boot && since(self.pid) == Some(self.since)
+        boot.trim() == self.boot && process_start_ticks(self.pid) == Some(self.since)
     }
 }
 
@@ -265,7 +274,7 @@ pub fn untidy(jobs: &Path) -> Vec<String> {
 }
 
 /// When a process started, in ticks since the machine did.
-pub fn since(pid: i32) -> Option<u64> {
+pub fn process_start_ticks(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program, in brackets, may contain anything.
     let (_, rest) = text.rsplit_once(')')?;

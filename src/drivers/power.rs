@@ -7,26 +7,26 @@ use super::task::{Stopped, Task};
 use super::{exec, kube, machines};
 
 /// Starts or stops the machines of a cluster, as the verb says.
-pub fn switch(task: &mut Task) -> Result<Ending, Stopped> {
-    if task.order.machines.is_empty() { exec::run(task) } else { machines::run(task) }
+pub fn switch_machines(task: &mut Task) -> Result<Ending, Stopped> {
+    if task.order.machines.is_empty() { exec::run(task) } else { machines::run_job_verb(task) }
 }
 
 /// Looks how a cluster does that was told to start or stop.
-pub fn health(task: &mut Task) -> Result<Ending, Stopped> {
+pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
     if !task.order.machines.is_empty() {
-        let ending = machines::health(task)?;
+        let ending = machines::check_health(task)?;
         let waits = ending.health.as_ref().is_some_and(|health| !health.machines.is_empty());
         if task.order.stopping || waits {
             return Ok(ending);
         }
-        return Ok(Ending { hosts: ending.hosts, ..kube::health(task)? });
+        return Ok(Ending { hosts: ending.hosts, ..kube::check_health(task)? });
     }
     // Who stops machines knows best whether they are stopped.
-    if task.order.stopping && task.program("driver").is_some() {
+    if task.order.stopping && task.program_path("driver").is_some() {
         let ending = exec::run(task)?;
         if ending.succeeded() && ending.health.is_some() {
             return Ok(ending);
         }
     }
-    kube::health(task)
+    kube::check_health(task)
 }

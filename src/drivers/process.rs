@@ -92,7 +92,7 @@ impl Foreground<'_> {
                 // One that has ended meanwhile needs no signal.
                 let _ = kill_process(Pid::from_child(&child), signal);
             }
-            pause();
+            pause_briefly();
         }
     }
 
@@ -107,14 +107,14 @@ impl Foreground<'_> {
 }
 
 /// A program of a driver: a process group of its own, no terminal, and only this environment.
-pub struct Background<'a> {
+pub struct BackgroundProgram<'a> {
     pub program: &'a Path,
     pub arguments: &'a [&'a str],
     pub folder: &'a Path,
     pub environment: &'a BTreeMap<String, String>,
 }
 
-impl Background<'_> {
+impl BackgroundProgram<'_> {
     #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
     pub fn start(
         &self,
@@ -132,7 +132,7 @@ pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
 }
 
 /// The same, with a pipe as standard input.
-pub fn detach_reading(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
+pub fn start_drain(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
     start_ourselves(word, folder, pipe.into())
 }
 
@@ -146,14 +146,14 @@ fn start_ourselves(word: &str, folder: &Path, stdin: Stdio) -> io::Result<()> {
 }
 
 /// The exit code of a program that has ended, 128 and the signal for one that a signal ended.
-pub fn ended(child: &mut Child) -> io::Result<Option<i32>> {
+pub fn exit_code_if_ended(child: &mut Child) -> io::Result<Option<i32>> {
     let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
     Ok(child.try_wait()?.map(|status| code(status).unwrap_or(1)))
 }
 
 /// Asks a program and those it started to end, and makes them. What is done meanwhile takes a
 /// moment each time.
-pub fn end_group(child: &mut Child, mut meanwhile: impl FnMut()) {
+pub fn end_process_group(child: &mut Child, mut meanwhile: impl FnMut()) {
     let (group, begun) = (Pid::from_child(child), Stopwatch::start());
     let _ = kill_process_group(group, Signal::TERM);
     while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
@@ -179,12 +179,12 @@ impl Stopwatch {
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]
-pub fn pause() {
+pub fn pause_briefly() {
     std::thread::sleep(BLINK);
 }
 
 /// The same, unless there is something to read from one of these pipes.
-pub fn pause_for<'a>(pipes: impl Iterator<Item = BorrowedFd<'a>>) {
+pub fn pause_until_readable<'a>(pipes: impl Iterator<Item = BorrowedFd<'a>>) {
     let mut pipes: Vec<PollFd<'_>> =
         pipes.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)).collect();
     // A signal that ends it early is nothing to wait longer for.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::model::documents::SettingsSpec;
 use crate::model::driver::is_driver_name;
 
-use super::process::{self, Background, Stopwatch};
+use super::process::{self, BackgroundProgram, Stopwatch};
 
 /// Where programs are looked for that the settings do not name; cron's PATH is shorter.
 const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bin"];
@@ -53,16 +53,17 @@ pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
     let output = (said.try_clone().ok()?, File::create("/dev/null").ok()?);
     let environment = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);
     let folder = Path::new("/");
-    let mut child = Background { program: path, arguments, folder, environment: &environment }
-        .start(output)
-        .ok()?;
+    let mut child =
+        BackgroundProgram { program: path, arguments, folder, environment: &environment }
+            .start(output)
+            .ok()?;
     let watch = Stopwatch::start();
-    while process::ended(&mut child).ok()?.is_none() {
+    while process::exit_code_if_ended(&mut child).ok()?.is_none() {
         if watch.elapsed() > LONGEST {
-            process::end_group(&mut child, process::pause);
+            process::end_process_group(&mut child, process::pause_briefly);
             return None;
         }
-        process::pause();
+        process::pause_briefly();
     }
     let mut text = String::new();
     said.seek(SeekFrom::Start(0)).ok()?;

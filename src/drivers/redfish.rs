@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::model::hardware::Hardware;
 
-use super::http::{Client, short};
-use super::machine::{Action, Boot, Controller, ControllerError};
+use super::controller::{BootSource, Controller, ControllerError, PowerAction};
+use super::http::{HttpClient, shorten};
 use super::trust::Trust;
 
-use service::{Service, checked};
+use service::{Service, check_status};
 
 const ROOT: &str = "/redfish/v1/";
 
@@ -32,7 +32,7 @@ impl Redfish {
         trust: Trust,
         uefi: bool,
     ) -> Result<Self, String> {
-        let service = Service::new(Client::new(origin, user, password, trust)?);
+        let service = Service::new(HttpClient::new(origin, user, password, trust)?);
         Ok(Self { service, given: system.into(), system: None, uefi })
     }
 
@@ -43,7 +43,7 @@ impl Redfish {
         }
         let found = if self.given.is_empty() {
             let root = self.service.get(ROOT)?.body;
-            let members = self.service.members(&root["Systems"]);
+            let members = self.service.list_members(&root["Systems"]);
             let paths: Vec<&str> =
                 members.iter().filter_map(|one| one["@odata.id"].as_str()).collect();
             match paths[..] {
@@ -53,7 +53,7 @@ impl Redfish {
                     return Err(format!(
                         "it has {} systems; the address must name one: {}",
                         paths.len(),
-                        short(&paths.join(", "))
+                        shorten(&paths.join(", "))
                     )
                     .into());
                 }
@@ -80,7 +80,7 @@ impl Redfish {
         if !known.is_empty() {
             return known;
         }
-        let info = self.service.look(&json!({"@odata.id": action["@Redfish.ActionInfo"]}));
+        let info = self.service.get_optional(&json!({"@odata.id": action["@Redfish.ActionInfo"]}));
         let parameters = info.as_ref().and_then(|info| info["Parameters"].as_array());
         let reset = parameters.into_iter().flatten().find(|one| one["Name"] == "ResetType");
         reset.map(|one| words(&one["AllowableValues"])).unwrap_or_default()
@@ -94,7 +94,7 @@ impl Redfish {
             return Ok((path, system["Boot"].clone()));
         }
         let settings = &system["@Redfish.Settings"]["SettingsObject"];
-        match (settings["@odata.id"].as_str(), self.service.look(settings)) {
+        match (settings["@odata.id"].as_str(), self.service.get_optional(settings)) {
             (Some(place), Some(found)) if !found["Boot"][target].is_null() => {
                 Ok((place.to_owned(), found["Boot"].clone()))
             }
@@ -104,26 +104,26 @@ impl Redfish {
 }
 
 impl Controller for Redfish {
-    fn is_on(&mut self) -> Result<bool, ControllerError> {
+    fn is_powered_on(&mut self) -> Result<bool, ControllerError> {
         let system = self.system()?;
         match system["PowerState"].as_str() {
             Some("On" | "PoweringOff" | "Paused") => Ok(true),
             Some("Off" | "PoweringOn") => Ok(false),
             other => {
-                Err(format!("it says of its power: {}", short(other.unwrap_or("nothing"))).into())
+                Err(format!("it says of its power: {}", shorten(other.unwrap_or("nothing"))).into())
             }
         }
     }
 
-    fn tell(&mut self, action: Action) -> Result<(), ControllerError> {
+    fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError> {
         let system = self.system()?;
         let reset = &system["Actions"]["#ComputerSystem.Reset"];
         let target = reset["target"].as_str().ok_or("it has no power that can be controlled")?;
         let known = self.resets(reset);
         let words: &[&str] = match action {
-            Action::On => &["On", "ForceOn"],
-            Action::SoftOff => &["GracefulShutdown"],
-            Action::Off => &["ForceOff"],
+            PowerAction::On => &["On", "ForceOn"],
+            PowerAction::SoftOff => &["GracefulShutdown"],
+            PowerAction::Off => &["ForceOff"],
         };
         let word = words.iter().find(|one| known.iter().any(|it| it == *one));
         let word = match word {
@@ -132,20 +132,20 @@ impl Controller for Redfish {
             None => return Err(format!("it cannot be told {}", words.join(" or ")).into()),
         };
         let reply = self.service.post(target, Some(&json!({"ResetType": word})))?;
-        checked(reply, target).map(drop)
+        check_status(reply, target).map(drop)
     }
 
-    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError> {
+    fn boot_once(&mut self, from: BootSource) -> Result<(), ControllerError> {
         let system = self.system()?;
         let (place, boot) = self.boot_place(&system)?;
         let known = boot["BootSourceOverrideTarget@Redfish.AllowableValues"].as_array();
         let takes = |word: &str| known.is_some_and(|all| all.iter().any(|one| one == word));
         let target = match from {
             // Supermicro has both, and boots virtual media by this one.
-            Boot::Cdrom if takes("UsbCd") => "UsbCd",
-            Boot::Cdrom => "Cd",
-            Boot::Pxe => "Pxe",
-            Boot::Disk => "Hdd",
+            BootSource::Cdrom if takes("UsbCd") => "UsbCd",
+            BootSource::Cdrom => "Cd",
+            BootSource::Pxe => "Pxe",
+            BootSource::Disk => "Hdd",
         };
         let mode = if self.uefi { "UEFI" } else { "Legacy" };
         let mut wanted = json!({
@@ -168,20 +168,20 @@ impl Controller for Redfish {
             // Some take the mode only by itself, or not at all.
         }
         let reply = self.service.patch(&place, &plain)?;
-        checked(reply, &place).map(drop)
+        check_status(reply, &place).map(drop)
     }
 
-    fn insert(&mut self, url: &str) -> Result<(), ControllerError> {
+    fn insert_image(&mut self, url: &str) -> Result<(), ControllerError> {
         let system = self.system()?;
-        media::insert(&mut self.service, &system, url)
+        media::insert_image(&mut self.service, &system, url)
     }
 
-    fn eject(&mut self) -> Result<(), ControllerError> {
+    fn eject_image(&mut self) -> Result<(), ControllerError> {
         let system = self.system()?;
-        media::eject(&self.service, &system)
+        media::eject_image(&self.service, &system)
     }
 
-    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
+    fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
         let system = self.system()?;
         Ok(Some(inventory::read_hardware(&self.service, &system)))
     }

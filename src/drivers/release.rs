@@ -9,18 +9,18 @@ use super::task::{Stopped, Task};
 const NAME: &str = "openshift-install";
 
 /// The installer of the order's release, or why there is none.
-pub fn installer(task: &mut Task) -> Result<Result<PathBuf, String>, Stopped> {
+pub fn find_installer(task: &mut Task) -> Result<Result<PathBuf, String>, Stopped> {
     let wanted = task.order.release_image.clone();
     let missing = task.order.missing.get(NAME).cloned();
     let mut why = missing.unwrap_or_else(|| format!("there is no {NAME}"));
-    if let Some(given) = task.program(NAME) {
+    if let Some(given) = task.program_path(NAME) {
         match version(task, &given)? {
             Ok(found) if found.is_of(&wanted) => return Ok(Ok(given)),
             Ok(found) => why = format!("{} is of release {}", given.display(), found.release),
             Err(wrong) => why = wrong,
         }
     }
-    let Some(oc) = task.program("oc") else {
+    let Some(oc) = task.program_path("oc") else {
         return Ok(Err(format!(
             "{why}; wanted is the one of {wanted}: name it in programs of the Settings, or install oc, which takes it out of the release"
         )));
@@ -45,7 +45,7 @@ impl Version {
 }
 
 fn version(task: &mut Task, program: &Path) -> Result<Result<Version, String>, Stopped> {
-    let (code, text) = task.ask(program, &["version"], &BTreeMap::new())?;
+    let (code, text) = task.ask_program(program, &["version"], &BTreeMap::new())?;
     let after = |prefix: &str| text.lines().find_map(|line| line.strip_prefix(prefix));
     let (number, release) = (after("openshift-install "), after("release image "));
     Ok(match number {
@@ -65,7 +65,7 @@ fn extract(task: &mut Task, oc: &Path, wanted: &str) -> Result<Result<PathBuf, S
         other => format!("_{:x}", u32::from(other)),
     };
     let folder: String = wanted.chars().map(safe).collect();
-    let state = task.place.path().parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let state = task.job_folder.path().parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let tools = state.join("tools");
     let kept = tools.join(&folder).join(NAME);
     if kept.is_file() {
@@ -74,11 +74,11 @@ fn extract(task: &mut Task, oc: &Path, wanted: &str) -> Result<Result<PathBuf, S
     fs::create_dir_all(&tools)?;
     let made = tempfile::Builder::new().prefix(".new-").tempdir_in(&tools)?;
     let to = made.path().display().to_string();
-    let secret = task.place.input("pull-secret.json").display().to_string();
+    let secret = task.job_folder.input_path("pull-secret.json").display().to_string();
     let arguments =
         ["adm", "release", "extract", "--command", NAME, "--to", &to, "-a", &secret, wanted];
     let folder = tools.join(folder);
-    let code = task.run(oc, &arguments, made.path(), &BTreeMap::new())?;
+    let code = task.run_program(oc, &arguments, made.path(), &BTreeMap::new())?;
     if code != 0 || !made.path().join(NAME).is_file() {
         return Ok(Err(format!("{NAME} cannot be taken out of {wanted} (oc: exit code {code})")));
     }

@@ -50,10 +50,10 @@ impl Secrets {
     }
 
     /// A text that is whole, without secrets.
-    pub fn hide(&self, text: &[u8]) -> Vec<u8> {
+    pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
         let mut scrubber = Scrubber::default();
-        let mut shown = scrubber.pass(self, text);
-        shown.extend(scrubber.finish(self));
+        let mut shown = scrubber.scrub_next(self, text);
+        shown.extend(scrubber.scrub_rest(self));
         shown
     }
 
@@ -73,16 +73,16 @@ pub struct Scrubber {
 
 impl Scrubber {
     /// What of the stream can be shown so far.
-    pub fn pass(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
+    pub fn scrub_next(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
         self.hide_secrets(secrets, false);
-        self.show(decided(&self.line))
+        self.take_scrubbed(showable_length(&self.line))
     }
 
     /// The rest of it.
-    pub fn finish(&mut self, secrets: &Secrets) -> Vec<u8> {
+    pub fn scrub_rest(&mut self, secrets: &Secrets) -> Vec<u8> {
         self.hide_secrets(secrets, true);
-        self.show(self.line.len())
+        self.take_scrubbed(self.line.len())
     }
 
     fn hide_secrets(&mut self, secrets: &Secrets, is_end: bool) {
@@ -114,7 +114,7 @@ impl Scrubber {
         self.held.drain(..position);
     }
 
-    fn show(&mut self, length: usize) -> Vec<u8> {
+    fn take_scrubbed(&mut self, length: usize) -> Vec<u8> {
         let shown = without_passwords(&self.line[..length]);
         self.line.drain(..length);
         shown
@@ -128,7 +128,7 @@ const WORDS_KEPT: usize = 4;
 /// How much can be shown without cutting a URL, or the name of a proxy from its value: whole lines. Of
 /// a line that is too long, all but its last words; of a word that is too long, what is before its
 /// last `://`.
-fn decided(text: &[u8]) -> usize {
+fn showable_length(text: &[u8]) -> usize {
     let line = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
     let undecided = line.map_or(text, |end| &text[end + 1..]);
     let lines = text.len() - undecided.len();
@@ -153,9 +153,9 @@ mod tests {
         let mut scrubber = Scrubber::default();
         let mut shown = Vec::new();
         for piece in text.as_bytes().chunks(size) {
-            shown.extend(scrubber.pass(&secrets, piece));
+            shown.extend(scrubber.scrub_next(&secrets, piece));
         }
-        shown.extend(scrubber.finish(&secrets));
+        shown.extend(scrubber.scrub_rest(&secrets));
         String::from_utf8(shown).unwrap()
     }
 
@@ -201,19 +201,19 @@ mod tests {
     fn lines_are_shown_as_they_come_and_long_ones_before_they_end() {
         let secrets = Secrets::new(std::iter::empty());
         let mut scrubber = Scrubber::default();
-        assert_eq!(scrubber.pass(&secrets, b"one\ntwo http://u:p"), b"one\n");
-        assert_eq!(scrubber.pass(&secrets, b"w@h\nthree"), b"two http://u:(hidden)@h\n");
-        assert_eq!(scrubber.finish(&secrets), b"three");
+        assert_eq!(scrubber.scrub_next(&secrets, b"one\ntwo http://u:p"), b"one\n");
+        assert_eq!(scrubber.scrub_next(&secrets, b"w@h\nthree"), b"two http://u:(hidden)@h\n");
+        assert_eq!(scrubber.scrub_rest(&secrets), b"three");
         // Whatever fills the line before it: a URL is not shown by halves.
         for filler in ["x", "x ", "x\""] {
             for length in [LONGEST_LINE - 20, LONGEST_LINE, 3 * LONGEST_LINE] {
                 let mut scrubber = Scrubber::default();
-                let mut shown = scrubber.pass(&secrets, filler.repeat(length).as_bytes());
+                let mut shown = scrubber.scrub_next(&secrets, filler.repeat(length).as_bytes());
                 for byte in b"http://user:hunter2@proxy" {
-                    shown.extend(scrubber.pass(&secrets, &[*byte]));
+                    shown.extend(scrubber.scrub_next(&secrets, &[*byte]));
                     assert!(scrubber.line.len() <= LONGEST_LINE);
                 }
-                shown.extend(scrubber.finish(&secrets));
+                shown.extend(scrubber.scrub_rest(&secrets));
                 let expected = filler.repeat(length) + "http://user:(hidden)@proxy";
                 assert!(shown == expected.as_bytes(), "{filler} {length}");
             }

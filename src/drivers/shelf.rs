@@ -27,7 +27,7 @@ pub fn folder(own: &Path) -> io::Result<()> {
 }
 
 /// Lets the group read an image.
-pub fn open(image: &Path) -> io::Result<()> {
+pub fn open_to_group(image: &Path) -> io::Result<()> {
     fs::set_permissions(image, Permissions::from_mode(IMAGE))
 }
 

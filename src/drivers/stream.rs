@@ -43,9 +43,9 @@ impl Stream {
     }
 
     /// The same for a program of the job in this folder that may outlive us.
-    pub fn outliving(folder: &Path) -> io::Result<(Self, PipeWriter)> {
+    pub fn for_detached_program(folder: &Path) -> io::Result<(Self, PipeWriter)> {
         let (stream, writer) = Self::new()?;
-        process::detach_reading(DRAIN, folder, stream.pipe.try_clone()?)?;
+        process::start_drain(DRAIN, folder, stream.pipe.try_clone()?)?;
         Ok((stream, writer))
     }
 
@@ -58,7 +58,7 @@ impl Stream {
     }
 
     /// Reads what has come, or some of it if that is much. Returns whether there is any.
-    pub fn read(&mut self) -> bool {
+    pub fn read_available(&mut self) -> bool {
         if self.is_open {
             // Fewer bytes than were asked for come at the end alone: else the pipe is said to be
             // empty, which is an error, and what came before that is there all the same.
@@ -77,11 +77,11 @@ impl Stream {
     }
 
     /// What of it can be shown so far; of one that has ended, all of it, as whole lines.
-    pub fn shown(&mut self, secrets: &Secrets) -> Vec<u8> {
+    pub fn take_scrubbed(&mut self, secrets: &Secrets) -> Vec<u8> {
         let new = std::mem::take(&mut self.new);
-        let mut shown = self.scrubber.pass(secrets, &new);
+        let mut shown = self.scrubber.scrub_next(secrets, &new);
         if !self.is_open {
-            shown.extend(self.scrubber.finish(secrets));
+            shown.extend(self.scrubber.scrub_rest(secrets));
             if shown.last().is_some_and(|byte| *byte != b'\n') {
                 shown.push(b'\n');
             }
@@ -90,7 +90,7 @@ impl Stream {
     }
 
     /// What was read, as it is.
-    pub fn text(self) -> String {
+    pub fn into_text(self) -> String {
         String::from_utf8_lossy(&self.new).into_owned()
     }
 }
@@ -101,8 +101,8 @@ pub fn drain(folder: &Path) -> io::Result<()> {
     // Already the first of a session is as good.
     let _ = setsid();
     let pipe = io::stdin();
-    let supervisor = Place::at(folder).supervisor();
-    while supervisor.as_ref().is_some_and(Supervisor::lives) {
+    let supervisor = Place::from_path(folder).read_supervisor();
+    while supervisor.as_ref().is_some_and(Supervisor::is_alive) {
         // What comes is the supervisor's: this tells only that nobody can write any more.
         let mut ends = [PollFd::new(&pipe, PollFlags::empty())];
         if poll(&mut ends, Some(&LOOK)).is_ok_and(|ended| ended > 0) {
@@ -123,15 +123,18 @@ mod tests {
     fn what_is_printed_is_read_as_it_comes_and_to_its_end() {
         let secrets = Secrets::new(["hunter2"].into_iter());
         let (mut stream, mut writer) = Stream::new().unwrap();
-        assert!(!stream.read() && stream.is_open(), "nothing has come, and nobody waits for it");
+        assert!(
+            !stream.read_available() && stream.is_open(),
+            "nothing has come, and nobody waits for it"
+        );
         writer.write_all(b"one\ntwo hunt").unwrap();
-        assert!(stream.read());
-        assert_eq!(stream.shown(&secrets), b"one\n");
+        assert!(stream.read_available());
+        assert_eq!(stream.take_scrubbed(&secrets), b"one\n");
         writer.write_all(b"er2").unwrap();
         drop(writer);
-        assert!(stream.read() && !stream.is_open());
-        assert_eq!(stream.shown(&secrets), b"two (hidden)\n");
-        assert!(!stream.read() && stream.shown(&secrets).is_empty());
+        assert!(stream.read_available() && !stream.is_open());
+        assert_eq!(stream.take_scrubbed(&secrets), b"two (hidden)\n");
+        assert!(!stream.read_available() && stream.take_scrubbed(&secrets).is_empty());
     }
 
     #[test]
@@ -143,8 +146,8 @@ mod tests {
         });
         let mut pieces = 0;
         while pieces < 3 {
-            pieces += usize::from(stream.read());
-            let read = stream.shown(&Secrets::new(std::iter::empty())).len() as u64;
+            pieces += usize::from(stream.read_available());
+            let read = stream.take_scrubbed(&Secrets::new(std::iter::empty())).len() as u64;
             assert!(stream.is_open() && read <= 2 * PIECE);
         }
         drop(stream);

@@ -25,7 +25,7 @@ pub struct Trust {
 }
 
 /// The last certificate that was shown, as its SHA-256.
-pub type Seen = Arc<Mutex<Option<String>>>;
+pub type SeenCertificate = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
 struct Verifier {
@@ -34,13 +34,13 @@ struct Verifier {
     own: Vec<CertificateDer<'static>>,
     authorities: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    seen: Seen,
+    seen: SeenCertificate,
 }
 
 impl Trust {
-    pub fn client(&self) -> Result<(Arc<ClientConfig>, Seen), String> {
+    pub fn client_config(&self) -> Result<(Arc<ClientConfig>, SeenCertificate), String> {
         let provider = Arc::new(ring::default_provider());
-        let seen = Seen::default();
+        let seen = SeenCertificate::default();
         let own = self.own()?;
         let believes = self.insecure || self.pin.is_some();
         let authorities = if believes { None } else { Some(authorities(&own, &provider)?) };
@@ -141,7 +141,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// Why a certificate was not believed, and what makes it.
-pub fn explain(error: &CertificateError, trust: &Trust, seen: &str) -> String {
+pub fn explain_refusal(error: &CertificateError, trust: &Trust, seen: &str) -> String {
     match error {
         CertificateError::ApplicationVerificationFailure => {
             let pin = trust.pin.as_deref().unwrap_or_default();

@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::model::hardware::{Cpu, Disk, Hardware, Nic, SystemVendor};
 
-use super::super::http::short;
+use super::super::http::shorten;
 use super::service::Service;
 
 /// Nobody has more disks at one controller.
 const MOST: usize = 256;
 
 pub fn read_hardware(service: &Service, system: &Value) -> Hardware {
-    let text = |value: &Value| short(value.as_str().unwrap_or_default()).trim().to_owned();
+    let text = |value: &Value| shorten(value.as_str().unwrap_or_default()).trim().to_owned();
     let bios = text(&system["BiosVersion"]);
     Hardware {
         hostname: text(&system["HostName"]),
@@ -33,8 +33,8 @@ pub fn read_hardware(service: &Service, system: &Value) -> Hardware {
 
 /// The members of a collection that are there.
 fn all(service: &Service, collection: &Value) -> Vec<Value> {
-    let members = service.members(collection);
-    let found = members.iter().filter_map(|one| service.look(one));
+    let members = service.list_members(collection);
+    let found = members.iter().filter_map(|one| service.get_optional(one));
     found.filter(|one| one["Status"]["State"] != "Absent").collect()
 }
 
@@ -59,9 +59,9 @@ fn cpu(service: &Service, system: &Value) -> Cpu {
         None => "",
     };
     Cpu {
-        arch: short(arch),
+        arch: shorten(arch),
         count,
-        model: short(first("Model").or(summary["Model"].as_str()).unwrap_or_default()),
+        model: shorten(first("Model").or(summary["Model"].as_str()).unwrap_or_default()),
         clock_megahertz: processors.iter().filter_map(|one| one["MaxSpeedMHz"].as_u64()).max(),
     }
 }
@@ -86,8 +86,8 @@ fn nics(service: &Service, system: &Value) -> Vec<Nic> {
         let mac = mac.to_lowercase().replace('-', ":");
         let ip = one["IPv4Addresses"][0]["Address"].as_str().unwrap_or_default();
         let speed = one["SpeedMbps"].as_u64().map(|mbps| mbps / 1000).filter(|gbps| *gbps > 0);
-        let name = short(one["Id"].as_str().or(one["Name"].as_str()).unwrap_or_default());
-        Some(Nic { name, mac: short(&mac), ip: short(ip), speed_gbps: speed })
+        let name = shorten(one["Id"].as_str().or(one["Name"].as_str()).unwrap_or_default());
+        Some(Nic { name, mac: shorten(&mac), ip: shorten(ip), speed_gbps: speed })
     });
     let mut found: Vec<Nic> = found.filter(|nic| !nic.mac.is_empty()).collect();
     found.sort_by(|one, other| one.name.cmp(&other.name));
@@ -95,12 +95,12 @@ fn nics(service: &Service, system: &Value) -> Vec<Nic> {
 }
 
 fn disks(service: &Service, system: &Value) -> Vec<Disk> {
-    let text = |value: &Value| short(value.as_str().unwrap_or_default()).trim().to_owned();
+    let text = |value: &Value| shorten(value.as_str().unwrap_or_default()).trim().to_owned();
     let name = |one: &Value| text(if one["Name"].is_null() { &one["Id"] } else { &one["Name"] });
     let mut found = Vec::new();
     for storage in all(service, &system["Storage"]) {
         let drives = storage["Drives"].as_array().cloned().unwrap_or_default();
-        for one in drives.iter().take(MOST).filter_map(|link| service.look(link)) {
+        for one in drives.iter().take(MOST).filter_map(|link| service.get_optional(link)) {
             let kind = match (one["MediaType"].as_str(), one["Protocol"].as_str()) {
                 (Some("SSD"), Some("NVMe")) => "NVME",
                 (Some(kind @ ("HDD" | "SSD")), _) => kind,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::http::short;
-use super::super::machine::ControllerError;
-use super::service::{Service, checked, said, sleep};
+use super::super::controller::ControllerError;
+use super::super::http::shorten;
+use super::service::{Service, check_status, error_text, sleep};
 
 /// A controller may fetch the whole image before it answers.
 const FETCHING: Duration = Duration::from_secs(600);
@@ -33,7 +33,11 @@ impl Drive {
     }
 }
 
-pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), ControllerError> {
+pub fn insert_image(
+    service: &mut Service,
+    system: &Value,
+    url: &str,
+) -> Result<(), ControllerError> {
     let drive = drive(service, system)?;
     if !drive.is_empty() {
         if drive.found["Image"] == url {
@@ -41,9 +45,9 @@ pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), Co
         }
         eject_from(service, &drive)?;
     }
-    service.patience(FETCHING);
+    service.set_patience(FETCHING);
     let inserted = put_in(service, &drive, url);
-    service.patience(Duration::from_secs(30));
+    service.set_patience(Duration::from_secs(30));
     inserted?;
     for _ in 0..LOOKS {
         if !look(service, &drive.path)?.is_empty() {
@@ -51,20 +55,20 @@ pub fn insert(service: &mut Service, system: &Value, url: &str) -> Result<(), Co
         }
         sleep(Duration::from_secs(1));
     }
-    Err(format!("{} took the image and has none", short(&drive.path)).into())
+    Err(format!("{} took the image and has none", shorten(&drive.path)).into())
 }
 
 fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
     let Some(target) = drive.action("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
         let reply = service.patch(&drive.path, &body)?;
-        return checked(reply, &drive.path).map(drop);
+        return check_status(reply, &drive.path).map(drop);
     };
     // The least first: some refuse what they do not know.
     let mut body = json!({"Image": url});
     for _ in 0..TRIES {
         let reply = service.post(target, Some(&body))?;
-        let told = said(&reply.body);
+        let told = error_text(&reply.body);
         let lacks = |name: &str| told.contains(name) && body[name].is_null();
         let more = match reply.status {
             400.. if lacks("TransferProtocolType") => {
@@ -78,16 +82,16 @@ fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerE
             400.. if lacks("Inserted") || lacks("WriteProtected") => {
                 json!({"Inserted": true, "WriteProtected": true})
             }
-            _ => return checked(reply, target).map(drop),
+            _ => return check_status(reply, target).map(drop),
         };
         for (name, value) in more.as_object().into_iter().flatten() {
             body[name] = value.clone();
         }
     }
-    Err(format!("{} refuses the image in every form", short(target)).into())
+    Err(format!("{} refuses the image in every form", shorten(target)).into())
 }
 
-pub fn eject(service: &Service, system: &Value) -> Result<(), ControllerError> {
+pub fn eject_image(service: &Service, system: &Value) -> Result<(), ControllerError> {
     let drive = drive(service, system)?;
     if drive.is_empty() {
         return Ok(());
@@ -109,14 +113,14 @@ fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
     if reply.status >= 400 && look(service, &drive.path)?.is_empty() {
         return Ok(());
     }
-    checked(reply, &drive.path)?;
+    check_status(reply, &drive.path)?;
     for _ in 0..LOOKS {
         if look(service, &drive.path)?.is_empty() {
             return Ok(());
         }
         sleep(Duration::from_secs(1));
     }
-    Err(format!("{} was told to eject, and has its image still", short(&drive.path)).into())
+    Err(format!("{} was told to eject, and has its image still", shorten(&drive.path)).into())
 }
 
 fn look(service: &Service, path: &str) -> Result<Drive, ControllerError> {
@@ -127,9 +131,10 @@ fn look(service: &Service, path: &str) -> Result<Drive, ControllerError> {
 fn drive(service: &Service, system: &Value) -> Result<Drive, ControllerError> {
     let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
     let own = std::iter::once(system["VirtualMedia"].clone());
-    let theirs = managers.iter().filter_map(|one| Some(service.look(one)?["VirtualMedia"].clone()));
+    let theirs =
+        managers.iter().filter_map(|one| Some(service.get_optional(one)?["VirtualMedia"].clone()));
     for collection in own.chain(theirs) {
-        for member in service.members(&collection) {
+        for member in service.list_members(&collection) {
             let Some(path) = member["@odata.id"].as_str() else { continue };
             let found = look(service, path)?;
             let types = found.found["MediaTypes"].as_array().cloned().unwrap_or_default();

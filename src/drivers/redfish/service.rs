@@ -8,8 +8,8 @@ use ureq::http::Method;
 
 use crate::model::host::ErrorReason;
 
-use super::super::http::{Client, Reply, short};
-use super::super::machine::ControllerError;
+use super::super::controller::ControllerError;
+use super::super::http::{HttpClient, Reply, shorten};
 use super::super::process::Stopwatch;
 
 /// How often a controller that is busy, or does not know what happened, is asked again.
@@ -21,51 +21,51 @@ const BUSY: [&str; 2] = ["SYS518", "InvalidOperationForSystemState"];
 const TASK: Duration = Duration::from_secs(300);
 
 pub struct Service {
-    client: Client,
+    client: HttpClient,
 }
 
 impl Service {
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: HttpClient) -> Self {
         Self { client }
     }
 
     /// How long an answer may take from here on.
-    pub fn patience(&mut self, time: Duration) {
+    pub fn set_patience(&mut self, time: Duration) {
         self.client.patience = time;
     }
 
     /// A resource. What fails inside the controller is asked again.
     pub fn get(&self, path: &str) -> Result<Reply, ControllerError> {
-        let mut reply = self.client.send(&Method::GET, path, None, None)?;
+        let mut reply = self.client.send_request(&Method::GET, path, None, None)?;
         for _ in 0..TRIES {
             if !matches!(reply.status, 500 | 502..=504) {
                 break;
             }
             sleep(BREATH);
-            reply = self.client.send(&Method::GET, path, None, None)?;
+            reply = self.client.send_request(&Method::GET, path, None, None)?;
         }
-        checked(reply, path)
+        check_status(reply, path)
     }
 
     /// A resource that may not be there; asked once.
-    pub fn look(&self, link: &Value) -> Option<Value> {
+    pub fn get_optional(&self, link: &Value) -> Option<Value> {
         let path = link["@odata.id"].as_str()?;
-        let reply = self.client.send(&Method::GET, path, None, None).ok()?;
-        checked(reply, path).ok().map(|reply| reply.body)
+        let reply = self.client.send_request(&Method::GET, path, None, None).ok()?;
+        check_status(reply, path).ok().map(|reply| reply.body)
     }
 
     /// All members of a collection, as far as anybody needs them.
-    pub fn members(&self, collection: &Value) -> Vec<Value> {
+    pub fn list_members(&self, collection: &Value) -> Vec<Value> {
         const PAGES: usize = 16;
         const MEMBERS: usize = 256;
-        let (mut found, mut page) = (Vec::new(), self.look(collection));
+        let (mut found, mut page) = (Vec::new(), self.get_optional(collection));
         for _ in 0..PAGES {
             let Some(now) = page else { break };
             found.extend(now["Members"].as_array().into_iter().flatten().take(MEMBERS).cloned());
             if found.len() >= MEMBERS {
                 break;
             }
-            page = self.look(&json!({"@odata.id": now["Members@odata.nextLink"]}));
+            page = self.get_optional(&json!({"@odata.id": now["Members@odata.nextLink"]}));
         }
         found.truncate(MEMBERS);
         found
@@ -80,17 +80,17 @@ impl Service {
         etag: Option<&str>,
     ) -> Result<Reply, ControllerError> {
         for _ in 0..TRIES {
-            let reply = self.client.send(method, path, body, etag)?;
-            let told = said(&reply.body);
+            let reply = self.client.send_request(method, path, body, etag)?;
+            let told = error_text(&reply.body);
             if reply.status < 400 || !BUSY.iter().any(|one| told.contains(one)) {
-                return self.task(reply, path);
+                return self.wait_for_task(reply, path);
             }
             sleep(BREATH);
         }
         Err(format!("{path}: busy for {TRIES} tries").into())
     }
 
-    fn task(&self, mut reply: Reply, path: &str) -> Result<Reply, ControllerError> {
+    fn wait_for_task(&self, mut reply: Reply, path: &str) -> Result<Reply, ControllerError> {
         let begun = Stopwatch::start();
         let Some(place) = reply.location.clone().filter(|_| reply.status == 202) else {
             return Ok(reply);
@@ -102,15 +102,17 @@ impl Service {
                 );
             }
             sleep(Duration::from_secs(reply.retry_after.unwrap_or(1).clamp(1, 30)));
-            reply = self.client.send(&Method::GET, &place, None, None)?;
+            reply = self.client.send_request(&Method::GET, &place, None, None)?;
             // Some never stop saying 202 and tell it in the task itself.
             if let Some(state) = reply.body["TaskState"].as_str() {
                 match state {
                     "Completed" => return Ok(Reply { status: 200, ..reply }),
                     "Exception" | "Killed" | "Cancelled" => {
-                        return Err(
-                            format!("{path}: task {state}: {}", short(&said(&reply.body))).into()
-                        );
+                        return Err(format!(
+                            "{path}: task {state}: {}",
+                            shorten(&error_text(&reply.body))
+                        )
+                        .into());
                     }
                     _ => reply.status = 202,
                 }
@@ -140,7 +142,7 @@ impl Service {
 }
 
 /// An answer that is not a refusal.
-pub fn checked(reply: Reply, path: &str) -> Result<Reply, ControllerError> {
+pub fn check_status(reply: Reply, path: &str) -> Result<Reply, ControllerError> {
     Err(match reply.status {
         200..300 => return Ok(reply),
         401 => ControllerError::new(
@@ -149,15 +151,15 @@ pub fn checked(reply: Reply, path: &str) -> Result<Reply, ControllerError> {
         ),
         403 => "the user may not do this (403)".into(),
         status => {
-            let told = said(&reply.body);
+            let told = error_text(&reply.body);
             let told = if told.is_empty() { String::new() } else { format!(": {told}") };
-            format!("{} answers {status}{}", short(path), short(&told)).into()
+            format!("{} answers {status}{}", shorten(path), shorten(&told)).into()
         }
     })
 }
 
 /// What an error says of itself.
-pub fn said(body: &Value) -> String {
+pub fn error_text(body: &Value) -> String {
     let error = &body["error"];
     let all = error["@Message.ExtendedInfo"].as_array().into_iter().flatten();
     let all = all.chain(body["Messages"].as_array().into_iter().flatten());

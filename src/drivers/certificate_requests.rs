@@ -16,18 +16,18 @@ const BOOTSTRAPPER: &str =
 
 /// A node as it was when it came to the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub struct KnownHost {
     pub name: String,
     pub addresses: Vec<String>,
 }
 
 /// What `get nodes -o json` says of hosts.
-pub fn hosts(nodes: &Value) -> Vec<Host> {
+pub fn hosts_of_nodes(nodes: &Value) -> Vec<KnownHost> {
     let all = nodes["items"].as_array().into_iter().flatten();
     let text = |one: &Value| one.as_str().unwrap_or_default().to_owned();
     all.map(|node| {
         let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
-        Host {
+        KnownHost {
             name: text(&node["metadata"]["name"]),
             addresses: addresses.map(|one| text(&one["address"])).collect(),
         }
@@ -36,7 +36,7 @@ pub fn hosts(nodes: &Value) -> Vec<Host> {
 }
 
 /// The names of the requests among `get csr -o json` that may be approved.
-pub fn approvable(requests: &Value, hosts: &[Host]) -> Vec<String> {
+pub fn approvable_requests(requests: &Value, hosts: &[KnownHost]) -> Vec<String> {
     let all = requests["items"].as_array().into_iter().flatten();
     let open = all.filter(|one| one["status"]["conditions"].as_array().is_none_or(Vec::is_empty));
     let fine = open.filter(|one| hosts.iter().any(|host| is_of(&one["spec"], host) == Some(true)));
@@ -44,7 +44,7 @@ pub fn approvable(requests: &Value, hosts: &[Host]) -> Vec<String> {
 }
 
 /// Whether a host has what it serves with: somebody approved that.
-pub fn is_served(requests: &Value, host: &Host) -> bool {
+pub fn has_serving_certificate(requests: &Value, host: &KnownHost) -> bool {
     let user = format!("system:node:{}", host.name);
     let has = |list: &Value, what: &dyn Fn(&Value) -> bool| {
         list.as_array().is_some_and(|all| all.iter().any(what))
@@ -58,7 +58,7 @@ pub fn is_served(requests: &Value, host: &Host) -> bool {
 }
 
 /// Whether a request is one that this host makes; None for what cannot be read.
-fn is_of(spec: &Value, host: &Host) -> Option<bool> {
+fn is_of(spec: &Value, host: &KnownHost) -> Option<bool> {
     let pem = STANDARD.decode(spec["request"].as_str()?).ok()?;
     let (_, pem) =
         parse_x509_pem(&pem).ok().filter(|(_, pem)| pem.label == "CERTIFICATE REQUEST")?;
@@ -123,12 +123,12 @@ mod tests {
     const ADMIN: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkRqQ0J0UUlCQURBbk1SVXdFd1lEVlFRS0RBeHplWE4wWlcwNmJtOWtaWE14RGpBTUJnTlZCQU1NQldGawpiV2x1TUZrd0V3WUhLb1pJemowQ0FRWUlLb1pJemowREFRY0RRZ0FFM2hnb3dNM0N1a2RnMUw3NVZoTm1YZURjCm1jcXpZanNMdTQ1MlROcnFkME5nVTIxYjgxdks0M3lPcE4vNURCUXlFTms4ZnFITHdZajBURUF6WURLNWNhQXMKTUNvR0NTcUdTSWIzRFFFSkRqRWRNQnN3R1FZRFZSMFJCQkl3RUlJT2MzbHpkR1Z0T201dlpHVTZiakV3Q2dZSQpLb1pJemowRUF3SURTQUF3UlFJaEFMckNIdWVMdWk0THM4UE9IblFqc1V1ckdxVjBIdkRoblk0WTk0T2RMWjBICkFpQmpOSUEvTWs1L25zcklXSWJzUnhVNEhndGcvMTlrS1Evc1k2b2xWWFZRZmc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
     fn approved(request: &str, usage: &str, user: &str) -> bool {
-        let hosts = [Host { name: "n1".into(), addresses: vec!["10.0.0.5".into()] }];
+        let hosts = [KnownHost { name: "n1".into(), addresses: vec!["10.0.0.5".into()] }];
         let spec = json!({"request": request, "username": user,
             "groups": ["system:nodes", "system:authenticated"],
             "usages": ["digital signature", "key encipherment", usage]});
         let all = json!({"items": [{"metadata": {"name": "csr"}, "spec": spec, "status": {}}]});
-        !approvable(&all, &hosts).is_empty()
+        !approvable_requests(&all, &hosts).is_empty()
     }
 
     #[test]
@@ -156,10 +156,12 @@ mod tests {
         let spec = json!({"request": CLIENT, "username": BOOTSTRAPPER,
             "usages": ["digital signature", "client auth"]});
         let item = |status| json!({"items": [{"metadata": {"name": "csr"}, "spec": spec, "status": status}]});
-        let n1 = [Host { name: "n1".into(), addresses: Vec::new() }];
-        assert_eq!(approvable(&item(json!({})), &n1), ["csr"]);
-        assert!(approvable(&item(json!({"conditions": [{"type": "Denied"}]})), &n1).is_empty());
-        let other = [Host { name: "n2".into(), addresses: Vec::new() }];
-        assert!(approvable(&item(json!({})), &other).is_empty());
+        let n1 = [KnownHost { name: "n1".into(), addresses: Vec::new() }];
+        assert_eq!(approvable_requests(&item(json!({})), &n1), ["csr"]);
+        assert!(
+            approvable_requests(&item(json!({"conditions": [{"type": "Denied"}]})), &n1).is_empty()
+        );
+        let other = [KnownHost { name: "n2".into(), addresses: Vec::new() }];
+        assert!(approvable_requests(&item(json!({})), &other).is_empty());
     }
 }

@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 /// What a machine is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum PowerAction {
     On,
     /// Its operating system is asked to shut down.
     SoftOff,
@@ -32,13 +32,13 @@ pub enum Action {
 
 /// What a machine boots from once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boot {
+pub enum BootSource {
     Cdrom,
     Pxe,
     Disk,
 }
 
-impl Boot {
+impl BootSource {
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "cdrom" => Some(Self::Cdrom),
@@ -83,16 +83,16 @@ impl fmt::Display for ControllerError {
 
 /// A management controller.
 pub trait Controller {
-    fn is_on(&mut self) -> Result<bool, ControllerError>;
-    fn tell(&mut self, action: Action) -> Result<(), ControllerError>;
-    fn boot_once(&mut self, from: Boot) -> Result<(), ControllerError>;
+    fn is_powered_on(&mut self) -> Result<bool, ControllerError>;
+    fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError>;
+    fn boot_once(&mut self, from: BootSource) -> Result<(), ControllerError>;
     /// Attaches an image in place of what is attached.
-    fn insert(&mut self, url: &str) -> Result<(), ControllerError>;
-    fn eject(&mut self) -> Result<(), ControllerError>;
+    fn insert_image(&mut self, url: &str) -> Result<(), ControllerError>;
+    fn eject_image(&mut self) -> Result<(), ControllerError>;
     /// None if it cannot tell.
-    fn hardware(&mut self) -> Result<Option<Hardware>, ControllerError>;
+    fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError>;
     /// The cipher suite that works, if there are such.
-    fn cipher(&self) -> Option<u8> {
+    fn cipher_suite(&self) -> Option<u8> {
         None
     }
 }
@@ -117,14 +117,14 @@ impl Watch {
             if self.stop.load(Ordering::Relaxed) {
                 return Err("ended".into());
             }
-            process::pause();
+            process::pause_briefly();
         }
         Ok(())
     }
 }
 
 /// Does what a verb asks of a machine and says what was found, also when it fails.
-pub fn run(
+pub fn run_verb(
     controller: &mut dyn Controller,
     order: &Machine,
     verb: Verb,
@@ -140,7 +140,7 @@ pub fn run(
         watch.say(&format!("failed: {error}"));
         (report.error, report.reason) = (error.message, error.reason);
     }
-    report.cipher = controller.cipher();
+    report.cipher = controller.cipher_suite();
     report
 }
 
@@ -151,10 +151,10 @@ fn work(
     watch: &Watch,
     report: &mut HostReport,
 ) -> Result<(), ControllerError> {
-    let boot = order.boot.as_deref().and_then(Boot::named);
+    let boot = order.boot.as_deref().and_then(BootSource::named);
     match verb {
         Verb::Start => {
-            if !controller.is_on()? {
+            if !controller.is_powered_on()? {
                 on(controller, boot, watch)?;
                 report.booted = boot.is_some();
             }
@@ -174,9 +174,9 @@ fn work(
         Verb::Attach => {
             let url = order.image.as_deref().unwrap_or_default();
             watch.say(&format!("attaching {url}"));
-            controller.insert(url)?;
+            controller.insert_image(url)?;
             // Before it is cut off: what takes no boot order is left running.
-            controller.boot_once(Boot::Cdrom)?;
+            controller.boot_once(BootSource::Cdrom)?;
             report.image = Some(url.to_owned());
             if order.held {
                 return Ok(());
@@ -187,15 +187,15 @@ fn work(
             (report.powered_on, report.booted) = (Some(true), true);
         }
         Verb::Eject => {
-            controller.eject()?;
+            controller.eject_image()?;
             watch.say("ejected");
             report.image = Some(String::new());
         }
         Verb::Inspect => {
-            report.powered_on = Some(controller.is_on()?);
-            report.hardware = controller.hardware()?;
+            report.powered_on = Some(controller.is_powered_on()?);
+            report.hardware = controller.read_hardware()?;
         }
-        Verb::State => report.powered_on = Some(controller.is_on()?),
+        Verb::State => report.powered_on = Some(controller.is_powered_on()?),
         Verb::Provision | Verb::Deprovision | Verb::Health | Verb::AddNodes | Verb::Wipe => {
             return Err(format!("a management controller has no verb `{}`", verb.name()).into());
         }
@@ -206,7 +206,7 @@ fn work(
 /// The boot order goes just before: controllers forget it after a minute.
 fn on(
     controller: &mut dyn Controller,
-    boot: Option<Boot>,
+    boot: Option<BootSource>,
     watch: &Watch,
 ) -> Result<(), ControllerError> {
     if let Some(from) = boot {
@@ -214,7 +214,7 @@ fn on(
         controller.boot_once(from)?;
     }
     watch.say("power on");
-    until(controller, Action::On, HARD, watch)
+    until(controller, PowerAction::On, HARD, watch)
 }
 
 /// Softly for a while, if at all, then by force.
@@ -223,40 +223,40 @@ fn off(
     soft: Option<Duration>,
     watch: &Watch,
 ) -> Result<(), ControllerError> {
-    if !controller.is_on()? {
+    if !controller.is_powered_on()? {
         return Ok(());
     }
     if let Some(time) = soft.filter(|time| !time.is_zero()) {
         watch.say("asked to shut down");
-        match until(controller, Action::SoftOff, time, watch) {
+        match until(controller, PowerAction::SoftOff, time, watch) {
             Ok(()) => return Ok(()),
             Err(why) if watch.stop.load(Ordering::Relaxed) => return Err(why),
             Err(why) => watch.say(&format!("{why}: power off by force")),
         }
     }
     watch.say("power off");
-    until(controller, Action::Off, HARD, watch)
+    until(controller, PowerAction::Off, HARD, watch)
 }
 
 /// Tells a machine, and looks until it has done it. Whoever is told and then cannot be asked for a
 /// moment is asked again: one lost answer is no reason for force.
 fn until(
     controller: &mut dyn Controller,
-    action: Action,
+    action: PowerAction,
     time: Duration,
     watch: &Watch,
 ) -> Result<(), ControllerError> {
     let (begun, mut told) = (Stopwatch::start(), Stopwatch::start());
-    controller.tell(action)?;
-    let (wanted, mut trouble) = (action == Action::On, None);
+    controller.request_power(action)?;
+    let (wanted, mut trouble) = (action == PowerAction::On, None);
     while begun.elapsed() < time {
-        match controller.is_on() {
+        match controller.is_powered_on() {
             Ok(on) if on == wanted => return Ok(()),
             looked => trouble = looked.err(),
         }
         watch.wait(LOOK.min(time))?;
-        if told.elapsed() > AGAIN && action != Action::SoftOff {
-            trouble = controller.tell(action).err().or(trouble);
+        if told.elapsed() > AGAIN && action != PowerAction::SoftOff {
+            trouble = controller.request_power(action).err().or(trouble);
             told = Stopwatch::start();
         }
     }

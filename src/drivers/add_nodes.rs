@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::model::job::Verb;
 use crate::model::order::{Ending, Verdict};
 
-use super::files::read_plain;
-use super::kube::{self, Client};
+use super::certificate_requests::{self, KnownHost};
+use super::files::read_regular_file;
+use super::kube::{self, ClusterClient};
 use super::log::PROMPT;
-use super::place::BOOTS;
+use super::place::BOOT_IMAGE;
 use super::process::Stopwatch;
-use super::requests::{self, Host};
 use super::task::{Stopped, Task};
 use super::{image, machines};
 
@@ -31,54 +31,54 @@ const LONGEST_REASON: usize = 300;
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let later = |why: String| Ok(Ending::new(Verdict::Later, why));
-    if task.program("oc").is_none() {
+    if task.program_path("oc").is_none() {
         let why = task.order.missing.get("oc").cloned();
         let why = why.unwrap_or_else(|| "there is no oc".into());
         return later(format!("hosts join a cluster by oc adm node-image: {why}"));
     }
-    let client = match Client::new(task, &task.place.input("kubeconfig")) {
+    let client = match ClusterClient::new(task, &task.job_folder.input_path("kubeconfig")) {
         Ok(client) => client,
         Err(why) => return later(why),
     };
-    let hosts: Vec<Host> = fs::read(task.place.input("joining.json"))
+    let hosts: Vec<KnownHost> = fs::read(task.job_folder.input_path("joining.json"))
         .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))?;
-    let Some(nodes) = client.get(task, "nodes")? else {
+    let Some(nodes) = client.get_resource(task, "nodes")? else {
         return later(format!("the API of cluster {} does not answer", task.order.cluster));
     };
     if hosts.iter().all(|host| is_itself(&nodes, host)) {
         // An earlier try was not seen to its end.
         return over(task);
     }
-    if let Some(one) = hosts.iter().find(|host| kube::is_ready(&nodes, &host.name)) {
+    if let Some(one) = hosts.iter().find(|host| kube::is_node_ready(&nodes, &host.name)) {
         return Ok(taken(task, one, hosts.len()));
     }
-    let work = task.place.file("work");
+    let work = task.job_folder.file_path("work");
     if let Some(ending) = create(task, &client, &work)? {
         return Ok(ending);
     }
-    let published = match image::publish(task, &work, "node") {
+    let published = match image::publish_image(task, &work, "node") {
         Ok(found) => found,
         Err(why) => return later(why),
     };
     let path = image::find_image(&work, "node")?.unwrap_or_default();
     let from = published.as_ref().map_or(path.display().to_string(), |one| one.url.clone());
-    task.place.write(BOOTS, from.as_bytes())?;
-    let booted = machines::boot_all(task, &from)?;
+    task.job_folder.write_file(BOOT_IMAGE, from.as_bytes())?;
+    let booted = machines::boot_from_image(task, &from)?;
     let ending = if booted.succeeded() { joined(task, &client, &hosts)? } else { booted.clone() };
-    let ejected = machines::together_all(task, Verb::Eject)?;
+    let ejected = machines::run_verb(task, Verb::Eject)?;
     Ok(Ending { hosts: [booted.hosts, ejected.hosts].concat(), ..ending })
 }
 
 /// Whether a host is a node that is ready: its name alone may be another's.
-fn is_itself(nodes: &Value, host: &Host) -> bool {
-    let known = requests::hosts(nodes);
+fn is_itself(nodes: &Value, host: &KnownHost) -> bool {
+    let known = certificate_requests::hosts_of_nodes(nodes);
     let mut same = known.iter().filter(|node| node.name == host.name);
-    kube::is_ready(nodes, &host.name)
+    kube::is_node_ready(nodes, &host.name)
         && same.any(|node| node.addresses.iter().any(|one| host.addresses.contains(one)))
 }
 
 /// One of several is found out when they are tried one by one.
-fn taken(task: &Task, host: &Host, many: usize) -> Ending {
+fn taken(task: &Task, host: &KnownHost, many: usize) -> Ending {
     let (name, cluster) = (&host.name, &task.order.cluster);
     let why = format!(
         "cluster {cluster} has a node {name} that is ready, and it is not known to be this host: \
@@ -89,14 +89,14 @@ fn taken(task: &Task, host: &Host, many: usize) -> Ending {
 }
 
 /// Makes the image; why not, if it cannot be made.
-fn create(task: &mut Task, client: &Client, work: &Path) -> Result<Option<Ending>, Stopped> {
-    fs::copy(task.place.input(NODES), work.join(NODES))?;
+fn create(task: &mut Task, client: &ClusterClient, work: &Path) -> Result<Option<Ending>, Stopped> {
+    fs::copy(task.job_folder.input_path(NODES), work.join(NODES))?;
     let words = words(task, client, &["create", "--dir", "."]);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let code = task.run(client.program(), &words, work, &BTreeMap::new())?;
+    let code = task.run_program(client.program(), &words, work, &BTreeMap::new())?;
     if code != 0 {
         // Before anything is cut: half a secret is not known.
-        let why = reported(work).map(|why| task.scrubbed(&why)).unwrap_or_default();
+        let why = reported(work).map(|why| task.without_secrets(&why)).unwrap_or_default();
         let why: String = why.chars().take(LONGEST_REASON).collect();
         let said = if why.is_empty() { why } else { format!(": {why}") };
         let what = "oc adm node-image create failed";
@@ -107,11 +107,11 @@ fn create(task: &mut Task, client: &Client, work: &Path) -> Result<Option<Ending
 }
 
 /// The words of `oc adm node-image`, which pulls from the cluster's registry.
-fn words(task: &Task, client: &Client, more: &[&str]) -> Vec<String> {
+fn words(task: &Task, client: &ClusterClient, more: &[&str]) -> Vec<String> {
     let mut words = vec!["--kubeconfig", client.kubeconfig(), "adm", "node-image"];
     words.extend(more);
     let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    let pull_secret = task.place.input("pull-secret.json");
+    let pull_secret = task.job_folder.input_path("pull-secret.json");
     if pull_secret.exists() {
         words.extend(["--registry-config".to_owned(), pull_secret.display().to_string()]);
     }
@@ -121,7 +121,7 @@ fn words(task: &Task, client: &Client, more: &[&str]) -> Vec<String> {
 /// What report.json says went wrong.
 fn reported(work: &Path) -> Option<String> {
     let report: Value =
-        serde_json::from_slice(&read_plain(&work.join("report.json")).ok()?).ok()?;
+        serde_json::from_slice(&read_regular_file(&work.join("report.json")).ok()?).ok()?;
     let said = |place: &Value| {
         let names = ["error_message", "errorMessage", "message", "error"];
         names.into_iter().find_map(|name| place[name].as_str()).map(str::to_owned)
@@ -130,7 +130,7 @@ fn reported(work: &Path) -> Option<String> {
 }
 
 /// Waits for the hosts, while oc tells how far they are.
-fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, Stopped> {
+fn joined(task: &mut Task, client: &ClusterClient, hosts: &[KnownHost]) -> Result<Ending, Stopped> {
     let addresses: Vec<&str> =
         hosts.iter().filter_map(|host| host.addresses.first()).map(String::as_str).collect();
     let monitor = if addresses.is_empty() {
@@ -138,7 +138,7 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
     } else {
         let words = words(task, client, &["monitor", "--ip-addresses", &addresses.join(",")]);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        task.say(&format!(
+        task.log_line(&format!(
             "{PROMPT}oc adm node-image monitor --ip-addresses {}",
             addresses.join(",")
         ));
@@ -148,7 +148,7 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
     drop(monitor);
     match waited {
         Ok(()) => over(task),
-        Err(Stopped::Late) => {
+        Err(Stopped::DeadlineExceeded) => {
             let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
             let (names, cluster) = (names.join(", "), &task.order.cluster);
             let limit = task.order.limit;
@@ -161,14 +161,16 @@ fn joined(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<Ending, St
 }
 
 /// Until all of them are nodes that are ready and have both their certificates.
-fn wait(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<(), Stopped> {
+fn wait(task: &mut Task, client: &ClusterClient, hosts: &[KnownHost]) -> Result<(), Stopped> {
     let mut ready: Option<Stopwatch> = None;
     loop {
-        let nodes = client.get(task, "nodes")?.unwrap_or_default();
-        let asked = kube::approve(task, client, &with_addresses(hosts, &nodes))?;
-        if hosts.iter().all(|host| kube::is_ready(&nodes, &host.name)) {
+        let nodes = client.get_resource(task, "nodes")?.unwrap_or_default();
+        let asked = kube::approve_requests(task, client, &with_addresses(hosts, &nodes))?;
+        if hosts.iter().all(|host| kube::is_node_ready(&nodes, &host.name)) {
             let since = ready.get_or_insert_with(Stopwatch::start);
-            let served = hosts.iter().all(|host| requests::is_served(&asked, host));
+            let served = hosts
+                .iter()
+                .all(|host| certificate_requests::has_serving_certificate(&asked, host));
             if served || since.elapsed() > SERVES {
                 return Ok(());
             }
@@ -177,15 +179,15 @@ fn wait(task: &mut Task, client: &Client, hosts: &[Host]) -> Result<(), Stopped>
         }
         let looked = Stopwatch::start();
         while looked.elapsed() < LOOK {
-            task.pause()?;
+            task.wait_unless_stopped()?;
         }
     }
 }
 
 /// A host of which nobody knows an address beforehand has those that its node says.
-fn with_addresses(hosts: &[Host], nodes: &Value) -> Vec<Host> {
-    let known = requests::hosts(nodes);
-    let with = |host: &Host| {
+fn with_addresses(hosts: &[KnownHost], nodes: &Value) -> Vec<KnownHost> {
+    let known = certificate_requests::hosts_of_nodes(nodes);
+    let with = |host: &KnownHost| {
         let said = known.iter().find(|node| node.name == host.name);
         said.filter(|_| host.addresses.is_empty()).unwrap_or(host).clone()
     };
@@ -194,7 +196,7 @@ fn with_addresses(hosts: &[Host], nodes: &Value) -> Vec<Host> {
 
 /// The nodes that the cluster has now may have new certificates later.
 fn over(task: &mut Task) -> Result<Ending, Stopped> {
-    let kubeconfig = task.place.input("kubeconfig");
-    kube::keep_nodes(task, &kubeconfig)?;
+    let kubeconfig = task.job_folder.input_path("kubeconfig");
+    kube::save_nodes(task, &kubeconfig)?;
     Ok(Ending::done())
 }
