@@ -1,5 +1,5 @@
-//! What the programs of a job print, on its way into the log: read as it comes, and without the
-//! secrets that the job was given or has made.
+//! Takes what the programs of a job print into its log: reads it as it comes, and hides the secrets
+//! that the job was given or has saved. Never starts a program, and never waits for the end of one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,87 +18,89 @@ use super::process;
 use super::scrub::Secrets;
 use super::stream::Stream;
 
-/// Standard output and standard error of a program.
+/// Standard output and standard error of a program, in this order.
 pub type Output = (OwnedFd, OwnedFd);
 
-/// A file, its length, and when it was written.
-type Version = (PathBuf, u64, Option<SystemTime>);
+/// A file as it was at some time: its path, its length, and when it was written.
+type FileVersion = (PathBuf, u64, Option<SystemTime>);
 
+/// What becomes of the output of a job's programs.
 pub struct Journal {
-    place: Place,
+    job_folder: Place,
     log: Log,
-    /// Of programs that print into the log.
+    /// What programs print into the log.
     streams: Vec<Stream>,
-    /// Of a program that is asked something: the answer is in no log.
+    /// What a program prints that is asked something; it goes to no log.
     answer: Option<Stream>,
     secrets: Secrets,
-    /// All that was ever known: what was saved once is secret also when it is gone.
-    known: BTreeSet<String>,
-    /// The files that the secrets were taken from.
-    files: Vec<Version>,
+    /// Every secret that was ever seen. One that a job saved stays secret when its file is gone.
+    secret_values: BTreeSet<String>,
+    /// The files that the secrets were read from, to notice when there are others.
+    secret_files: Vec<FileVersion>,
 }
 
 impl Journal {
-    pub fn new(place: &Place, order: &Order) -> Self {
-        let mut known = BTreeSet::new();
+    pub fn new(job_folder: &Place, order: &Order) -> Self {
+        let mut secret_values = BTreeSet::new();
         for (name, value) in &order.environment {
-            known.extend(redact::secrets_of_variable(name, value));
+            secret_values.extend(redact::secrets_of_variable(name, value));
         }
         let mut journal = Self {
-            place: place.clone(),
-            log: Log::new(place.path()),
+            job_folder: job_folder.clone(),
+            log: Log::new(job_folder.path()),
             streams: Vec::new(),
             answer: None,
-            secrets: Secrets::new(known.iter().map(String::as_str)),
-            known,
-            files: Vec::new(),
+            secrets: Secrets::new(secret_values.iter().map(String::as_str)),
+            secret_values,
+            secret_files: Vec::new(),
         };
         journal.learn_secrets();
         journal
     }
 
-    /// A line of our own.
+    /// Adds a line of our own to the log.
     pub fn add_line(&mut self, line: &str) {
-        let line = self.without_secrets(line) + "\n";
-        self.log.append(line.as_bytes());
+        let logged_line = self.without_secrets(line) + "\n";
+        self.log.append(logged_line.as_bytes());
     }
 
+    /// A text with the secrets of the job hidden.
     pub fn without_secrets(&mut self, text: &str) -> String {
         self.learn_secrets();
         String::from_utf8_lossy(&self.secrets.hide_in(text.as_bytes())).into_owned()
     }
 
-    /// Where a program prints to that may outlive us.
+    /// Opens the output of a program that may outlive us: all of it goes to the log.
     pub fn open_output(&mut self) -> io::Result<Output> {
-        let (stream, writer) = Stream::for_detached_program(self.place.path())?;
+        let (stream, writer) = Stream::for_detached_program(self.job_folder.path())?;
         let output = (writer.try_clone()?.into(), writer.into());
         self.streams.push(stream);
         Ok(output)
     }
 
-    /// Where a program prints to that is asked something. Its answer comes by standard output;
-    /// standard error goes to the log.
+    /// Opens the output of a program that is asked something. Its standard output is the answer and
+    /// goes to no log, its standard error goes to the log.
     pub fn open_answer(&mut self) -> io::Result<Output> {
         let (answer, stdout) = Stream::new()?;
-        let (complaints, stderr) = Stream::new()?;
+        let (error_stream, stderr) = Stream::new()?;
         self.answer = Some(answer);
-        self.streams.push(complaints);
+        self.streams.push(error_stream);
         Ok((stdout.into(), stderr.into()))
     }
 
-    /// What the program that was asked last has answered.
+    /// What the program that was asked last has answered; empty if it was taken before.
     pub fn take_answer(&mut self) -> String {
         self.answer.take().map(Stream::into_text).unwrap_or_default()
     }
 
-    /// Takes what has been printed into the log.
+    /// Takes into the log what has been printed since the last call.
     pub fn collect_output(&mut self) {
-        let mut is_news = false;
+        let mut has_output = false;
         for stream in self.streams.iter_mut().chain(&mut self.answer) {
-            is_news |= stream.read_available();
+            has_output |= stream.read_available();
         }
-        // After it was read: what a program saves and then prints is known by now.
-        if is_news {
+        // Read first, then learn: what a program saves and prints afterwards is known in time.
+        if has_output {
             self.learn_secrets();
         }
         for stream in &mut self.streams {
@@ -107,7 +109,7 @@ impl Journal {
         self.streams.retain(Stream::is_open);
     }
 
-    /// Takes the rest, also of programs that outlive the job.
+    /// Takes the rest into the log, also of programs that outlive the job, and stops reading.
     pub fn collect_rest(&mut self) {
         self.collect_output();
         self.streams.iter_mut().for_each(Stream::close);
@@ -117,32 +119,35 @@ impl Journal {
     /// Waits a moment, or until something is printed.
     pub fn wait_for_output(&self) {
         let streams = self.streams.iter().chain(&self.answer);
-        process::pause_until_readable(streams.filter(|stream| stream.is_open()).map(Stream::pipe));
+        let open_streams = streams.filter(|stream| stream.is_open());
+        process::pause_until_readable(open_streams.map(Stream::pipe_fd));
     }
 
-    /// What was given or has been saved meanwhile is secret.
+    /// Reads the secrets that the job was given or has saved meanwhile, if there are other files
+    /// than the last time. Of install-config.yaml only what looks secret is one: most of it is not.
     fn learn_secrets(&mut self) {
-        let files =
-            list_versions(vec![self.place.file_path("input"), self.place.file_path("saved")]);
-        if files == self.files {
+        let folders = vec![self.job_folder.file_path("input"), self.job_folder.file_path("saved")];
+        let files = list_versions(folders);
+        if files == self.secret_files {
             return;
         }
         for (path, ..) in &files {
-            let text = read_regular_file(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let Ok(bytes) = read_regular_file(path) else { continue };
+            let Ok(text) = String::from_utf8(bytes) else { continue };
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
-            self.known.extend(text.iter().flat_map(|text| redact::secrets_in(text, is_secret)));
+            self.secret_values.extend(redact::secrets_in(&text, is_secret));
         }
-        self.secrets = Secrets::new(self.known.iter().map(String::as_str));
-        self.files = files;
+        self.secrets = Secrets::new(self.secret_values.iter().map(String::as_str));
+        self.secret_files = files;
     }
 }
 
-/// The files in folders and below them, as they are now.
-fn list_versions(mut folders: Vec<PathBuf>) -> Vec<Version> {
+/// The files in these folders and below them, as they are now.
+fn list_versions(mut folders: Vec<PathBuf>) -> Vec<FileVersion> {
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            // Of a link this is not what it leads to: drivers write into these folders.
+            // Drivers write into these folders: of a link this is the link, not what it leads to.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(entry.path());

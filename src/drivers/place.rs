@@ -1,4 +1,5 @@
-//! The folder of a job: what lies where, and what it says of the job.
+//! Keeps the folder of a job: what lies where, and how the job stands as its folder tells. Never
+//! starts or ends a program, and never decides what is to become of a job.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -14,13 +15,16 @@ use crate::model::order::{Ending, Order};
 use super::files::{read_regular_file, sync_folder, write_new_file};
 use super::log;
 
-/// As much of a log as its last words are looked for in.
-const LAST: u64 = 16 << 10;
+/// Bytes at the end of a log in which its last message is looked for.
+const LOG_TAIL_BYTES: u64 = 16 << 10;
 
-/// Seconds that a supervisor has to end what is late.
-const FAR: u64 = 600;
+/// Letters of a log's last message that are shown.
+const MESSAGE_LETTERS: usize = 200;
 
-/// What names an image for hosts that somebody boots.
+/// Seconds that a supervisor has to end a job whose deadline is over.
+const OVERDUE_SECONDS: u64 = 600;
+
+/// The file that names the image from which people boot hosts that have no controller.
 pub const BOOT_IMAGE: &str = "boots";
 
 /// `jobs/<id>/` beside the state.
@@ -38,16 +42,19 @@ pub enum Standing {
     Interrupted,
 }
 
-/// Who supervises: enough to tell a process from a later one with its number.
+/// The process that supervises a job, with enough to tell it from a later process that got the same
+/// number. Written to `started`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Supervisor {
     pub pid: i32,
-    /// Ticks since the machine started, as the kernel counts.
+    /// When it started, in clock ticks since the machine did.
     pub since: u64,
+    /// The kernel's `boot_id`: process numbers and ticks count anew with each boot.
     pub boot: String,
 }
 
 impl Place {
+    /// The folder of the job with this id, below the folder with those of all jobs.
     pub fn of(jobs: &Path, job: &str) -> Self {
         Self(jobs.join(job))
     }
@@ -60,12 +67,13 @@ impl Place {
         &self.0
     }
 
-    /// Secrets and other inputs.
+    /// The path of something that the job is given: a secret or another document.
     pub fn input_path(&self, name: &str) -> PathBuf {
         self.0.join("input").join(name)
     }
 
-    /// What must not be lost: it is kept as soon as it is there.
+    /// The path of something that must not be lost. It is taken into the state as soon as it is
+    /// there, also while the job goes on.
     pub fn saved_path(&self, name: &str) -> PathBuf {
         self.0.join("saved").join(name)
     }
@@ -78,31 +86,32 @@ impl Place {
         self.0.is_dir()
     }
 
-    /// Makes the folder whole, or not at all; another may have been faster.
+    /// Makes the folder whole, or not at all. It is no error if another process was faster: both
+    /// would have made the same.
     pub fn prepare(&self, order: &Order, inputs: &[(String, SecretValue)]) -> io::Result<()> {
         let jobs = self.0.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(jobs)?;
-        let made = tempfile::Builder::new().prefix(".new-").tempdir_in(jobs)?;
-        let place = Self::from_path(made.path());
-        for folder in ["input", "saved", "work"] {
-            fs::create_dir(place.file_path(folder))?;
+        let new_folder = tempfile::Builder::new().prefix(".new-").tempdir_in(jobs)?;
+        let new_place = Self::from_path(new_folder.path());
+        for name in ["input", "saved", "work"] {
+            fs::create_dir(new_place.file_path(name))?;
         }
         for (name, value) in inputs {
-            let path = place.input_path(name);
+            let path = new_place.input_path(name);
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
             write_new_file(&path, value.reveal().as_bytes())?;
         }
-        write_new_file(&place.file_path("order.json"), &serde_json::to_vec_pretty(order)?)?;
-        for folder in ["input/credentials", "input", "saved", "work", ""] {
-            let folder = made.path().join(folder);
+        write_new_file(&new_place.file_path("order.json"), &serde_json::to_vec_pretty(order)?)?;
+        for name in ["input/credentials", "input", "saved", "work", ""] {
+            let folder = new_place.file_path(name);
             if folder.is_dir() {
                 sync_folder(&folder)?;
             }
         }
-        match fs::rename(made.path(), &self.0) {
+        match fs::rename(new_folder.path(), &self.0) {
             Ok(()) => {
-                // It is no temporary folder any more.
-                drop(made.keep());
+                // It has another name now: there is no temporary folder left to remove.
+                drop(new_folder.keep());
                 sync_folder(jobs)
             }
             Err(_) if self.exists() => Ok(()),
@@ -114,6 +123,7 @@ impl Place {
         self.read_json("order.json")
     }
 
+    /// Who has begun the job, if somebody has.
     pub fn read_supervisor(&self) -> Option<Supervisor> {
         self.read_json("started").ok()
     }
@@ -122,12 +132,13 @@ impl Place {
         Ok(serde_json::from_slice(&read_regular_file(&self.file_path(name))?)?)
     }
 
-    /// What was saved under a name, if that is a file of a size that one can believe.
+    /// The text of a file that the job has saved; None if it is missing, too large or no text.
     pub fn read_saved(&self, name: &str) -> Option<String> {
         String::from_utf8(read_regular_file(&self.saved_path(name)).ok()?).ok()
     }
 
-    /// The outcome counts, whoever still holds the lock.
+    /// How the job stands. The outcome counts as soon as it is there, even if a process still holds
+    /// the lock.
     pub fn standing(&self) -> Standing {
         if let Ok(ending) = self.read_json("outcome") {
             return Standing::Over(ending);
@@ -136,12 +147,10 @@ impl Place {
             return Standing::NotStarted;
         }
         match self.try_lock() {
-            // Somebody has taken its lock away.
-            Ok(Some(_)) if self.read_supervisor().is_some_and(|who| who.is_alive()) => {
-                Standing::Running
-            }
-            // It may have ended between the two looks. What is there and cannot be read is no
-            // verdict: it is looked at again.
+            // The lock file was replaced: the supervisor holds a lock on the one that was removed.
+            Ok(Some(_)) if self.has_live_supervisor() => Standing::Running,
+            // The job may have ended since the outcome was looked for. An outcome that is there and
+            // cannot be read says nothing: the next pass looks again.
             Ok(Some(_)) => match self.read_json("outcome") {
                 Ok(ending) => Standing::Over(ending),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Standing::Interrupted,
@@ -151,32 +160,36 @@ impl Place {
         }
     }
 
-    /// Whether programs go on without their supervisor.
+    /// Whether programs of the job go on without their supervisor.
     pub fn is_orphaned(&self) -> bool {
-        let lives = self.read_supervisor().is_some_and(|who| who.is_alive());
-        !lives && self.standing() == Standing::Running
+        !self.has_live_supervisor() && self.standing() == Standing::Running
     }
 
-    /// Whether its supervisor should have ended it long ago.
+    fn has_live_supervisor(&self) -> bool {
+        self.read_supervisor().is_some_and(|supervisor| supervisor.is_alive())
+    }
+
+    /// Whether the supervisor should have ended the job long ago, so that it must be held up.
     pub fn is_long_overdue(&self) -> bool {
         let limit = self.read_order().map_or(u64::MAX, |order| order.limit);
-        self.age_of("started").is_some_and(|age| age.as_secs() > limit.saturating_add(FAR))
+        self.age_of("started")
+            .is_some_and(|age| age.as_secs() > limit.saturating_add(OVERDUE_SECONDS))
     }
 
-    /// How long ago a file was written.
+    /// How long ago a file was written; None if it is not there.
     pub fn age_of(&self, name: &str) -> Option<Duration> {
         fs::metadata(self.file_path(name)).ok()?.modified().ok()?.elapsed().ok()
     }
 
-    /// Sees to it that the job is never begun, if it is not yet. Holds its lock meanwhile; false if
-    /// somebody else does.
-    pub fn prevent_start(&self, who: &Supervisor) -> io::Result<bool> {
+    /// Sees to it that a job which is not begun yet never will be: `supervisor` counts as the one
+    /// who began it. False if another process works on the job and holds its lock.
+    pub fn prevent_start(&self, supervisor: &Supervisor) -> io::Result<bool> {
         fs::create_dir_all(&self.0)?;
         let Some(_lock) = self.try_lock()? else { return Ok(false) };
-        self.mark_started(who).map(|_| true)
+        self.mark_started(supervisor).map(|_| true)
     }
 
-    /// The lock, unless somebody holds it.
+    /// Takes the job's lock and returns the file that holds it; None if another process has it.
     pub fn try_lock(&self) -> io::Result<Option<File>> {
         let path = self.file_path("lock");
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -198,35 +211,40 @@ impl Place {
         sync_folder(folder)
     }
 
-    /// Says that the job is begun; false if it was already.
-    pub fn mark_started(&self, who: &Supervisor) -> io::Result<bool> {
-        match write_new_file(&self.file_path("started"), &serde_json::to_vec(who)?) {
+    /// Writes down who begins the job; false if it was begun before, which nothing undoes.
+    pub fn mark_started(&self, supervisor: &Supervisor) -> io::Result<bool> {
+        match write_new_file(&self.file_path("started"), &serde_json::to_vec(supervisor)?) {
             Ok(()) => sync_folder(&self.0).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// What the programs said last that is worth telling.
+    /// The last line of the log that tells how far the job is: a message of an installer, or the
+    /// start of a program. Cut to what fits on a line.
     pub fn last_message(&self) -> Option<String> {
         let end = log::logged_bytes(&self.0);
-        let pieces = log::pieces(&self.0, end.saturating_sub(LAST));
-        let text: String = pieces.map(|piece| piece.text).collect();
-        let told = |line: &&str| line.contains("level=info") || line.starts_with(log::PROMPT);
-        let line = text.lines().rev().find(told)?;
-        let said = line.split_once("msg=").map_or(line, |(_, said)| said);
-        Some(said.trim_matches(['"', '$', ' ']).chars().take(200).collect())
+        let pieces = log::pieces(&self.0, end.saturating_sub(LOG_TAIL_BYTES));
+        let tail: String = pieces.map(|piece| piece.text).collect();
+        let line = tail
+            .lines()
+            .rev()
+            .find(|line| line.contains("level=info") || line.starts_with(log::PROMPT))?;
+        let message = line.split_once("msg=").map_or(line, |(_, message)| message);
+        Some(message.trim_matches(['"', '$', ' ']).chars().take(MESSAGE_LETTERS).collect())
     }
 
-    /// The image that hosts without a controller are to be booted from; empty once they have been.
+    /// The image from which people are to boot the hosts without a controller; empty once they have
+    /// done so, None if the job needs no such hosts.
     pub fn boot_image(&self) -> Option<String> {
         String::from_utf8(read_regular_file(&self.file_path(BOOT_IMAGE)).ok()?).ok()
     }
 
-    /// Removes what the programs were given and left, once they are over. The log stays, and what
-    /// was saved until the cluster is gone: an older backup of the state may not know it.
+    /// Removes what the programs were given and what they left, once they are over. The log stays.
+    /// What was saved stays until the cluster is gone, for a state that is restored from an older
+    /// backup may not know it.
     pub fn tidy(&self, cluster_is_gone: bool) {
-        const STAYS: [&str; 7] = [
+        const KEPT: [&str; 7] = [
             "order.json",
             "started",
             "lock",
@@ -237,18 +255,17 @@ impl Place {
         ];
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let stays = STAYS.iter().any(|one| name == *one);
-            if stays || (name == "saved" && !cluster_is_gone) {
+            let is_kept = KEPT.iter().any(|kept_name| name == *kept_name);
+            if is_kept || (name == "saved" && !cluster_is_gone) {
                 continue;
             }
-            // What cannot be removed is found again.
+            // What cannot be removed now is tried again by a later pass.
             drop(fs::remove_dir_all(entry.path()).or_else(|_| fs::remove_file(entry.path())));
         }
     }
-}
 
-impl Place {
-    /// Removes the folder of a job that is over; one that somebody still works on stays.
+    /// Removes the folder of a job that is over. It stays if somebody still works on the job, or if
+    /// something that the job saved was not removed by `tidy` before.
     pub fn forget(&self) {
         if matches!(self.standing(), Standing::Over(_) | Standing::Interrupted)
             && !self.file_path("saved").exists()
@@ -259,27 +276,34 @@ impl Place {
 }
 
 impl Supervisor {
-    /// Whether it is still that process.
+    /// Whether this very process still runs.
     pub fn is_alive(&self) -> bool {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        boot.trim() == self.boot && process_start_ticks(self.pid) == Some(self.since)
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        boot_id.trim() == self.boot && process_start_ticks(self.pid) == Some(self.since)
     }
 }
 
-/// Jobs whose folders still have what they were given.
+/// The ids of jobs whose folders still have what the jobs were given.
 pub fn untidy(jobs: &Path) -> Vec<String> {
-    let folders = fs::read_dir(jobs).into_iter().flatten().flatten();
-    let left = folders.filter(|one| one.path().join("input").exists());
-    left.filter_map(|one| one.file_name().into_string().ok()).collect()
+    let mut job_ids = Vec::new();
+    for entry in fs::read_dir(jobs).into_iter().flatten().flatten() {
+        if entry.path().join("input").exists() {
+            job_ids.extend(entry.file_name().into_string());
+        }
+    }
+    job_ids
 }
 
-/// When a process started, in ticks since the machine did.
+/// When a process started, in clock ticks since the machine did; None if it has ended.
 pub fn process_start_ticks(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in brackets, may contain anything.
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    // One that has ended and that nobody has asked after is a zombie.
-    let state = fields.next()?;
-    fields.nth(18)?.parse().ok().filter(|_| state != "Z")
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in brackets; it may contain spaces and brackets.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace();
+    // A zombie has ended; its parent has not asked for its exit code yet.
+    if fields.next()? == "Z" {
+        return None;
+    }
+    // The 22nd field of proc_pid_stat(5); the third, its state, was taken above.
+    fields.nth(18)?.parse().ok()
 }

@@ -1,4 +1,5 @@
-//! Starts programs. Nothing else does.
+//! Starts programs, waits for them and ends them. Nothing else in poolctl starts a program; which one
+//! to start is never decided here.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,17 +18,19 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, umask};
 
 /// How often a program is asked whether it has ended.
-const BLINK: Duration = Duration::from_millis(20);
-const BLINK_OF_POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// Where programs look for others; those that we start have absolute paths.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The same for `poll`.
+const POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The PATH that programs are started with, for those that they start. We start ours by absolute
+/// paths.
 pub const PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin";
-/// As much of a script's first line as Linux reads.
-const FIRST_LINE: u64 = 256;
-/// How long a program that was asked to end may take.
+/// Bytes of a script's first line that Linux reads.
+const FIRST_LINE_BYTES: u64 = 256;
+/// How long a program that was asked to end may take before it is killed.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// Looks for a program as exec does, without starting it: a name with a slash is a path, any other
-/// is in the first folder that has a file of this name which may be run. The error is exec's.
+/// Looks for a program as execvp(3) does, without starting it: a name with a slash is a path, any
+/// other is looked for in these folders, in their order. The error is the one that execvp gives.
 pub fn look_up(program: &OsStr, folders: &[PathBuf]) -> io::Result<()> {
     if program.is_empty() || program.as_bytes().contains(&b'/') {
         return check_executable(Path::new(program));
@@ -36,7 +39,7 @@ pub fn look_up(program: &OsStr, folders: &[PathBuf]) -> io::Result<()> {
     for folder in folders {
         match check_executable(&folder.join(program)) {
             Ok(()) => return Ok(()),
-            // It is there and may not be run; a later folder may have a better one.
+            // It is there and may not be run. A later folder may have one that may be.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => failure = error,
             Err(_) => {}
         }
@@ -52,12 +55,13 @@ fn check_executable(path: &Path) -> io::Result<()> {
     check_interpreter(path)
 }
 
-/// A script is started by the interpreter that its first line names. A text that names none is
-/// started by shells alone. What may be executed but not read is not looked into.
+/// A script is started by the interpreter that its first line names, so that must exist. A text
+/// that names none is an error: only a shell would start it. A file that may be executed but not
+/// read passes, as it does with exec.
 fn check_interpreter(path: &Path) -> io::Result<()> {
-    let mut beginning = Vec::new();
     let Ok(file) = fs::File::open(path) else { return Ok(()) };
-    file.take(FIRST_LINE).read_to_end(&mut beginning)?;
+    let mut beginning = Vec::new();
+    file.take(FIRST_LINE_BYTES).read_to_end(&mut beginning)?;
     let Some(line) = beginning.strip_prefix(b"#!") else {
         let is_text =
             beginning.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
@@ -69,27 +73,28 @@ fn check_interpreter(path: &Path) -> io::Result<()> {
     Ok(access(interpreter, Access::EXEC_OK)?)
 }
 
-/// A program in the foreground: it has our terminal, our environment and these variables.
+/// A program in the foreground, as an editor is: it has our terminal, our environment and, in
+/// addition, these variables.
 pub struct Foreground<'a> {
     pub program: OsString,
     pub arguments: Vec<OsString>,
     pub variables: Vec<(&'a str, OsString)>,
-    /// File mode mask it starts with.
+    /// The file mode mask that it starts with.
     pub umask: Mode,
 }
 
 impl Foreground<'_> {
-    /// Starts it and waits for its end; signals that come meanwhile are passed on. Returns its
-    /// exit code as a shell has it: 128 and the signal for one that a signal ended.
+    /// Starts it and waits for its end. `interrupted` says which signal has come to us meanwhile;
+    /// it is passed on. Returns the exit code as a shell gives it: 128 plus the signal for a program
+    /// that a signal ended.
     pub fn attend(&self, interrupted: impl Fn() -> Option<i32>) -> io::Result<u8> {
-        let mut child = self.start()?;
+        let mut child = self.start_program()?;
         loop {
-            if let Some(status) = child.try_wait()? {
-                let code = status.code().or(status.signal().map(|signal| 128 + signal));
-                return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
+            if let Some(code) = exit_code_if_ended(&mut child)? {
+                return Ok(u8::try_from(code).unwrap_or(1));
             }
             if let Some(signal) = interrupted().and_then(Signal::from_named_raw) {
-                // One that has ended meanwhile needs no signal.
+                // It fails if the program has ended meanwhile: then there is nothing to end.
                 let _ = kill_process(Pid::from_child(&child), signal);
             }
             pause_briefly();
@@ -97,16 +102,17 @@ impl Foreground<'_> {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
-    fn start(&self) -> io::Result<Child> {
-        let ours = umask(self.umask);
+    fn start_program(&self) -> io::Result<Child> {
+        let our_umask = umask(self.umask);
         let variables = self.variables.iter().map(|(name, value)| (name, value));
         let child = Command::new(&self.program).args(&self.arguments).envs(variables).spawn();
-        umask(ours);
+        umask(our_umask);
         child
     }
 }
 
-/// A program of a driver: a process group of its own, no terminal, and only this environment.
+/// A program of a driver. It gets a process group of its own, no terminal, no standard input, and
+/// this environment alone.
 pub struct BackgroundProgram<'a> {
     pub program: &'a Path,
     pub arguments: &'a [&'a str],
@@ -115,6 +121,7 @@ pub struct BackgroundProgram<'a> {
 }
 
 impl BackgroundProgram<'_> {
+    /// Starts it with these as standard output and standard error, and does not wait for it.
     #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
     pub fn start(
         &self,
@@ -126,45 +133,54 @@ impl BackgroundProgram<'_> {
     }
 }
 
-/// Starts ourselves as the supervisor of a job, detached; it makes a session of its own.
+/// Starts poolctl itself, detached, with a hidden command (`word`) and a job's folder as arguments.
+/// The new process makes a session of its own.
 pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
     start_ourselves(word, folder, Stdio::null())
 }
 
-/// The same, with a pipe as standard input.
+/// The same for the process that reads a pipe, its standard input, once the supervisor of the job is
+/// gone.
 pub fn start_drain(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
     start_ourselves(word, folder, pipe.into())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that starts programs")]
 fn start_ourselves(word: &str, folder: &Path, stdin: Stdio) -> io::Result<()> {
-    // What whoever started us has open, a lock perhaps, is not held as long as the job takes.
+    // Our caller may have left files open to us, a lock perhaps: the job must not hold them as long
+    // as it takes.
     close_fds::set_fds_cloexec(3, &[]);
     let mut command = Command::new("/proc/self/exe");
     command.arg(word).arg(folder).env_clear().current_dir("/").stdin(stdin);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
 }
 
-/// The exit code of a program that has ended, 128 and the signal for one that a signal ended.
+/// The exit code of a program, 128 plus the signal for one that a signal ended; None while it runs.
+/// Does not wait.
 pub fn exit_code_if_ended(child: &mut Child) -> io::Result<Option<i32>> {
-    let code = |status: ExitStatus| status.code().or(status.signal().map(|signal| 128 + signal));
-    Ok(child.try_wait()?.map(|status| code(status).unwrap_or(1)))
+    Ok(child.try_wait()?.map(exit_code))
 }
 
-/// Asks a program and those it started to end, and makes them. What is done meanwhile takes a
-/// moment each time.
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+/// Asks a program and those that it started to end, and kills them after `GRACE`. Calls `meanwhile`
+/// until then, again and again: it should take a moment each time.
 pub fn end_process_group(child: &mut Child, mut meanwhile: impl FnMut()) {
-    let (group, begun) = (Pid::from_child(child), Stopwatch::start());
+    let group = Pid::from_child(child);
+    let stopwatch = Stopwatch::start();
     let _ = kill_process_group(group, Signal::TERM);
-    while begun.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+    while stopwatch.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
         meanwhile();
     }
-    // What is left of the group, also when its leader has gone.
+    // The leader may have ended and left others of its group behind.
     let _ = kill_process_group(group, Signal::KILL);
     let _ = child.wait();
 }
 
-/// How long something takes; nobody's clock.
+/// Measures how long something takes. It is no clock: it knows no time of day and is never compared
+/// with one.
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -178,15 +194,16 @@ impl Stopwatch {
     }
 }
 
+/// Waits 20 ms: the time between two looks at a program that runs.
 #[expect(clippy::disallowed_methods, reason = "waits for a program, not for a time")]
 pub fn pause_briefly() {
-    std::thread::sleep(BLINK);
+    std::thread::sleep(POLL_INTERVAL);
 }
 
-/// The same, unless there is something to read from one of these pipes.
+/// Waits 20 ms, or shorter if there is something to read from one of these pipes.
 pub fn pause_until_readable<'a>(pipes: impl Iterator<Item = BorrowedFd<'a>>) {
-    let mut pipes: Vec<PollFd<'_>> =
+    let mut poll_fds: Vec<PollFd<'_>> =
         pipes.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)).collect();
-    // A signal that ends it early is nothing to wait longer for.
-    let _ = poll(&mut pipes, Some(&BLINK_OF_POLL));
+    // A signal may end it early; the caller looks again in any case.
+    let _ = poll(&mut poll_fds, Some(&POLL_TIMEOUT));
 }

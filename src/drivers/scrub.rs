@@ -1,45 +1,33 @@
-//! Takes secrets out of what programs print: those that their job was given, also when they come
-//! in pieces, and the passwords of URLs.
+//! Hides secrets in what programs print: those that their job was given or has saved, also when they
+//! come in pieces, and the passwords of URLs. Never reads or writes a file.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::render::url_passwords::{HIDDEN, ends_url, without_passwords};
 
-/// Shorter texts are words, not secrets.
-const LEAST: usize = 6;
-/// As much of a line as is waited for: a URL may go on.
+/// Bytes of the shortest text that is hidden: anything shorter is a word that people use.
+const SHORTEST_SECRET: usize = 6;
+/// Bytes of the shortest line of a secret that is hidden by itself.
+const SHORTEST_SECRET_LINE: usize = 16;
+/// Bytes of a line that are held back until the line ends, because a URL may go on.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Texts that are not to be shown.
+/// Texts that must not be shown.
 pub struct Secrets {
-    /// By their first byte; longest first, so that one inside another is not left over.
+    /// Secrets by their first byte, longest first: a secret that contains another is hidden whole.
     by_first_byte: Vec<Vec<Vec<u8>>>,
 }
 
 impl Secrets {
-    /// Each secret is known as it is, as JSON writes it, by its lines, and in base64.
+    /// Each value is hidden in all forms that programs print it in: as it is, as JSON and Go write
+    /// it, as it stands in a URL, in base64, and each of its longer lines.
     pub fn new<'a>(values: impl Iterator<Item = &'a str>) -> Self {
-        use base64::Engine;
-        use base64::engine::general_purpose::STANDARD;
         let mut secrets: Vec<Vec<u8>> = Vec::new();
         for value in values {
-            let json = serde_json::to_string(value).unwrap_or_default();
-            let lines = value.lines().map(str::trim).filter(|line| line.len() >= 16);
-            secrets.extend(lines.map(|line| line.as_bytes().to_vec()));
-            let json = json.trim_matches('"').to_owned();
-            // As Go writes it, and as it stands in a URL.
-            let go = ['<', '>', '&'].iter().fold(json.clone(), |text, one| {
-                text.replace(*one, &format!("\\u{:04x}", u32::from(*one)))
-            });
-            let url = value.bytes().map(|one| match one {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    char::from(one).to_string()
-                }
-                one => format!("%{one:02X}"),
-            });
-            let forms = [value.to_owned(), value.trim().to_owned(), json, go, url.collect()];
-            secrets.extend(forms.into_iter().map(String::into_bytes));
-            secrets.push(STANDARD.encode(value).into_bytes());
+            secrets.extend(forms_of_secret(value).into_iter().map(String::into_bytes));
         }
-        secrets.retain(|secret| secret.len() >= LEAST);
+        secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
         secrets.sort_by_key(|secret| (std::cmp::Reverse(secret.len()), secret.clone()));
         secrets.dedup();
         let mut by_first_byte = vec![Vec::new(); 256];
@@ -49,12 +37,12 @@ impl Secrets {
         Self { by_first_byte }
     }
 
-    /// A text that is whole, without secrets.
+    /// A text that has come whole, with its secrets hidden.
     pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
         let mut scrubber = Scrubber::default();
-        let mut shown = scrubber.scrub_next(self, text);
-        shown.extend(scrubber.scrub_rest(self));
-        shown
+        let mut scrubbed = scrubber.scrub_next(self, text);
+        scrubbed.extend(scrubber.scrub_rest(self));
+        scrubbed
     }
 
     fn beginning_with(&self, byte: u8) -> &[Vec<u8>] {
@@ -62,24 +50,59 @@ impl Secrets {
     }
 }
 
-/// What of one stream cannot be shown before more of it has come.
+fn forms_of_secret(value: &str) -> Vec<String> {
+    let quoted = serde_json::to_string(value).unwrap_or_default();
+    let json = quoted.trim_matches('"').to_owned();
+    // Go's encoding/json escapes these letters, too.
+    let mut go_json = json.clone();
+    for letter in ['<', '>', '&'] {
+        go_json = go_json.replace(letter, &format!("\\u{:04x}", u32::from(letter)));
+    }
+    let base64 = STANDARD.encode(value);
+    let mut forms = vec![
+        value.to_owned(),
+        value.trim().to_owned(),
+        json,
+        go_json,
+        percent_encoded(value),
+        base64,
+    ];
+    let lines = value.lines().map(str::trim);
+    forms.extend(lines.filter(|line| line.len() >= SHORTEST_SECRET_LINE).map(str::to_owned));
+    forms
+}
+
+/// A text as it stands in a URL: all but RFC 3986's unreserved letters is escaped.
+fn percent_encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+/// Hides the secrets of one stream, of which more and more comes. It holds back what cannot be
+/// shown before more has come.
 #[derive(Default)]
 pub struct Scrubber {
-    /// The end of what came, which may be the beginning of a secret.
+    /// The end of what has come, which may be the beginning of a secret.
     held: Vec<u8>,
-    /// What has no secret any more, but may end in half a URL.
+    /// What has no secret any more, but may end in the middle of a URL.
     line: Vec<u8>,
 }
 
 impl Scrubber {
-    /// What of the stream can be shown so far.
+    /// Takes the next bytes of the stream, and returns what can be shown of it now.
     pub fn scrub_next(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
         self.hide_secrets(secrets, false);
         self.take_scrubbed(showable_length(&self.line))
     }
 
-    /// The rest of it.
+    /// What was held back, when no more will come.
     pub fn scrub_rest(&mut self, secrets: &Secrets) -> Vec<u8> {
         self.hide_secrets(secrets, true);
         self.take_scrubbed(self.line.len())
@@ -89,18 +112,20 @@ impl Scrubber {
         let mut position = 0;
         while position < self.held.len() {
             let rest = &self.held[position..];
-            let begins = rest.iter().position(|byte| !secrets.beginning_with(*byte).is_empty());
-            let plain = begins.unwrap_or(rest.len());
-            if plain > 0 {
-                self.line.extend_from_slice(&rest[..plain]);
-                position += plain;
+            let secret_start =
+                rest.iter().position(|byte| !secrets.beginning_with(*byte).is_empty());
+            let plain_length = secret_start.unwrap_or(rest.len());
+            if plain_length > 0 {
+                self.line.extend_from_slice(&rest[..plain_length]);
+                position += plain_length;
                 continue;
             }
             let candidates = secrets.beginning_with(rest[0]);
-            // What comes next may make it a longer one.
-            if !is_end
-                && candidates.iter().any(|one| one.len() > rest.len() && one.starts_with(rest))
-            {
+            // What comes next may make a secret of it, or a longer one.
+            let may_go_on = candidates
+                .iter()
+                .any(|secret| secret.len() > rest.len() && secret.starts_with(rest));
+            if may_go_on && !is_end {
                 break;
             }
             if let Some(secret) = candidates.iter().find(|secret| rest.starts_with(secret)) {
@@ -114,49 +139,53 @@ impl Scrubber {
         self.held.drain(..position);
     }
 
+    /// Takes that many bytes of the line, with the passwords of URLs hidden.
     fn take_scrubbed(&mut self, length: usize) -> Vec<u8> {
-        let shown = without_passwords(&self.line[..length]);
+        let scrubbed = without_passwords(&self.line[..length]);
         self.line.drain(..length);
-        shown
+        scrubbed
     }
 }
 
-/// In `"httpsProxy":"user:password@proxy"` there are so many ends of words between the name and the
-/// value, and one before.
-const WORDS_KEPT: usize = 4;
+/// Words at the end of a line that are held back. In `"httpsProxy":"user:password@proxy"` so many
+/// words end between the name and the value, and one before.
+const WORDS_HELD: usize = 4;
 
-/// How much can be shown without cutting a URL, or the name of a proxy from its value: whole lines. Of
-/// a line that is too long, all but its last words; of a word that is too long, what is before its
-/// last `://`.
+/// How many bytes of a text can be shown without cutting a URL, or the name of a proxy from its
+/// value: whole lines. Of a line that is too long to be held back, all but its last words; of a
+/// word that is too long, what is before its last `://`.
 fn showable_length(text: &[u8]) -> usize {
-    let line = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
-    let undecided = line.map_or(text, |end| &text[end + 1..]);
-    let lines = text.len() - undecided.len();
-    if undecided.len() < LONGEST_LINE {
-        return lines;
+    let line_end = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+    let unfinished_line = line_end.map_or(text, |end| &text[end + 1..]);
+    let finished_length = text.len() - unfinished_line.len();
+    if unfinished_line.len() < LONGEST_LINE {
+        return finished_length;
     }
-    let ends = undecided.iter().enumerate().rev().filter(|(_, byte)| ends_url(**byte));
-    if let Some((end, _)) = ends.take(WORDS_KEPT).last() {
-        return lines + end + 1;
+    let word_ends = unfinished_line.iter().enumerate().rev().filter(|(_, byte)| ends_url(**byte));
+    if let Some((end, _)) = word_ends.take(WORDS_HELD).last() {
+        return finished_length + end + 1;
     }
-    let url = undecided.windows(3).rposition(|bytes| bytes == b"://").filter(|url| *url > 0);
-    lines + url.unwrap_or(undecided.len() - 2)
+    let scheme_end = unfinished_line.windows(3).rposition(|bytes| bytes == b"://");
+    // At the very beginning nothing comes before it. Then all but two bytes, which may be the
+    // beginning of another `://`.
+    let length = scheme_end.filter(|end| *end > 0).unwrap_or(unfinished_line.len() - 2);
+    finished_length + length
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is shown of a text that comes in pieces.
-    fn shown(secrets: &[&str], text: &str, size: usize) -> String {
-        let secrets = Secrets::new(secrets.iter().copied());
+    /// What is shown of a text that comes in pieces of a size.
+    fn scrub_in_pieces(values: &[&str], text: &str, size: usize) -> String {
+        let secrets = Secrets::new(values.iter().copied());
         let mut scrubber = Scrubber::default();
-        let mut shown = Vec::new();
+        let mut scrubbed = Vec::new();
         for piece in text.as_bytes().chunks(size) {
-            shown.extend(scrubber.scrub_next(&secrets, piece));
+            scrubbed.extend(scrubber.scrub_next(&secrets, piece));
         }
-        shown.extend(scrubber.scrub_rest(&secrets));
-        String::from_utf8(shown).unwrap()
+        scrubbed.extend(scrubber.scrub_rest(&secrets));
+        String::from_utf8(scrubbed).unwrap()
     }
 
     #[test]
@@ -164,7 +193,7 @@ mod tests {
         let text =
             "pass hunter2\"quoted, json hunter2\\\"quoted, base64 aHVudGVyMiJxdW90ZWQ= hunter";
         for size in 1..text.len() {
-            let shown = shown(&["hunter2\"quoted"], text, size);
+            let shown = scrub_in_pieces(&["hunter2\"quoted"], text, size);
             assert_eq!(shown, "pass (hidden), json (hidden), base64 (hidden) hunter", "{size}");
         }
     }
@@ -174,7 +203,7 @@ mod tests {
         let line = "x ".repeat(LONGEST_LINE / 2 - 12) + r#"{"httpsProxy":"user:hunter2@proxy"} "#;
         for size in [1 << 10, LONGEST_LINE, LONGEST_LINE + 3] {
             let text = line.repeat(3);
-            let shown = shown(&[], &text, size);
+            let shown = scrub_in_pieces(&[], &text, size);
             assert!(!shown.contains("hunter2"), "{size}");
             assert_eq!(shown.matches("user:").count(), 3, "{size}");
         }
@@ -183,7 +212,7 @@ mod tests {
     #[test]
     fn a_secret_inside_another_leaves_nothing_over() {
         let text = "secret-one-two secret-one secret-";
-        let shown = shown(&["secret-one", "secret-one-two"], text, text.len());
+        let shown = scrub_in_pieces(&["secret-one", "secret-one-two"], text, text.len());
         assert_eq!(shown, "(hidden) (hidden) secret-");
     }
 
@@ -193,7 +222,7 @@ mod tests {
         let expected = "a http://user:(hidden)@proxy:3128 b\nHTTPS_PROXY=user:(hidden)@proxy\r\n\
             c ftp://u:(hidden)@d";
         for size in 1..text.len() {
-            assert_eq!(shown(&[], text, size), expected, "{size}");
+            assert_eq!(scrub_in_pieces(&[], text, size), expected, "{size}");
         }
     }
 

@@ -1,7 +1,9 @@
-//! What one program prints: a pipe that its supervisor reads, so that nothing of it is on a disk
-//! before it is scrubbed. A second process of ours has the pipe open, too. It reads once the
-//! supervisor is gone, and throws away what comes: without it, a program that goes on without its
-//! supervisor would be ended by SIGPIPE, and one that outlives its job as well.
+//! Reads what one program prints through a pipe, so that nothing of it is on a disk before its
+//! secrets are hidden. Never waits for the program.
+//!
+//! A second process of ours, the drain, has the pipe open too. It reads once the supervisor is gone,
+//! and throws away what comes. Without it, SIGPIPE would end a program that goes on without its
+//! supervisor, and a program that outlives its job.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,34 +17,37 @@ use super::place::{Place, Supervisor};
 use super::process;
 use super::scrub::{Scrubber, Secrets};
 
-/// The hidden word that makes us read what nobody else does.
+/// The hidden command that makes a drain of poolctl.
 pub const DRAIN: &str = "__drain";
-/// How often such a process looks whether the supervisor still lives.
-const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// As much as is read at a time: a program that prints without end holds up nothing else.
-const PIECE: u64 = 1 << 20;
-/// No answer of a program is longer.
-const LONGEST: usize = 64 << 20;
+/// How often a drain looks whether the supervisor is still alive.
+const DRAIN_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// Bytes that are read at a time, so that a program which prints without end holds up nothing else.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that are kept of what nobody has taken yet: no answer of a program is longer.
+const LARGEST_BYTES: usize = 64 << 20;
 
+/// The reading end of what one program prints.
 pub struct Stream {
     pipe: PipeReader,
-    /// Somebody may still write.
+    /// Whether somebody may still write.
     is_open: bool,
-    /// What has been read and nobody has taken yet.
-    new: Vec<u8>,
+    /// What has been read and not been taken yet, as the program printed it.
+    buffer: Vec<u8>,
     scrubber: Scrubber,
 }
 
 impl Stream {
-    /// A stream, and what a program writes into it.
+    /// A stream, and the end of its pipe that a program writes to.
     pub fn new() -> io::Result<(Self, PipeWriter)> {
         let (pipe, writer) = io::pipe()?;
         ioctl_fionbio(&pipe, true)?;
-        let stream = Self { pipe, is_open: true, new: Vec::new(), scrubber: Scrubber::default() };
+        let stream =
+            Self { pipe, is_open: true, buffer: Vec::new(), scrubber: Scrubber::default() };
         Ok((stream, writer))
     }
 
-    /// The same for a program of the job in this folder that may outlive us.
+    /// The same for a program that may outlive the supervisor of the job in this folder: a drain
+    /// is started along with the stream.
     pub fn for_detached_program(folder: &Path) -> io::Result<(Self, PipeWriter)> {
         let (stream, writer) = Self::new()?;
         process::start_drain(DRAIN, folder, stream.pipe.try_clone()?)?;
@@ -53,59 +58,64 @@ impl Stream {
         self.is_open
     }
 
-    pub fn pipe(&self) -> BorrowedFd<'_> {
+    pub fn pipe_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
 
-    /// Reads what has come, or some of it if that is much. Returns whether there is any.
+    /// Reads what has come, or some of it if that is much; never waits. Returns whether anything is
+    /// there to be taken.
     pub fn read_available(&mut self) -> bool {
         if self.is_open {
-            // Fewer bytes than were asked for come at the end alone: else the pipe is said to be
-            // empty, which is an error, and what came before that is there all the same.
-            self.is_open = match (&self.pipe).take(PIECE).read_to_end(&mut self.new) {
-                Ok(read) => read as u64 == PIECE,
+            // Fewer bytes than were asked for mean that no program has the pipe open any more. If
+            // the pipe is merely empty for now, that is the error WouldBlock, and what came before
+            // it is in the buffer all the same.
+            let result = (&self.pipe).take(PIECE_BYTES).read_to_end(&mut self.buffer);
+            self.is_open = match result {
+                Ok(bytes_read) => bytes_read as u64 == PIECE_BYTES,
                 Err(error) => error.kind() == ErrorKind::WouldBlock,
             };
-            self.new.truncate(LONGEST);
+            self.buffer.truncate(LARGEST_BYTES);
         }
-        !self.new.is_empty()
+        !self.buffer.is_empty()
     }
 
-    /// Nobody reads it any more.
+    /// Stops reading: what comes from now on is left to the drain.
     pub fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// What of it can be shown so far; of one that has ended, all of it, as whole lines.
+    /// Takes what can be shown so far without cutting a secret in two. Once the program has ended
+    /// that is all of it, and ends with a line break.
     pub fn take_scrubbed(&mut self, secrets: &Secrets) -> Vec<u8> {
-        let new = std::mem::take(&mut self.new);
-        let mut shown = self.scrubber.scrub_next(secrets, &new);
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut scrubbed = self.scrubber.scrub_next(secrets, &buffer);
         if !self.is_open {
-            shown.extend(self.scrubber.scrub_rest(secrets));
-            if shown.last().is_some_and(|byte| *byte != b'\n') {
-                shown.push(b'\n');
+            scrubbed.extend(self.scrubber.scrub_rest(secrets));
+            if scrubbed.last().is_some_and(|byte| *byte != b'\n') {
+                scrubbed.push(b'\n');
             }
         }
-        shown
+        scrubbed
     }
 
-    /// What was read, as it is.
+    /// All that was read and not taken, with its secrets: an answer for our own use.
     pub fn into_text(self) -> String {
-        String::from_utf8_lossy(&self.new).into_owned()
+        String::from_utf8_lossy(&self.buffer).into_owned()
     }
 }
 
-/// Waits until the program that prints to our standard input has ended, or its supervisor has;
-/// then reads what else is printed. Says nothing: nobody listens.
+/// Waits until the programs that print to our standard input have ended, or their supervisor has;
+/// then reads what else is printed, and throws it away. Prints nothing: nobody would read it.
 pub fn drain(folder: &Path) -> io::Result<()> {
-    // Already the first of a session is as good.
+    // It fails if we are the leader of a session already, which serves as well.
     let _ = setsid();
     let pipe = io::stdin();
     let supervisor = Place::from_path(folder).read_supervisor();
     while supervisor.as_ref().is_some_and(Supervisor::is_alive) {
-        // What comes is the supervisor's: this tells only that nobody can write any more.
-        let mut ends = [PollFd::new(&pipe, PollFlags::empty())];
-        if poll(&mut ends, Some(&LOOK)).is_ok_and(|ended| ended > 0) {
+        // Without any flag `poll` tells only that nobody can write any more. What is printed
+        // meanwhile is for the supervisor to read.
+        let mut poll_fds = [PollFd::new(&pipe, PollFlags::empty())];
+        if poll(&mut poll_fds, Some(&DRAIN_INTERVAL)).is_ok_and(|closed_pipes| closed_pipes > 0) {
             return Ok(());
         }
     }
@@ -147,8 +157,8 @@ mod tests {
         let mut pieces = 0;
         while pieces < 3 {
             pieces += usize::from(stream.read_available());
-            let read = stream.take_scrubbed(&Secrets::new(std::iter::empty())).len() as u64;
-            assert!(stream.is_open() && read <= 2 * PIECE);
+            let piece = stream.take_scrubbed(&Secrets::new(std::iter::empty()));
+            assert!(stream.is_open() && piece.len() as u64 <= 2 * PIECE_BYTES);
         }
         drop(stream);
         printing.join().unwrap();

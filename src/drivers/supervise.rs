@@ -1,5 +1,5 @@
-//! The supervisor: a process of its own for each job. It is begun once, keeps its lock while
-//! anything works, and writes down how it ended. Never does the work itself.
+//! Supervises a job in a process of its own: begins it once, holds its lock while anything works, and
+//! writes down how it ended. Never does the work itself; drivers do.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,30 +18,32 @@ use super::place::{Place, Supervisor, process_start_ticks};
 use super::process::{GRACE, Stopwatch};
 use super::task::{Stopped, Task};
 
-/// As much of what a driver says of its end as is kept, in letters.
-const LONGEST_MESSAGE: usize = 16 << 10;
+/// Letters that are kept of what a driver says about its end.
+const MESSAGE_LETTERS: usize = 16 << 10;
 
-/// Supervises the job in a folder, unless somebody does or did. Says nothing: nobody listens.
+/// Supervises the job in a folder, unless another process does or did. Prints nothing, for nobody
+/// would read it.
 pub fn run(folder: &Path) -> io::Result<()> {
-    // Already the first of a session is as good.
+    // It fails if we are the leader of a session already, which serves as well.
     let _ = setsid();
     umask(Mode::from_raw_mode(0o077));
-    let place = Place::from_path(folder);
-    let order = match place.read_order() {
-        // It is no folder of a job: nothing is written there.
+    let job_folder = Place::from_path(folder);
+    let order = match job_folder.read_order() {
+        // This is not the folder of a job: nothing may be written there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
         order => order,
     };
-    let Some(lock) = place.try_lock()? else { return Ok(()) };
-    if !place.mark_started(&find_ourselves()?)? {
+    let Some(lock) = job_folder.try_lock()? else { return Ok(()) };
+    if !job_folder.mark_started(&describe_ourselves()?)? {
         return Ok(());
     }
     let order = match order {
         Ok(order) => order,
-        // Another version may have written it. Without an outcome the job would never end.
+        // Another version of poolctl may have written it. Without an outcome the job would never be
+        // over.
         Err(error) => {
             let ending = Ending::failed(format!("order.json cannot be read: {error}"));
-            return place.write_file("outcome", &serde_json::to_vec(&ending)?);
+            return job_folder.write_file("outcome", &serde_json::to_vec(&ending)?);
         }
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -50,21 +52,25 @@ pub fn run(folder: &Path) -> io::Result<()> {
     {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut task = Task::new(place, order, lock, stop)?;
-    let ending = work_on(&mut task);
+    let mut task = Task::new(job_folder, order, lock, stop)?;
+    let ending = run_task(&mut task);
     task.finish_log();
     let ending = scrub_ending(&mut task, ending);
     task.job_folder.write_file("outcome", &serde_json::to_vec(&ending)?)
 }
 
-fn find_ourselves() -> io::Result<Supervisor> {
-    let pid = rustix::process::getpid();
+fn describe_ourselves() -> io::Result<Supervisor> {
+    let pid = our_pid();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
-    let since = process_start_ticks(pid.as_raw_nonzero().get()).unwrap_or_default();
-    Ok(Supervisor { pid: pid.as_raw_nonzero().get(), since, boot })
+    let since = process_start_ticks(pid).unwrap_or_default();
+    Ok(Supervisor { pid, since, boot })
 }
 
-fn work_on(task: &mut Task) -> Ending {
+fn our_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn run_task(task: &mut Task) -> Ending {
     match end_earlier_jobs(task).and_then(|()| dispatch::run_driver(task)) {
         Ok(ending) => ending,
         Err(Stopped::DeadlineExceeded) => {
@@ -75,25 +81,25 @@ fn work_on(task: &mut Task) -> Ending {
     }
 }
 
-/// Two programs never work on one cluster: those of earlier jobs are ended first, and what of
-/// them was not begun never will be.
+/// Ends the earlier jobs on the same object, because two programs must never work on one cluster. An
+/// earlier job that was not begun never will be.
 fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
     task.wait_unless_stopped()?;
     let jobs = task.job_folder.path().parent().map(Path::to_owned).unwrap_or_default();
-    let ourselves = find_ourselves()?;
-    for job in task.order.before.clone() {
-        let earlier = Place::of(&jobs, &job);
-        let begun = Stopwatch::start();
-        while !earlier.prevent_start(&ourselves)? {
-            cancel(&earlier, begun.elapsed() > GRACE);
+    let ourselves = describe_ourselves()?;
+    for job_id in task.order.before.clone() {
+        let earlier_job = Place::of(&jobs, &job_id);
+        let stopwatch = Stopwatch::start();
+        while !earlier_job.prevent_start(&ourselves)? {
+            cancel(&earlier_job, stopwatch.elapsed() > GRACE);
             task.wait_unless_stopped()?;
         }
         if task.order.verb == Verb::Provision {
             continue;
         }
-        // What it saved at last the state may not know yet.
+        // What it saved at last may not be in the state yet, so not in our order either.
         for name in ["metadata.json", "kubeconfig"] {
-            if let Some(text) = earlier.read_saved(name) {
+            if let Some(text) = earlier_job.read_saved(name) {
                 task.job_folder.write_file(&format!("input/{name}"), text.as_bytes())?;
             }
         }
@@ -101,9 +107,10 @@ fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// How it ended, without secrets and within bounds, as the state keeps it.
+/// Hides secrets in what a driver says about its end, and cuts it: the state keeps it, and people
+/// see it.
 fn scrub_ending(task: &mut Task, mut ending: Ending) -> Ending {
-    ending.message = task.without_secrets(&ending.message).chars().take(LONGEST_MESSAGE).collect();
+    ending.message = task.without_secrets(&ending.message).chars().take(MESSAGE_LETTERS).collect();
     for host in &mut ending.hosts {
         host.error = task.without_secrets(&host.error);
     }
@@ -113,30 +120,40 @@ fn scrub_ending(task: &mut Task, mut ending: Ending) -> Ending {
     ending
 }
 
-/// Ends another job: by asking its supervisor; by force, or without one, by killing whoever holds
-/// its lock.
-pub fn cancel(place: &Place, by_force: bool) {
-    // Whoever was the first to want it says since when.
-    drop(File::create_new(place.file_path("cancel")));
-    if !by_force && !place.is_orphaned() {
+/// Ends another job by asking its supervisor. By force, or if it has no supervisor any more, kills
+/// every process that holds its lock.
+pub fn cancel(job_folder: &Place, by_force: bool) {
+    // The age of this file tells since when the job is to end, so an existing one stays.
+    drop(File::create_new(job_folder.file_path("cancel")));
+    if !by_force && !job_folder.is_orphaned() {
         return;
     }
-    let lock = fs::canonicalize(place.file_path("lock")).unwrap_or_default();
+    let lock = fs::canonicalize(job_folder.file_path("lock")).unwrap_or_default();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        if let Some(pid) = pid.filter(|pid| holds(*pid, &lock)).and_then(Pid::from_raw) {
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok())
+        else {
+            continue;
+        };
+        if number != our_pid()
+            && holds_lock(number, &lock)
+            && let Some(pid) = Pid::from_raw(number)
+        {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
 }
 
-/// Whether a process holds the lock of a file: not one that merely has it open.
-fn holds(pid: i32, lock: &Path) -> bool {
-    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut its = open.filter(|one| fs::read_link(one.path()).is_ok_and(|path| path == lock));
-    let locked = |one: fs::DirEntry| {
-        let info = format!("/proc/{pid}/fdinfo/{}", one.file_name().to_string_lossy());
-        fs::read_to_string(info).is_ok_and(|text| text.contains("FLOCK"))
-    };
-    pid != rustix::process::getpid().as_raw_nonzero().get() && its.any(locked)
+/// Whether a process has a lock on this file. It is not enough that it has the file open: whoever
+/// looks at the state of a job has that for a moment, too.
+fn holds_lock(pid: i32, lock: &Path) -> bool {
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+        if fs::read_link(entry.path()).is_ok_and(|path| path == lock) {
+            let descriptor = entry.file_name();
+            let info_path = format!("/proc/{pid}/fdinfo/{}", descriptor.to_string_lossy());
+            if fs::read_to_string(info_path).is_ok_and(|info| info.contains("FLOCK")) {
+                return true;
+            }
+        }
+    }
+    false
 }

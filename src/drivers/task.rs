@@ -1,5 +1,5 @@
-//! The task of a driver: the order, the folder, the log and the deadline of one job. Starts and
-//! ends the programs that drivers name; never decides which.
+//! Starts and ends the programs of one job, and keeps its deadline and its log. Never decides which
+//! programs are run: that is what drivers do.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,24 +20,27 @@ use super::log::PROMPT;
 use super::place::Place;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 
-/// Names the descriptor of the lock, which every program of the job holds.
+/// The variable that tells programs which descriptor is the job's lock. Each of them inherits it, so
+/// that the job counts as running as long as one of them runs.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
 
-/// A job that is supervised here.
+/// A job that this process supervises, as its driver sees it.
 pub struct Task {
     pub job_folder: Place,
     pub order: Order,
     lock: File,
-    watch: Stopwatch,
+    /// Runs since the job was begun.
+    stopwatch: Stopwatch,
+    /// Set by a signal that asks the job to end.
     stop: Arc<AtomicBool>,
     journal: Journal,
 }
 
 /// Why a task was stopped before its driver was done.
 pub enum Stopped {
-    /// The deadline is over.
+    /// The job took longer than its order allows.
     DeadlineExceeded,
-    /// Somebody wanted it.
+    /// Somebody asked for its end.
     Cancelled,
     Failed(io::Error),
 }
@@ -48,45 +51,45 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// A program that runs beside others, as long as this value lives.
+/// A program that runs beside others, until this value is dropped.
 pub struct CompanionProgram(Child);
 
 impl Drop for CompanionProgram {
     fn drop(&mut self) {
-        // What it prints while it ends fits into its pipe.
+        // Nobody reads its output meanwhile: what it prints as it ends fits into its pipe.
         process::end_process_group(&mut self.0, process::pause_briefly);
     }
 }
 
 impl Task {
-    /// A task whose deadline begins now. Its programs inherit the lock; `stop` is set by signals.
+    /// A task whose time begins to run now. Its programs inherit the lock.
     pub fn new(
         job_folder: Place,
         order: Order,
         lock: File,
         stop: Arc<AtomicBool>,
     ) -> io::Result<Self> {
-        // Every program that works for the job holds the lock, so that it counts as running.
         fcntl_setfd(lock.as_fd(), FdFlags::empty())?;
         let journal = Journal::new(&job_folder, &order);
-        Ok(Self { job_folder, order, lock, watch: Stopwatch::start(), stop, journal })
+        Ok(Self { job_folder, order, lock, stopwatch: Stopwatch::start(), stop, journal })
     }
 
-    /// Waits a moment, unless the deadline is over or somebody wants the job to end.
+    /// Waits a moment and takes in what programs print. It is an error if the deadline is over or
+    /// somebody asked the job to end: everything that waits calls this again and again.
     pub fn wait_unless_stopped(&mut self) -> Result<(), Stopped> {
         self.journal.collect_output();
         if self.stop.load(Ordering::Relaxed) || self.job_folder.file_path("cancel").exists() {
             return Err(Stopped::Cancelled);
         }
-        if self.watch.elapsed() >= Duration::from_secs(self.order.limit) {
+        if self.stopwatch.elapsed() >= Duration::from_secs(self.order.limit) {
             return Err(Stopped::DeadlineExceeded);
         }
         self.journal.wait_for_output();
         Ok(())
     }
 
-    /// Runs a program to its end and returns its exit code, 128 and the signal for one that a
-    /// signal ended. What it prints goes to the log.
+    /// Runs a program to its end and returns its exit code, 128 plus the signal for one that a signal
+    /// ended. The log gets its command line and what it prints.
     pub fn run_program(
         &mut self,
         program: &Path,
@@ -100,7 +103,8 @@ impl Task {
         self.run_to_end(program, arguments, folder, environment, output)
     }
 
-    /// Runs a program in the job's folder to its end. Returns its exit code and what it printed.
+    /// Runs a program in the job's folder to its end, and returns its exit code and its standard
+    /// output. The log gets only what it prints to standard error.
     pub fn ask_program(
         &mut self,
         program: &Path,
@@ -128,7 +132,7 @@ impl Task {
                 return Ok(code);
             }
             if let Err(stopped) = self.wait_unless_stopped() {
-                // What it prints while it cleans up is read: a full pipe would hold it up.
+                // While it cleans up its output is read: a full pipe would hold it up.
                 process::end_process_group(&mut child, || {
                     self.journal.collect_output();
                     self.journal.wait_for_output();
@@ -138,7 +142,7 @@ impl Task {
         }
     }
 
-    /// Starts a program that runs until the value is dropped. What it prints goes to the log.
+    /// Starts a program that runs until the value is dropped. The log gets what it prints.
     pub fn start_companion(
         &mut self,
         program: &Path,
@@ -164,18 +168,20 @@ impl Task {
         output: Output,
     ) -> io::Result<Child> {
         let home = self.job_folder.path().display().to_string();
-        let mut environment = environment.clone();
+        let mut whole_environment = environment.clone();
         for (name, value) in [
             ("PATH", PATH.to_owned()),
             ("HOME", home.clone()),
             ("POOLCTL_JOB_DIR", home),
             (LOCK_FD, self.lock.as_raw_fd().to_string()),
         ] {
-            environment.insert(name.to_owned(), value);
+            whole_environment.insert(name.to_owned(), value);
         }
-        // To drain its output, a process was started that must not hold the lock; the program must.
+        // Opening its output may have started a drain, for which our descriptors were marked to
+        // be closed. The drain must not hold the lock, but the program must.
         fcntl_setfd(self.lock.as_fd(), FdFlags::empty())?;
-        BackgroundProgram { program, arguments, folder, environment: &environment }.start(output)
+        BackgroundProgram { program, arguments, folder, environment: &whole_environment }
+            .start(output)
     }
 
     /// Adds a line of our own to the log.
@@ -183,22 +189,23 @@ impl Task {
         self.journal.add_line(line);
     }
 
-    /// A text without the secrets of the job.
+    /// A text with the secrets of the job hidden.
     pub fn without_secrets(&mut self, text: &str) -> String {
         self.journal.without_secrets(text)
     }
 
-    /// Takes into the log what was printed and not read yet; nothing is read afterwards.
+    /// Takes into the log what was printed and not read yet. Nothing is read afterwards.
     pub fn finish_log(&mut self) {
         self.journal.collect_rest();
     }
 
-    /// The program of a name, which was looked up when the job was given.
+    /// The absolute path of a program, as it was looked up when the order was written; None if it was
+    /// not found then.
     pub fn program_path(&self, name: &str) -> Option<PathBuf> {
         self.order.programs.get(name).cloned()
     }
 
-    /// How a job ends whose driver has no such verb.
+    /// How a job ends if its driver does not know its verb.
     pub fn refuse_verb(&self) -> Ending {
         let driver = self.order.driver.name();
         let verb = self.order.verb.name();
