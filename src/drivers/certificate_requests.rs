@@ -1,5 +1,5 @@
-//! Certificate requests of nodes that are new or were away for long: approved for hosts in our own records
-//! only, by Hive's rules, and never blanket.
+//! Certificate requests of nodes that are new or were away for long: approved for hosts in our own
+//! records only, by Hive's rules, and never blanket.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Gives a task to the driver that its order names, and checks what an installation must leave
-//! behind. Never works on a cluster or a machine itself.
+//! Gives a task to the driver that its order names, and checks that an installation has left behind
+//! what using and destroying the cluster needs. Never works on a cluster or a machine itself.
 
 use crate::model::driver::Driver;
 use crate::model::job::Verb;
@@ -26,7 +26,7 @@ pub fn run_driver(task: &mut Task) -> Result<Ending, Stopped> {
     Ok(ending)
 }
 
-/// Why the cluster that was installed cannot be used or destroyed, if it cannot: then it does not
+/// Why a cluster that was installed cannot be used or destroyed, if it cannot. Then it must not
 /// count as installed.
 fn find_defect(task: &Task) -> Option<String> {
     let Some(kubeconfig) = task.job_folder.read_saved("kubeconfig") else {
@@ -35,5 +35,5 @@ fn find_defect(task: &Task) -> Option<String> {
     if task.job_folder.read_saved("metadata.json").is_none() {
         return Some("it saved no metadata.json".to_owned());
     }
-    kube::kubeconfig_defect(&kubeconfig).map(|why| format!("kubeconfig: {why}"))
+    kube::kubeconfig_defect(&kubeconfig).map(|defect| format!("kubeconfig: {defect}"))
 }

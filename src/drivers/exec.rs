@@ -1,5 +1,5 @@
-//! Drivers that are programs: `poolctl-driver-<name> VERB` in the job's folder, by the contract in
-//! examples/driver/README.md.
+//! Runs drivers that are programs of their own, `poolctl-driver-<name> VERB` in the job's folder,
+//! by the contract in examples/driver/README.md. Never does anything to a cluster itself.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::model::order::{Ending, HealthReport, Verdict};
 use super::files::read_regular_file;
 use super::task::{Stopped, Task};
 
-/// What a driver leaves as `result`; without it the exit code alone counts.
+/// What a driver may write to the file `result`. Without it the exit code alone counts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Result_ {
+struct DriverResult {
     message: String,
     /// Trying again is of no use.
     hopeless: bool,
@@ -24,10 +24,11 @@ struct Result_ {
     health: Option<HealthReport>,
 }
 
+/// Runs the driver program, and reads how it ended from its exit code and its result.
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     let Some(program) = task.program_path("driver") else {
-        let why = task.order.missing.get("driver").cloned();
-        return Ok(Ending::failed(why.unwrap_or_else(|| "there is no driver for this".into())));
+        let reason = task.order.missing.get("driver").cloned();
+        return Ok(Ending::failed(reason.unwrap_or_else(|| "there is no driver for this".into())));
     };
     let mut environment = BTreeMap::from([
         ("POOLCTL_VERB".to_owned(), task.order.verb.name().to_owned()),
@@ -40,27 +41,27 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
             if task.order.stopping { "stopped" } else { "running" }.into(),
         ),
     ]);
-    if let Some(host) = task.order.machines.first() {
-        environment.insert("POOLCTL_HOST".to_owned(), host.host.clone());
-        environment.insert("POOLCTL_BMC".to_owned(), host.address.clone());
+    if let Some(machine) = task.order.machines.first() {
+        environment.insert("POOLCTL_HOST".to_owned(), machine.host.clone());
+        environment.insert("POOLCTL_BMC".to_owned(), machine.address.clone());
     }
-    let (verb, folder) = (task.order.verb.name(), task.job_folder.path().to_owned());
+    let verb = task.order.verb.name();
+    let folder = task.job_folder.path().to_owned();
     let code = task.run_program(&program, &[verb], &folder, &environment)?;
-    let found = match read_regular_file(&task.job_folder.file_path("result")) {
-        Ok(bytes) => match serde_json::from_slice::<Result_>(&bytes) {
-            Ok(found) => found,
+    let result = match read_regular_file(&task.job_folder.file_path("result")) {
+        Ok(bytes) => match serde_json::from_slice::<DriverResult>(&bytes) {
+            Ok(result) => result,
             Err(error) => return Ok(Ending::failed(format!("result cannot be read: {error}"))),
         },
-        Err(_) => Result_::default(),
+        Err(_) => DriverResult::default(),
     };
-    let message = match (code, found.message.is_empty()) {
-        (0, _) | (_, false) => found.message,
-        (code, true) => {
-            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            format!("{name} ended with exit code {code}")
-        }
+    let message = if code == 0 || !result.message.is_empty() {
+        result.message
+    } else {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        format!("{name} ended with exit code {code}")
     };
-    let verdict = match (code, found.hopeless) {
+    let verdict = match (code, result.hopeless) {
         (0, _) => Verdict::Succeeded,
         (_, true) => Verdict::Hopeless,
         (_, false) => Verdict::Failed,
@@ -68,9 +69,9 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     Ok(Ending {
         verdict,
         message,
-        infra_id: found.infra_id,
-        cluster_id: found.cluster_id,
-        health: found.health,
+        infra_id: result.infra_id,
+        cluster_id: result.cluster_id,
+        health: result.health,
         hosts: Vec::new(),
     })
 }

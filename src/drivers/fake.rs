@@ -1,5 +1,6 @@
-//! Simulated clusters, in process, timed by the clock of the run: a job is done when its duration
-//! is over. Annotations of the cluster steer durations and failures.
+//! Simulates clusters in process, timed by the clock of the run: a job is done when its duration is
+//! over. Annotations of the cluster steer durations and failures. Starts no programs, and never
+//! keeps anything of its own: everything follows from the job and the annotations.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ use crate::model::time::{Span, Time};
 
 use super::Work;
 
+/// When a job will be done.
 pub fn completion_time(work: &Work<'_>) -> Time {
-    let name = match work.job.verb {
+    let annotation = match work.job.verb {
         Verb::Provision | Verb::AddNodes => FAKE_INSTALL_DURATION,
         Verb::Deprovision => FAKE_DEPROVISION_DURATION,
         Verb::Start => FAKE_RESUME_DURATION,
@@ -30,23 +32,26 @@ pub fn completion_time(work: &Work<'_>) -> Time {
         | Verb::Inspect
         | Verb::Wipe => FAKE_STOP_DURATION,
     };
-    let duration = duration_of(&work.annotations, name);
-    // Never over in the pass that started it, however short.
+    let duration = duration_of(&work.annotations, annotation);
+    // At least a microsecond, so that a job is never done in the pass that started it.
     work.job.started.plus(duration.max(Span(1)))
 }
 
+/// How a job ended, if its duration is over.
 pub fn collect_report(work: &Work<'_>, now: Time) -> Option<Report> {
     if now < completion_time(work) {
         return None;
     }
     let outcome = match work.job.verb {
-        Verb::Provision if fails(work) => Outcome::failed(format!(
+        Verb::Provision if is_made_to_fail(work) => Outcome::failed(format!(
             "simulated failure of provision job {} of its pool",
             work.job.ordinal
         )),
-        Verb::Provision => Outcome::Installed(installation(work)),
-        Verb::Start if steered(&work.annotations, "start-fails") => failed("start"),
-        Verb::Stop if steered(&work.annotations, "stop-fails") => failed("stop"),
+        Verb::Provision => Outcome::Installed(simulated_installation(work)),
+        Verb::Start if is_steered_to(&work.annotations, "start-fails") => {
+            simulated_failure("start")
+        }
+        Verb::Stop if is_steered_to(&work.annotations, "stop-fails") => simulated_failure("stop"),
         Verb::Deprovision
         | Verb::Start
         | Verb::Stop
@@ -62,35 +67,45 @@ pub fn collect_report(work: &Work<'_>, now: Time) -> Option<Report> {
     Some(Report { job: work.job.id, object: work.job.object.clone(), outcome })
 }
 
-fn failed(what: &str) -> Outcome {
-    Outcome::failed(format!("simulated failure to {what} machines"))
+fn simulated_failure(verb: &str) -> Outcome {
+    Outcome::failed(format!("simulated failure to {verb} machines"))
 }
 
-fn steered(annotations: &BTreeMap<String, String>, how: &str) -> bool {
-    annotations.get(FAKE_HEALTH).is_some_and(|value| value == how)
+/// Whether `poolctl.dev/fake-health` has this value.
+fn is_steered_to(annotations: &BTreeMap<String, String>, value: &str) -> bool {
+    annotations.get(FAKE_HEALTH).is_some_and(|annotation| annotation == value)
 }
 
-/// Simulated machines do what they are told, unless `poolctl.dev/fake-health` says otherwise.
+/// The health of a cluster with this name. Simulated machines do at once what they are told, unless
+/// `poolctl.dev/fake-health` names what is to be late: machines, nodes, operators or settle.
 pub fn simulated_health(annotations: &BTreeMap<String, String>, name: &str) -> Health {
-    let is = |how| steered(annotations, how);
-    let machines = if is("machines") {
+    let machines = if is_steered_to(annotations, "machines") {
         vec![format!("{name}-master-0"), format!("{name}-worker-1")]
     } else {
         Vec::new()
     };
-    let settle = if is("settle") { SETTLE } else { Span::default() };
-    Health { machines, nodes_ready: !is("nodes"), operators_ready: !is("operators"), settle }
+    let settle = if is_steered_to(annotations, "settle") { SETTLE } else { Span::default() };
+    Health {
+        machines,
+        nodes_ready: !is_steered_to(annotations, "nodes"),
+        operators_ready: !is_steered_to(annotations, "operators"),
+        settle,
+    }
 }
 
-fn fails(work: &Work<'_>) -> bool {
-    let every = work.annotations.get(FAKE_FAIL_EVERY);
-    let every = every.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
-    every > 0 && work.job.ordinal > 0 && work.job.ordinal.is_multiple_of(every)
+/// Whether this is one of the provision jobs of its pool that are to fail: every n-th, as
+/// `poolctl.dev/fake-fail-every` says.
+fn is_made_to_fail(work: &Work<'_>) -> bool {
+    let annotation = work.annotations.get(FAKE_FAIL_EVERY);
+    let interval = annotation.and_then(|value| value.parse::<u32>().ok()).unwrap_or(0);
+    interval > 0 && work.job.ordinal > 0 && work.job.ordinal.is_multiple_of(interval)
 }
 
 /// What an installation would leave: a kubeconfig, a password and metadata.json.
-fn installation(work: &Work<'_>) -> Installation {
-    let (name, id) = (work.cluster_name, format!("{:032x}", work.job.id.0));
+fn simulated_installation(work: &Work<'_>) -> Installation {
+    let name = work.cluster_name;
+    // 128 random bits as 32 digits: whatever has to differ between clusters is cut from them.
+    let id = format!("{:032x}", work.job.id.0);
     let infra_id = format!("{name}-{}", &id[..5]);
     let cluster_id = work.job.id.to_string();
     let server = format!("https://api.{name}.{}:6443", work.base_domain);

@@ -1,5 +1,5 @@
-//! The image from which the hosts of a job are booted: found where a program left it, and put where
-//! controllers fetch it. Never boots a host.
+//! Puts the image from which the hosts of a job are booted where their management controllers fetch
+//! it. Never makes an image, and never boots a host.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::shelf;
 use super::task::Task;
 
-/// The image lies where controllers fetch it while it is needed, under a name that nobody guesses.
+/// An image that controllers can fetch until this value is dropped. Its address contains the job's
+/// id, which is random, because the image has secrets in it.
 pub struct PublishedImage {
     folder: PathBuf,
     pub url: String,
@@ -16,12 +17,12 @@ pub struct PublishedImage {
 
 impl Drop for PublishedImage {
     fn drop(&mut self) {
-        // What a crash leaves behind goes with the deprovision job.
+        // If it cannot be removed, or a crash comes before, the deprovision job removes it.
         drop(fs::remove_dir_all(&self.folder));
     }
 }
 
-/// Finds `KIND.<architecture>.iso` in a folder.
+/// Finds `KIND.<architecture>.iso`, as openshift-install and oc write it, in a folder.
 pub fn find_image(work: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(work)? {
         let path = entry?.path();
@@ -34,11 +35,12 @@ pub fn find_image(work: &Path, kind: &str) -> io::Result<Option<PathBuf>> {
 
 fn is_image(path: &Path, kind: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.extension().is_some_and(|end| end == "iso") && name.split('.').next() == Some(kind)
+    path.extension().is_some_and(|extension| extension == "iso")
+        && name.split('.').next() == Some(kind)
 }
 
-/// Puts the image where controllers fetch it, until the value is dropped; without controllers it
-/// stays where it is. The error says why not, for people.
+/// Puts the image where controllers fetch it; None if the job has no machines with a controller.
+/// The error is for people: what is missing in the Settings, or what could not be written.
 pub fn publish_image(
     task: &Task,
     work: &Path,

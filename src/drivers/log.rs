@@ -1,8 +1,8 @@
 //! Keeps the log of a job in files of a bounded size, of which the first and the last ones stay.
 //! Never interprets what is in it.
 //!
-//! The first file is `log`. The others are in the folder `.log`, which no program uses for itself. A
-//! file there is named after the number of bytes of the log that come before it, as
+//! The first file is `log`. The others are in the folder `.log`, which no program uses for itself.
+//! A file there is named after the number of bytes of the log that come before it, as
 //! `.log/16777216` is: the gap between two files tells how much was left out.
 
 use std::fs::{self, File};

@@ -64,8 +64,8 @@ pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
 }
 
 /// All of them boot once from an image: none before each has taken it. If one cannot, it is taken
-/// from all of them again, and those that have booted are switched off: the installation does not go
-/// on without the others, and their next boot would be from their disks.
+/// from all of them again, and those that have booted are switched off: the installation does not
+/// go on without the others, and their next boot would be from their disks.
 pub fn boot_from_image(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
     for one in &mut task.order.machines {
         (one.image, one.held) = (Some(image.to_owned()), true);

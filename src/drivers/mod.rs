@@ -1,10 +1,14 @@
-//! Acts: one file per provider. Reports what became of jobs, decides nothing.
+//! Acts on clusters and machines through one driver per provider, and reports what became of jobs.
+//! Decides nothing.
 //!
-//! Every driver has the same verbs: provision, deprovision, add-nodes, start, stop, health. Each
-//! may be begun again for another job, can be cancelled and has a deadline; it is done, has failed
-//! (of use to try again or not), or still works. Real drivers are processes under a supervisor:
-//! `place` is the folder of a job, `supervise` the process, `task` what it gives to a driver,
-//! `dispatch` the choice of the driver, `journal` what programs print on its way into the `log`.
+//! Every driver understands the same verbs, such as provision, deprovision, start, stop and health.
+//! A verb may be begun again by another job, can be cancelled, and has a deadline. It ends as done
+//! or as failed, and a failure says whether trying again is of any use.
+//!
+//! Simulated clusters work in this process. All other drivers are run by a supervisor, a detached
+//! process for each job: `place` is the folder of a job, `supervise` the process, `task` what it
+//! gives to a driver, `dispatch` the choice of the driver, and `journal` takes what programs print
+//! into the `log`.
 
 mod add_nodes;
 mod agent;
@@ -49,65 +53,97 @@ use crate::model::time::{Span, Time};
 
 use place::{Place, Standing};
 
-/// A live job, with what its driver goes by.
+/// A live job, with what its driver needs to know about its cluster.
 pub struct Work<'a> {
     pub job: &'a Job,
+    /// The cluster in DNS; empty for a job on a host.
     pub cluster_name: &'a str,
     pub base_domain: &'a str,
+    /// Annotations of the cluster: they steer simulated jobs.
     pub annotations: BTreeMap<String, String>,
-    /// Where the folders of jobs are.
+    /// The folder in which each job has its own.
     pub jobs: &'a Path,
 }
 
 impl Work<'_> {
-    fn place(&self) -> Place {
+    fn job_folder(&self) -> Place {
         Place::of(self.jobs, &self.job.id.to_string())
     }
 }
 
-/// What became of a job, if there is anything to say.
+/// What there is to report of a job now: in this order what it has saved, how far it is, what was
+/// found of hosts, and how it ended. Empty if it goes on and there is nothing to tell.
 pub fn collect(work: &Work<'_>, now: Time) -> Vec<Report> {
     match work.job.driver {
         Driver::Fake => fake::collect_report(work, now).into_iter().collect(),
         Driver::Missing => Vec::new(),
         Driver::Installer | Driver::Agent | Driver::Exec | Driver::Ipmi | Driver::Redfish => {
-            supervised(work)
+            collect_supervised_reports(work)
         }
     }
 }
 
-/// Whether nobody but the pass will end the job when it is late: a supervisor does it itself,
-/// unless it is held up.
+/// Whether only the pass can end this job when its deadline is over. A supervisor ends its job by
+/// itself, unless it is gone or held up.
 pub fn is_unattended(work: &Work<'_>) -> bool {
-    let place = || work.place();
-    !work.job.driver.supervised() || place().is_orphaned() || place().is_long_overdue()
+    if !work.job.driver.supervised() {
+        return true;
+    }
+    let job_folder = work.job_folder();
+    job_folder.is_orphaned() || job_folder.is_long_overdue()
 }
 
-/// Whether somebody has begun to work on the job.
+/// Whether a supervisor has begun to work on the job.
 pub fn is_begun(work: &Work<'_>) -> bool {
-    work.job.driver.supervised() && work.place().file_path("started").exists()
+    work.job.driver.supervised() && work.job_folder().file_path("started").exists()
 }
 
-fn supervised(work: &Work<'_>) -> Vec<Report> {
-    let place = work.place();
-    let mut hosts = None;
-    let over = match place.standing() {
+fn collect_supervised_reports(work: &Work<'_>) -> Vec<Report> {
+    let job_folder = work.job_folder();
+    let mut host_reports = None;
+    // Looked at first: what a job saves before it ends must be found below.
+    let final_outcome = match job_folder.standing() {
         Standing::NotStarted if work.job.begun => {
-            Some(broke_off("its folder is gone; what it made may be there still".into(), false))
+            Some(broken_off("its folder is gone; what it made may be there still".into(), false))
         }
         Standing::NotStarted => return Vec::new(),
         Standing::Running => None,
-        Standing::Interrupted => Some(broke_off("its supervisor is gone".into(), false)),
+        Standing::Interrupted => Some(broken_off("its supervisor is gone".into(), false)),
         Standing::Over(ending) => {
-            hosts = Some(ending.hosts.clone()).filter(|all| !all.is_empty()).map(Outcome::Hosts);
-            Some(over(&place, work.job.verb, &ending))
+            let outcome = outcome_of_ending(&job_folder, work.job.verb, &ending);
+            if !ending.hosts.is_empty() {
+                host_reports = Some(Outcome::Hosts(ending.hosts));
+            }
+            Some(outcome)
         }
     };
-    let saved = match work.job.verb {
+    let mut outcomes = Vec::new();
+    outcomes.extend(saved_outcome(&job_folder, work.job.verb));
+    if final_outcome.is_none() {
+        outcomes.extend(progress_outcomes(&job_folder, work.job));
+    }
+    outcomes.extend(host_reports);
+    outcomes.extend(final_outcome);
+    outcomes
+        .into_iter()
+        .map(|outcome| Report { job: work.job.id, object: work.job.object.clone(), outcome })
+        .collect()
+}
+
+/// What a job has saved so far, which must not be lost whatever becomes of the job.
+fn saved_outcome(job_folder: &Place, verb: Verb) -> Option<Outcome> {
+    match verb {
         Verb::Provision => {
-            Some(left(&place, &Ending::default())).filter(|one| one.metadata.is_some())
+            let installation = saved_installation(job_folder, &Ending::default());
+            // Before there is metadata nothing was made that has to be destroyed.
+            installation.metadata.as_ref()?;
+            Some(Outcome::Saved(installation))
         }
-        Verb::AddNodes => Some(nodes(&place)).filter(|one| one.nodes.is_some()),
+        Verb::AddNodes => {
+            let installation = saved_nodes(job_folder);
+            installation.nodes.as_ref()?;
+            Some(Outcome::Saved(installation))
+        }
         Verb::Deprovision
         | Verb::Start
         | Verb::Stop
@@ -118,36 +154,43 @@ fn supervised(work: &Work<'_>) -> Vec<Report> {
         | Verb::Eject
         | Verb::Inspect
         | Verb::Wipe => None,
-    };
-    let saved = saved.map(Outcome::Saved);
-    let goes_on = over.is_none();
-    let said = Some(&place).filter(|_| goes_on && work.job.verb == Verb::Provision);
-    let said = said.and_then(Place::last_message).map(Outcome::Progress);
-    let installs = matches!(work.job.verb, Verb::Provision | Verb::AddNodes);
-    let hears = goes_on && installs && work.job.driver == Driver::Agent;
-    let image = |text: String| Some(text).filter(|text| !text.is_empty());
-    let boots = place.boot_image().filter(|_| hears).map(|text| Outcome::Boots(image(text)));
-    let (job, object) = (work.job.id, &work.job.object);
-    let report = |outcome| Report { job, object: object.clone(), outcome };
-    saved.into_iter().chain(said).chain(boots).chain(hosts).chain(over).map(report).collect()
+    }
 }
 
-fn broke_off(message: String, later: bool) -> Outcome {
+/// How far a job is that goes on, and which image people are to boot hosts from.
+fn progress_outcomes(job_folder: &Place, job: &Job) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    if job.verb == Verb::Provision {
+        outcomes.extend(job_folder.last_message().map(Outcome::Progress));
+    }
+    let installs_hosts = matches!(job.verb, Verb::Provision | Verb::AddNodes);
+    if installs_hosts
+        && job.driver == Driver::Agent
+        && let Some(image) = job_folder.boot_image()
+    {
+        // An empty name says that the hosts have been booted.
+        outcomes.push(Outcome::Boots(if image.is_empty() { None } else { Some(image) }));
+    }
+    outcomes
+}
+
+/// It failed by nobody's fault. `later`: something is missing that somebody has to bring first.
+fn broken_off(message: String, later: bool) -> Outcome {
     Outcome::BrokeOff { message, later }
 }
 
-fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
-    let Ending { verdict, message, .. } = ending.clone();
-    match verdict {
-        Verdict::BrokeOff => return broke_off(message, false),
-        Verdict::Later => return broke_off(message, true),
+fn outcome_of_ending(job_folder: &Place, verb: Verb, ending: &Ending) -> Outcome {
+    let message = ending.message.clone();
+    match ending.verdict {
+        Verdict::BrokeOff => return broken_off(message, false),
+        Verdict::Later => return broken_off(message, true),
         Verdict::Failed => return Outcome::Failed { message, how: Failure::Usual },
         Verdict::Hopeless => return Outcome::Failed { message, how: Failure::Hopeless },
         Verdict::NothingMade => return Outcome::Failed { message, how: Failure::NothingMade },
         Verdict::Succeeded => {}
     }
     match verb {
-        Verb::Provision => Outcome::Installed(left(place, ending)),
+        Verb::Provision => Outcome::Installed(saved_installation(job_folder, ending)),
         Verb::Health => match &ending.health {
             Some(health) => Outcome::Healthy(Health {
                 machines: health.machines.clone(),
@@ -170,31 +213,32 @@ fn over(place: &Place, verb: Verb, ending: &Ending) -> Outcome {
     }
 }
 
-/// The nodes of a cluster that others have joined.
-fn nodes(place: &Place) -> Installation {
-    Installation {
-        nodes: place.read_saved("nodes.json").map(SecretValue::new),
-        ..Installation::default()
-    }
+/// The nodes of a cluster after hosts have joined it; there is nothing else to save then.
+fn saved_nodes(job_folder: &Place) -> Installation {
+    Installation { nodes: read_secret(job_folder, "nodes.json"), ..Installation::default() }
 }
 
-/// What a job has saved so far.
-fn left(place: &Place, ending: &Ending) -> Installation {
-    let value = |name: &str| place.read_saved(name).map(SecretValue::new);
+/// What an installation has saved so far.
+fn saved_installation(job_folder: &Place, ending: &Ending) -> Installation {
     Installation {
         infra_id: ending.infra_id.clone(),
         cluster_id: ending.cluster_id.clone(),
-        kubeconfig: value("kubeconfig"),
-        password: value("kubeadmin-password"),
-        metadata: value("metadata.json"),
-        nodes: value("nodes.json"),
+        kubeconfig: read_secret(job_folder, "kubeconfig"),
+        password: read_secret(job_folder, "kubeadmin-password"),
+        metadata: read_secret(job_folder, "metadata.json"),
+        nodes: read_secret(job_folder, "nodes.json"),
     }
 }
 
-/// On a cluster, as a label: it counts as running before its operators do.
+fn read_secret(job_folder: &Place, name: &str) -> Option<SecretValue> {
+    job_folder.read_saved(name).map(SecretValue::new)
+}
+
+/// A label of a cluster: it counts as running before its operators are ready.
 const SKIP_OPERATORS: &str = "hive.openshift.io/resume-skips-cluster-operators";
 
-/// How a simulated cluster does that was told to start or stop; others need a job to tell.
+/// The health of a simulated cluster that was told to start or stop. None for any other: those need
+/// a job to find out.
 pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health> {
     if driver != Driver::Fake {
         return None;
@@ -202,7 +246,7 @@ pub fn health(driver: Driver, steering: &Steering, name: &str) -> Option<Health>
     Some(skipping(fake::simulated_health(&steering.annotations, name), steering))
 }
 
-/// Health, as far as it matters for this cluster.
+/// Health as far as it matters for this cluster: operators count as ready if its label says so.
 pub fn skipping(health: Health, steering: &Steering) -> Health {
     if steering.labels.get(SKIP_OPERATORS).is_some_and(|value| is_true(value)) {
         return Health { operators_ready: true, settle: Span::default(), ..health };
@@ -210,7 +254,7 @@ pub fn skipping(health: Health, steering: &Steering) -> Health {
     health
 }
 
-/// When a job will be over, if its driver knows.
+/// When a job will be done. Only the driver of simulated clusters knows that beforehand.
 pub fn due(work: &Work<'_>) -> Option<Time> {
-    (work.job.driver == Driver::Fake).then(|| fake::completion_time(work))
+    if work.job.driver == Driver::Fake { Some(fake::completion_time(work)) } else { None }
 }

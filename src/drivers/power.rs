@@ -1,5 +1,6 @@
-//! Clusters are started, stopped and looked at: by the management controllers of their hosts, by the
-//! program that their power annotation names, or by their own API. Never makes or destroys one.
+//! Starts and stops the machines of clusters, and looks how those do. It does so by the management
+//! controllers of their hosts, by the program that the cluster's power annotation names, or by the
+//! cluster's own API. Never makes or destroys a cluster.
 
 use crate::model::order::Ending;
 
@@ -11,17 +12,19 @@ pub fn switch_machines(task: &mut Task) -> Result<Ending, Stopped> {
     if task.order.machines.is_empty() { exec::run(task) } else { machines::run_job_verb(task) }
 }
 
-/// Looks how a cluster does that was told to start or stop.
+/// Looks how far a cluster is that was told to start or stop.
 pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
     if !task.order.machines.is_empty() {
         let ending = machines::check_health(task)?;
-        let waits = ending.health.as_ref().is_some_and(|health| !health.machines.is_empty());
-        if task.order.stopping || waits {
+        let machines_are_late =
+            ending.health.as_ref().is_some_and(|health| !health.machines.is_empty());
+        if task.order.stopping || machines_are_late {
             return Ok(ending);
         }
+        // All machines are on, so the cluster can say how its nodes and operators do.
         return Ok(Ending { hosts: ending.hosts, ..kube::check_health(task)? });
     }
-    // Who stops machines knows best whether they are stopped.
+    // The program that stops machines knows best whether they are stopped.
     if task.order.stopping && task.program_path("driver").is_some() {
         let ending = exec::run(task)?;
         if ending.succeeded() && ending.health.is_some() {

@@ -1,5 +1,5 @@
-//! Starts programs, waits for them and ends them. Nothing else in poolctl starts a program; which one
-//! to start is never decided here.
+//! Starts programs, waits for them and ends them. Nothing else in poolctl starts a program; which
+//! one to start is never decided here.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -85,8 +85,8 @@ pub struct Foreground<'a> {
 
 impl Foreground<'_> {
     /// Starts it and waits for its end. `interrupted` says which signal has come to us meanwhile;
-    /// it is passed on. Returns the exit code as a shell gives it: 128 plus the signal for a program
-    /// that a signal ended.
+    /// it is passed on. Returns the exit code as a shell gives it: 128 plus the signal for a
+    /// program that a signal ended.
     pub fn attend(&self, interrupted: impl Fn() -> Option<i32>) -> io::Result<u8> {
         let mut child = self.start_program()?;
         loop {
@@ -139,8 +139,8 @@ pub fn detach(word: &str, folder: &Path) -> io::Result<()> {
     start_ourselves(word, folder, Stdio::null())
 }
 
-/// The same for the process that reads a pipe, its standard input, once the supervisor of the job is
-/// gone.
+/// The same for the process that reads a pipe, its standard input, once the supervisor of the job
+/// is gone.
 pub fn start_drain(word: &str, folder: &Path, pipe: PipeReader) -> io::Result<()> {
     start_ourselves(word, folder, pipe.into())
 }

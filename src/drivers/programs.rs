@@ -1,4 +1,5 @@
-//! Programs that drivers start: where they are, whatever PATH says, and whether they may be.
+//! Finds the programs that drivers start, whatever PATH says, and checks that nobody else could
+//! have replaced them. Starts one only to ask for its version.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,27 +13,29 @@ use crate::model::driver::is_driver_name;
 
 use super::process::{self, BackgroundProgram, Stopwatch};
 
-/// Where programs are looked for that the settings do not name; cron's PATH is shorter.
-const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bin"];
+/// Folders in which programs are looked for that the Settings do not name. PATH is not used: that
+/// of cron is shorter than that of a shell.
+const FOLDERS: [&str; 4] = ["/usr/local/bin", "/usr/local/sbin", "/usr/bin", "/bin"];
 
-/// How long a program may take to say its version.
-const LONGEST: Duration = Duration::from_secs(5);
+/// How long a program may take to print its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The absolute path of a program.
+/// The absolute path of a program: the one that the Settings name, or the first in the usual
+/// folders. The error is for people.
 pub fn find(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if let Some(path) = settings.programs.get(name) {
-        executable(path)?;
-        private(path)?;
+        check_program(path)?;
+        check_ownership(path)?;
         return Ok(path.clone());
     }
-    let all = PLACES.iter().map(|folder| Path::new(folder).join(name));
-    let found = all.into_iter().find(|path| executable(path).is_ok());
-    found.ok_or_else(|| {
-        format!("there is no {name} in {}; name it in programs of the Settings", PLACES.join(", "))
+    let mut candidates = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+    candidates.find(|path| check_program(path).is_ok()).ok_or_else(|| {
+        format!("there is no {name} in {}; name it in programs of the Settings", FOLDERS.join(", "))
     })
 }
 
-/// `poolctl-driver-<name>`, in the one folder that the settings name.
+/// The absolute path of `poolctl-driver-<name>` in the one folder that the Settings name. The error
+/// is for people.
 pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, String> {
     if !is_driver_name(name) {
         return Err(format!("`{name}` is no name of a driver: a-z, 0-9 and -, at most 32"));
@@ -42,62 +45,63 @@ pub fn find_driver(settings: &SettingsSpec, name: &str) -> Result<PathBuf, Strin
         .as_ref()
         .ok_or("driverDirectory of the Settings says where drivers are, and is not set")?;
     let path = folder.join(format!("poolctl-driver-{name}"));
-    executable(&path)?;
-    private(&path)?;
+    check_program(&path)?;
+    check_ownership(&path)?;
     Ok(path)
 }
 
-/// What a program says of its version: the first line, within five seconds.
+/// The first line that a program prints when it is asked for its version with these arguments. None
+/// if it cannot be started, or has not ended within five seconds.
 pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
-    let mut said = tempfile::tempfile().ok()?;
-    let output = (said.try_clone().ok()?, File::create("/dev/null").ok()?);
+    let mut stdout = tempfile::tempfile().ok()?;
+    let output = (stdout.try_clone().ok()?, File::create("/dev/null").ok()?);
     let environment = BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]);
     let folder = Path::new("/");
-    let mut child =
-        BackgroundProgram { program: path, arguments, folder, environment: &environment }
-            .start(output)
-            .ok()?;
-    let watch = Stopwatch::start();
+    let program = BackgroundProgram { program: path, arguments, folder, environment: &environment };
+    let mut child = program.start(output).ok()?;
+    let stopwatch = Stopwatch::start();
     while process::exit_code_if_ended(&mut child).ok()?.is_none() {
-        if watch.elapsed() > LONGEST {
+        if stopwatch.elapsed() > VERSION_TIMEOUT {
             process::end_process_group(&mut child, process::pause_briefly);
             return None;
         }
         process::pause_briefly();
     }
     let mut text = String::new();
-    said.seek(SeekFrom::Start(0)).ok()?;
-    said.read_to_string(&mut text).ok()?;
+    stdout.seek(SeekFrom::Start(0)).ok()?;
+    stdout.read_to_string(&mut text).ok()?;
     text.lines().next().map(str::to_owned)
 }
 
-fn executable(path: &Path) -> Result<(), String> {
-    let shown = path.display();
+fn check_program(path: &Path) -> Result<(), String> {
+    let name = path.display();
     if !path.is_absolute() {
-        return Err(format!("`{shown}` is no absolute path"));
+        return Err(format!("`{name}` is no absolute path"));
     }
-    let found = fs::metadata(path).map_err(|error| format!("`{shown}`: {error}"))?;
-    if !found.is_file() || found.permissions().mode() & 0o111 == 0 {
-        return Err(format!("`{shown}` is not a program: chmod +x {shown}"));
+    let metadata = fs::metadata(path).map_err(|error| format!("`{name}`: {error}"))?;
+    if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
+        return Err(format!("`{name}` is not a program: chmod +x {name}"));
     }
     Ok(())
 }
 
-/// What others can change, others run: the program itself, where it really is, and every folder
-/// above it.
-fn private(path: &Path) -> Result<(), String> {
-    let real = fs::canonicalize(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
-    let us = rustix::process::geteuid().as_raw();
-    for place in real.ancestors().chain(path.ancestors()) {
-        let shown = place.display();
-        let found = fs::metadata(place).map_err(|error| format!("`{shown}`: {error}"))?;
-        if found.uid() != 0 && found.uid() != us {
-            return Err(format!("`{shown}` belongs to user {}, not to root or us", found.uid()));
+/// Checks that only root and we can change what is run: the program itself, where it really is if
+/// the path leads through links, and every folder above it.
+fn check_ownership(path: &Path) -> Result<(), String> {
+    let real_path =
+        fs::canonicalize(path).map_err(|error| format!("`{}`: {error}", path.display()))?;
+    let our_uid = rustix::process::geteuid().as_raw();
+    for ancestor in real_path.ancestors().chain(path.ancestors()) {
+        let name = ancestor.display();
+        let metadata = fs::metadata(ancestor).map_err(|error| format!("`{name}`: {error}"))?;
+        let owner = metadata.uid();
+        if owner != 0 && owner != our_uid {
+            return Err(format!("`{name}` belongs to user {owner}, not to root or us"));
         }
-        // In a folder like /tmp others cannot replace what is not theirs.
-        let sticky = found.is_dir() && found.mode() & 0o1000 != 0;
-        if found.mode() & 0o022 != 0 && !sticky {
-            return Err(format!("`{shown}` can be written by others: chmod go-w {shown}"));
+        // In a sticky folder like /tmp others cannot replace what is not theirs.
+        let is_sticky_folder = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
+        if metadata.mode() & 0o022 != 0 && !is_sticky_folder {
+            return Err(format!("`{name}` can be written by others: chmod go-w {name}"));
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Hides secrets in what programs print: those that their job was given or has saved, also when they
-//! come in pieces, and the passwords of URLs. Never reads or writes a file.
+//! Hides secrets in what programs print: those that their job was given or has saved, also when
+//! they come in pieces, and the passwords of URLs. Never reads or writes a file.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,9 +1,9 @@
 //! Reads what one program prints through a pipe, so that nothing of it is on a disk before its
 //! secrets are hidden. Never waits for the program.
 //!
-//! A second process of ours, the drain, has the pipe open too. It reads once the supervisor is gone,
-//! and throws away what comes. Without it, SIGPIPE would end a program that goes on without its
-//! supervisor, and a program that outlives its job.
+//! A second process of ours, the drain, has the pipe open too. It reads once the supervisor is
+//! gone, and throws away what comes. Without it, SIGPIPE would end a program that goes on without
+//! its supervisor, and a program that outlives its job.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,5 +1,5 @@
-//! Supervises a job in a process of its own: begins it once, holds its lock while anything works, and
-//! writes down how it ended. Never does the work itself; drivers do.
+//! Supervises a job in a process of its own: begins it once, holds its lock while anything works,
+//! and writes down how it ended. Never does the work itself; drivers do.
 
 use std::fs::{self, File};
 use std::io;
@@ -81,8 +81,8 @@ fn run_task(task: &mut Task) -> Ending {
     }
 }
 
-/// Ends the earlier jobs on the same object, because two programs must never work on one cluster. An
-/// earlier job that was not begun never will be.
+/// Ends the earlier jobs on the same object, because two programs must never work on one cluster.
+/// An earlier job that was not begun never will be.
 fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
     task.wait_unless_stopped()?;
     let jobs = task.job_folder.path().parent().map(Path::to_owned).unwrap_or_default();

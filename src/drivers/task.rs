@@ -20,8 +20,8 @@ use super::log::PROMPT;
 use super::place::Place;
 use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 
-/// The variable that tells programs which descriptor is the job's lock. Each of them inherits it, so
-/// that the job counts as running as long as one of them runs.
+/// The variable that tells programs which descriptor is the job's lock. Each of them inherits it,
+/// so that the job counts as running as long as one of them runs.
 const LOCK_FD: &str = "POOLCTL_LOCK_FD";
 
 /// A job that this process supervises, as its driver sees it.
@@ -88,8 +88,8 @@ impl Task {
         Ok(())
     }
 
-    /// Runs a program to its end and returns its exit code, 128 plus the signal for one that a signal
-    /// ended. The log gets its command line and what it prints.
+    /// Runs a program to its end and returns its exit code, 128 plus the signal for one that a
+    /// signal ended. The log gets its command line and what it prints.
     pub fn run_program(
         &mut self,
         program: &Path,
@@ -199,8 +199,8 @@ impl Task {
         self.journal.collect_rest();
     }
 
-    /// The absolute path of a program, as it was looked up when the order was written; None if it was
-    /// not found then.
+    /// The absolute path of a program, as it was looked up when the order was written; None if it
+    /// was not found then.
     pub fn program_path(&self, name: &str) -> Option<PathBuf> {
         self.order.programs.get(name).cloned()
     }
