@@ -1,6 +1,8 @@
-//! One machine by its management controller: what any of them can be told, and how each of our
-//! verbs is made of that. Controllers acknowledge at once and act later: whatever was told is
-//! looked at until it is so.
+//! Makes one machine do what a verb asks, through its management controller, and says what was
+//! found. Never decides which machine does what.
+//!
+//! Controllers acknowledge an order at once and act on it later. Whatever a machine is told here,
+//! it is looked at until it has done so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,23 +16,23 @@ use crate::model::order::Machine;
 
 use super::process::{self, Stopwatch};
 
-/// How often a machine is looked at that was told something.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a machine may take to do what it was told by force.
-const HARD: Duration = Duration::from_secs(120);
-/// After this it is told again.
-const AGAIN: Duration = Duration::from_secs(30);
+/// How often a machine is looked at after it was told something.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a machine may take to be switched on, or off by force.
+const FORCE_TIMEOUT: Duration = Duration::from_secs(120);
+/// After this time it is told again: controllers lose orders.
+const REPEAT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What a machine is told.
+/// What the power of a machine is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerAction {
     On,
-    /// Its operating system is asked to shut down.
+    /// The operating system is asked to shut down.
     SoftOff,
     Off,
 }
 
-/// What a machine boots from once.
+/// What a machine boots from the next time, and only then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootSource {
     Cdrom,
@@ -39,7 +41,8 @@ pub enum BootSource {
 }
 
 impl BootSource {
-    pub fn named(name: &str) -> Option<Self> {
+    /// By its name in an order: cdrom, pxe or disk.
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "cdrom" => Some(Self::Cdrom),
             "pxe" => Some(Self::Pxe),
@@ -49,8 +52,8 @@ impl BootSource {
     }
 }
 
-/// Why a controller did not do what it was told: a sentence for people, and what has to be put
-/// right first where that is known.
+/// Why a controller did not do what it was told: a sentence for people and, where that is known,
+/// what somebody has to put right first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerError {
     pub message: String,
@@ -81,114 +84,130 @@ impl fmt::Display for ControllerError {
     }
 }
 
-/// A management controller.
+/// The management controller of one machine.
 pub trait Controller {
     fn is_powered_on(&mut self) -> Result<bool, ControllerError>;
+    /// Returns when the controller has acknowledged it; the machine may act later.
     fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError>;
-    fn boot_once(&mut self, from: BootSource) -> Result<(), ControllerError>;
+    /// Sets what the machine boots from the next time. Does not boot it.
+    fn boot_once(&mut self, source: BootSource) -> Result<(), ControllerError>;
     /// Attaches an image in place of what is attached.
     fn insert_image(&mut self, url: &str) -> Result<(), ControllerError>;
     fn eject_image(&mut self) -> Result<(), ControllerError>;
-    /// None if it cannot tell.
+    /// What the machine is made of; None if such a controller cannot tell.
     fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError>;
-    /// The cipher suite that works, if there are such.
+    /// The IPMI cipher suite that has worked; None for other protocols.
     fn cipher_suite(&self) -> Option<u8> {
         None
     }
 }
 
-/// Whether the job goes on, and who is told of its steps.
-pub struct Watch {
+/// Ties the work on one machine to its job: it ends with the job, and its steps go to the job's
+/// log.
+pub struct JobLink {
+    /// Set when the job ends.
     pub stop: Arc<AtomicBool>,
-    pub said: std::sync::mpsc::Sender<String>,
+    /// Takes lines for the log.
+    pub log_lines: std::sync::mpsc::Sender<String>,
+    /// The host's name, which each line begins with.
     pub host: String,
 }
 
-impl Watch {
-    pub fn say(&self, text: &str) {
-        // Whoever has left does not listen.
-        drop(self.said.send(format!("{}: {text}", self.host)));
+impl JobLink {
+    /// Adds a line to the job's log.
+    pub fn log_step(&self, step: &str) {
+        // It fails once the job has ended: then the log is complete without it.
+        drop(self.log_lines.send(format!("{}: {step}", self.host)));
     }
 
-    /// Waits, unless the job ends.
+    /// Waits; an error as soon as the job ends.
     pub fn wait(&self, time: Duration) -> Result<(), String> {
-        let begun = Stopwatch::start();
-        while begun.elapsed() < time {
-            if self.stop.load(Ordering::Relaxed) {
+        let stopwatch = Stopwatch::start();
+        while stopwatch.elapsed() < time {
+            if self.is_stopped() {
                 return Err("ended".into());
             }
             process::pause_briefly();
         }
         Ok(())
     }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
 }
 
-/// Does what a verb asks of a machine and says what was found, also when it fails.
+/// Makes a machine do what a verb asks. The report says what was found, also if it failed.
 pub fn run_verb(
     controller: &mut dyn Controller,
-    order: &Machine,
+    machine: &Machine,
     verb: Verb,
-    watch: &Watch,
+    job: &JobLink,
 ) -> HostReport {
     let mut report = HostReport {
-        host: order.host.clone(),
-        address: order.address.clone(),
-        credentials: order.credentials.clone(),
+        host: machine.host.clone(),
+        address: machine.address.clone(),
+        credentials: machine.credentials.clone(),
         ..HostReport::default()
     };
-    if let Err(error) = work(controller, order, verb, watch, &mut report) {
-        watch.say(&format!("failed: {error}"));
-        (report.error, report.reason) = (error.message, error.reason);
+    if let Err(error) = perform_verb(controller, machine, verb, job, &mut report) {
+        job.log_step(&format!("failed: {error}"));
+        report.error = error.message;
+        report.reason = error.reason;
     }
     report.cipher = controller.cipher_suite();
     report
 }
 
-fn work(
+/// Writes into the report what is known after each step, so that it is true also after an error.
+fn perform_verb(
     controller: &mut dyn Controller,
-    order: &Machine,
+    machine: &Machine,
     verb: Verb,
-    watch: &Watch,
+    job: &JobLink,
     report: &mut HostReport,
 ) -> Result<(), ControllerError> {
-    let boot = order.boot.as_deref().and_then(BootSource::named);
+    let boot_source = machine.boot.as_deref().and_then(BootSource::from_name);
+    let shutdown_time = Duration::from_secs(machine.soft_off);
     match verb {
         Verb::Start => {
             if !controller.is_powered_on()? {
-                on(controller, boot, watch)?;
-                report.booted = boot.is_some();
+                power_on(controller, boot_source, job)?;
+                report.booted = boot_source.is_some();
             }
             report.powered_on = Some(true);
         }
         Verb::Stop => {
-            off(controller, Some(Duration::from_secs(order.soft_off)), watch)?;
+            power_off(controller, shutdown_time, job)?;
             report.powered_on = Some(false);
         }
         Verb::Cycle => {
-            let soft = order.soft.then(|| Duration::from_secs(order.soft_off));
-            off(controller, soft, watch)?;
+            let shutdown_time = if machine.soft { shutdown_time } else { Duration::ZERO };
+            power_off(controller, shutdown_time, job)?;
             report.powered_on = Some(false);
-            on(controller, boot, watch)?;
-            (report.powered_on, report.booted) = (Some(true), boot.is_some());
+            power_on(controller, boot_source, job)?;
+            report.powered_on = Some(true);
+            report.booted = boot_source.is_some();
         }
         Verb::Attach => {
-            let url = order.image.as_deref().unwrap_or_default();
-            watch.say(&format!("attaching {url}"));
+            let url = machine.image.as_deref().unwrap_or_default();
+            job.log_step(&format!("attaching {url}"));
             controller.insert_image(url)?;
-            // Before it is cut off: what takes no boot order is left running.
+            // Before it is switched off: a machine that takes no boot order is left running.
             controller.boot_once(BootSource::Cdrom)?;
             report.image = Some(url.to_owned());
-            if order.held {
+            if machine.held {
                 return Ok(());
             }
-            off(controller, None, watch)?;
+            power_off(controller, Duration::ZERO, job)?;
             report.powered_on = Some(false);
-            on(controller, None, watch)?;
-            (report.powered_on, report.booted) = (Some(true), true);
+            power_on(controller, None, job)?;
+            report.powered_on = Some(true);
+            report.booted = true;
         }
         Verb::Eject => {
             controller.eject_image()?;
-            watch.say("ejected");
+            job.log_step("ejected");
             report.image = Some(String::new());
         }
         Verb::Inspect => {
@@ -203,64 +222,69 @@ fn work(
     Ok(())
 }
 
-/// The boot order goes just before: controllers forget it after a minute.
-fn on(
+/// Switches a machine on. The boot order is set right before, because controllers forget it after a
+/// minute.
+fn power_on(
     controller: &mut dyn Controller,
-    boot: Option<BootSource>,
-    watch: &Watch,
+    boot_source: Option<BootSource>,
+    job: &JobLink,
 ) -> Result<(), ControllerError> {
-    if let Some(from) = boot {
-        watch.say(&format!("boots once from {from:?}"));
-        controller.boot_once(from)?;
+    if let Some(source) = boot_source {
+        job.log_step(&format!("boots once from {source:?}"));
+        controller.boot_once(source)?;
     }
-    watch.say("power on");
-    until(controller, PowerAction::On, HARD, watch)
+    job.log_step("power on");
+    request_and_await(controller, PowerAction::On, FORCE_TIMEOUT, job)
 }
 
-/// Softly for a while, if at all, then by force.
-fn off(
+/// Switches a machine off. Its operating system has this time to shut down, none if it is zero;
+/// then it is switched off by force.
+fn power_off(
     controller: &mut dyn Controller,
-    soft: Option<Duration>,
-    watch: &Watch,
+    shutdown_time: Duration,
+    job: &JobLink,
 ) -> Result<(), ControllerError> {
     if !controller.is_powered_on()? {
         return Ok(());
     }
-    if let Some(time) = soft.filter(|time| !time.is_zero()) {
-        watch.say("asked to shut down");
-        match until(controller, PowerAction::SoftOff, time, watch) {
+    if !shutdown_time.is_zero() {
+        job.log_step("asked to shut down");
+        match request_and_await(controller, PowerAction::SoftOff, shutdown_time, job) {
             Ok(()) => return Ok(()),
-            Err(why) if watch.stop.load(Ordering::Relaxed) => return Err(why),
-            Err(why) => watch.say(&format!("{why}: power off by force")),
+            Err(error) if job.is_stopped() => return Err(error),
+            Err(error) => job.log_step(&format!("{error}: power off by force")),
         }
     }
-    watch.say("power off");
-    until(controller, PowerAction::Off, HARD, watch)
+    job.log_step("power off");
+    request_and_await(controller, PowerAction::Off, FORCE_TIMEOUT, job)
 }
 
-/// Tells a machine, and looks until it has done it. Whoever is told and then cannot be asked for a
-/// moment is asked again: one lost answer is no reason for force.
-fn until(
+/// Tells a machine something, and looks until it has done it. An error that comes meanwhile does
+/// not end this before its time: one lost answer is no reason to use force.
+fn request_and_await(
     controller: &mut dyn Controller,
     action: PowerAction,
-    time: Duration,
-    watch: &Watch,
+    timeout: Duration,
+    job: &JobLink,
 ) -> Result<(), ControllerError> {
-    let (begun, mut told) = (Stopwatch::start(), Stopwatch::start());
+    let since_begin = Stopwatch::start();
+    let mut since_request = Stopwatch::start();
     controller.request_power(action)?;
-    let (wanted, mut trouble) = (action == PowerAction::On, None);
-    while begun.elapsed() < time {
+    let is_to_be_on = action == PowerAction::On;
+    let mut last_error = None;
+    while since_begin.elapsed() < timeout {
         match controller.is_powered_on() {
-            Ok(on) if on == wanted => return Ok(()),
-            looked => trouble = looked.err(),
+            Ok(is_on) if is_on == is_to_be_on => return Ok(()),
+            Ok(_) => last_error = None,
+            Err(error) => last_error = Some(error),
         }
-        watch.wait(LOOK.min(time))?;
-        if told.elapsed() > AGAIN && action != PowerAction::SoftOff {
-            trouble = controller.request_power(action).err().or(trouble);
-            told = Stopwatch::start();
+        job.wait(LOOK_INTERVAL.min(timeout))?;
+        if since_request.elapsed() > REPEAT_INTERVAL && action != PowerAction::SoftOff {
+            last_error = controller.request_power(action).err().or(last_error);
+            since_request = Stopwatch::start();
         }
     }
-    let state = if wanted { "off" } else { "on" };
-    Err(trouble
-        .unwrap_or_else(|| format!("still {state} {} s after it was told", time.as_secs()).into()))
+    let state = if is_to_be_on { "off" } else { "on" };
+    let seconds = timeout.as_secs();
+    Err(last_error.unwrap_or_else(|| format!("still {state} {seconds} s after it was told").into()))
 }

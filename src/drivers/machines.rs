@@ -1,7 +1,10 @@
-//! Hosts by their management controllers, all at once; those of a cluster in the order in which it
-//! bears it: workers go first and come last.
+//! Makes all machines of a job do what its verb asks, through their management controllers and at
+//! the same time. Never decides what a machine is to do, nor which ones belong to the job.
+//!
+//! Machines of a cluster are stopped and started in the order that the cluster can bear: workers
+//! stop first and start last.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -9,29 +12,51 @@ use std::sync::mpsc;
 use crate::model::bmc::Address;
 use crate::model::host::{ErrorReason, pin_of};
 use crate::model::job::{HostReport, Verb};
-use crate::model::order::{Ending, HealthReport, Machine};
+use crate::model::order::{Ending, HealthReport, Machine, Order};
 
-use super::controller::{self, Controller, ControllerError, Watch};
+use super::controller::{self, Controller, ControllerError, JobLink};
 use super::files::read_regular_file;
-use super::ipmi::Ipmi;
+use super::ipmi::{Ipmi, IpmiTarget};
 use super::redfish::Redfish;
 use super::task::{Stopped, Task};
 use super::trust::Trust;
 
-/// Machines at a time; more are no faster, but open more files.
+/// Machines that are worked on at the same time. More would be no faster, and open more files.
 const AT_ONCE: usize = 64;
 
-/// The machines of a job do what its verb says.
+/// Makes all machines of a job do what the job's verb says.
 pub fn run_job_verb(task: &mut Task) -> Result<Ending, Stopped> {
     run_verb(task, task.order.verb)
 }
 
-/// All of them do this.
+/// Makes all machines of a job do this, whatever the job's verb is.
 pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
-    let all: Vec<usize> = (0..task.order.machines.len()).collect();
-    let is_master = |at: &usize| task.order.machines.get(*at).is_some_and(|one| one.master);
-    let (masters, workers): (Vec<_>, Vec<_>) = all.into_iter().partition(is_master);
-    let stages = match verb {
+    let mut reports = Vec::new();
+    for stage in stages(&task.order.machines, verb) {
+        for indexes in stage.chunks(AT_ONCE) {
+            reports.extend(run_verb_on(task, indexes, verb)?);
+        }
+        // The control plane of a cluster that is stopped must run as long as one worker does.
+        if task.order.verb == Verb::Stop && reports.iter().any(has_failed) {
+            break;
+        }
+    }
+    let failures: Vec<String> = reports
+        .iter()
+        .filter(|report| has_failed(report))
+        .map(|report| describe_failure(&task.order, report))
+        .collect();
+    let ending =
+        if failures.is_empty() { Ending::done() } else { Ending::failed(failures.join("; ")) };
+    Ok(Ending { hosts: reports, ..ending })
+}
+
+/// The machines, by their indexes in the order, in groups of which each is begun when the one
+/// before it is done.
+fn stages(machines: &[Machine], verb: Verb) -> [Vec<usize>; 2] {
+    let (masters, workers): (Vec<usize>, Vec<usize>) =
+        (0..machines.len()).partition(|index| machines[*index].master);
+    match verb {
         Verb::Stop => [workers, masters],
         Verb::Start => [masters, workers],
         Verb::Provision
@@ -44,161 +69,167 @@ pub fn run_verb(task: &mut Task, verb: Verb) -> Result<Ending, Stopped> {
         | Verb::Inspect
         | Verb::AddNodes
         | Verb::Wipe => [[masters, workers].concat(), Vec::new()],
-    };
-    let mut reports = Vec::new();
-    for stage in stages {
-        for some in stage.chunks(AT_ONCE) {
-            reports.extend(together(task, some, verb)?);
-        }
-        // Masters of a cluster that is to sleep run as long as a worker does.
-        if task.order.verb == Verb::Stop && reports.iter().any(failed) {
-            break;
-        }
     }
-    // Of a host's own job it needs not be said which it was.
-    let alone = task.order.cluster.is_empty();
-    let why = |one: &HostReport| if alone { one.error.clone() } else { why(one) };
-    let wrong: Vec<String> = reports.iter().filter(|one| failed(one)).map(why).collect();
-    let ending = if wrong.is_empty() { Ending::done() } else { Ending::failed(wrong.join("; ")) };
-    Ok(Ending { hosts: reports, ..ending })
 }
 
-/// All of them boot once from an image: none before each has taken it. If one cannot, it is taken
-/// from all of them again, and those that have booted are switched off: the installation does not
-/// go on without the others, and their next boot would be from their disks.
-pub fn boot_from_image(task: &mut Task, image: &str) -> Result<Ending, Stopped> {
-    for one in &mut task.order.machines {
-        (one.image, one.held) = (Some(image.to_owned()), true);
-        (one.boot, one.soft) = (Some("cdrom".to_owned()), false);
+/// Boots all machines of a job once from an image. None is booted before each has the image
+/// attached.
+///
+/// If one fails, the image is ejected everywhere, and the machines that have booted are switched
+/// off: the installation does not go on without the others, and their next boot would be from their
+/// disks.
+pub fn boot_from_image(task: &mut Task, image_url: &str) -> Result<Ending, Stopped> {
+    for machine in &mut task.order.machines {
+        machine.image = Some(image_url.to_owned());
+        machine.held = true;
+        machine.boot = Some("cdrom".to_owned());
+        machine.soft = false;
     }
-    let mut all = run_verb(task, Verb::Attach)?;
-    if all.succeeded() {
+    let mut ending = run_verb(task, Verb::Attach)?;
+    if ending.succeeded() {
         let booted = run_verb(task, Verb::Cycle)?;
-        all = Ending { hosts: [all.hosts, booted.hosts.clone()].concat(), ..booted };
-        if !all.succeeded() {
+        ending = Ending { hosts: [ending.hosts, booted.hosts.clone()].concat(), ..booted };
+        if !ending.succeeded() {
             for machine in &mut task.order.machines {
                 machine.soft_off = 0;
             }
-            all.hosts.extend(run_verb(task, Verb::Stop)?.hosts);
+            ending.hosts.extend(run_verb(task, Verb::Stop)?.hosts);
         }
     }
-    if !all.succeeded() {
+    if !ending.succeeded() {
         let ejected = run_verb(task, Verb::Eject)?;
-        all.hosts.extend(ejected.hosts);
+        ending.hosts.extend(ejected.hosts);
     }
-    Ok(all)
+    Ok(ending)
 }
 
-/// The machines that are not yet as they were told to be.
+/// Looks which machines are not switched on or off yet, as they were told to be.
 pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
-    let all: Vec<usize> = (0..task.order.machines.len()).collect();
+    let indexes: Vec<usize> = (0..task.order.machines.len()).collect();
     let mut reports = Vec::new();
-    for some in all.chunks(AT_ONCE) {
-        reports.extend(together(task, some, Verb::State)?);
+    for chunk in indexes.chunks(AT_ONCE) {
+        reports.extend(run_verb_on(task, chunk, Verb::State)?);
     }
-    let wanted = !task.order.stopping;
-    let not_yet = reports.iter().filter(|one| one.powered_on != Some(wanted));
-    let name = |one: &HostReport| one.host.rsplit('/').next().unwrap_or_default().to_owned();
-    let machines = not_yet.map(name).collect();
+    let should_be_on = !task.order.stopping;
+    let late_reports = reports.iter().filter(|report| report.powered_on != Some(should_be_on));
+    let machines = late_reports.map(|report| short_name(&report.host).to_owned()).collect();
     let health = HealthReport { machines, ..HealthReport::default() };
     Ok(Ending { hosts: reports, health: Some(health), ..Ending::done() })
 }
 
-fn failed(one: &HostReport) -> bool {
-    !one.error.is_empty()
+fn has_failed(report: &HostReport) -> bool {
+    !report.error.is_empty()
 }
 
-fn why(one: &HostReport) -> String {
-    format!("{}: {}", one.host.rsplit('/').next().unwrap_or_default(), one.error)
+/// What went wrong with a machine. The job of a single host needs not say which one it was.
+fn describe_failure(order: &Order, report: &HostReport) -> String {
+    if order.cluster.is_empty() {
+        return report.error.clone();
+    }
+    format!("{}: {}", short_name(&report.host), report.error)
 }
 
-/// Each machine has a thread; this one looks at the clock, and takes down what they say.
-fn together(task: &mut Task, which: &[usize], verb: Verb) -> Result<Vec<HostReport>, Stopped> {
+/// The name of a host without its namespace.
+fn short_name(host: &str) -> &str {
+    host.rsplit('/').next().unwrap_or_default()
+}
+
+/// Makes some machines, given by their indexes in the order, do what a verb asks. Each has a thread
+/// of its own; this one looks at the deadline of the job, and logs what the others say.
+fn run_verb_on(task: &mut Task, indexes: &[usize], verb: Verb) -> Result<Vec<HostReport>, Stopped> {
     let stop = Arc::new(AtomicBool::new(false));
-    let ((said, lines), (done, reports)) = (mpsc::channel(), mpsc::channel());
-    for at in which {
-        let Some(order) = task.order.machines.get(*at).cloned() else { continue };
-        let place = order.host.rsplit('/').next().unwrap_or_default().to_owned();
-        let watch = Watch { stop: Arc::clone(&stop), said: said.clone(), host: place };
-        let (done, folder) = (done.clone(), task.job_folder.file_path("work").join(at.to_string()));
-        let secrets = task.job_folder.input_path("machines").join(at.to_string());
+    let (line_sender, log_lines) = mpsc::channel();
+    let (report_sender, finished_reports) = mpsc::channel();
+    for index in indexes {
+        let Some(machine) = task.order.machines.get(*index).cloned() else { continue };
+        let job = JobLink {
+            stop: Arc::clone(&stop),
+            log_lines: line_sender.clone(),
+            host: short_name(&machine.host).to_owned(),
+        };
+        let thread_sender = report_sender.clone();
+        let folder = task.job_folder.file_path("work").join(index.to_string());
+        let secrets = task.job_folder.input_path("machines").join(index.to_string());
         let ipmitool = task.program_path("ipmitool");
         std::fs::create_dir_all(&folder)?;
         std::thread::spawn(move || {
-            let report = match controller(&order, &secrets, &folder, ipmitool) {
-                Ok(mut controller) => controller::run_verb(&mut *controller, &order, verb, &watch),
+            let report = match open_controller(&machine, &secrets, &folder, ipmitool) {
+                Ok(mut controller) => controller::run_verb(&mut *controller, &machine, verb, &job),
                 Err(error) => HostReport {
-                    host: order.host,
-                    address: order.address,
+                    host: machine.host,
+                    address: machine.address,
                     error: error.message,
                     reason: error.reason,
                     ..HostReport::default()
                 },
             };
-            drop(done.send(report));
+            drop(thread_sender.send(report));
         });
     }
-    drop((said, done));
-    let mut found = Vec::new();
-    while found.len() < which.len() {
-        let paused = task.wait_unless_stopped();
-        for line in lines.try_iter() {
+    let mut reports = Vec::new();
+    while reports.len() < indexes.len() {
+        let pause = task.wait_unless_stopped();
+        for line in log_lines.try_iter() {
             task.log_line(&line);
         }
-        found.extend(reports.try_iter());
-        if let Err(stopped) = paused {
+        reports.extend(finished_reports.try_iter());
+        if let Err(stopped) = pause {
             stop.store(true, Ordering::Relaxed);
             return Err(stopped);
         }
     }
-    for line in lines.try_iter() {
+    for line in log_lines.try_iter() {
         task.log_line(&line);
     }
-    found.sort_by(|one, other| one.host.cmp(&other.host));
-    Ok(found)
+    reports.sort_by(|left, right| left.host.cmp(&right.host));
+    Ok(reports)
 }
 
-fn controller(
-    order: &Machine,
-    secrets: &std::path::Path,
-    folder: &std::path::Path,
+/// The controller of a machine, by its address and the files of its Secret. The error is for
+/// people.
+fn open_controller(
+    machine: &Machine,
+    secrets: &Path,
+    folder: &Path,
     ipmitool: Option<PathBuf>,
 ) -> Result<Box<dyn Controller>, ControllerError> {
-    let secret = |name: &str| {
-        let text = read_regular_file(&secrets.join(name))
-            .ok()
-            .and_then(|bytes| String::from_utf8(bytes).ok());
-        // An editor's last newline is no part of a password.
-        text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned())
-    };
-    if order.address.is_empty() {
+    if machine.address.is_empty() {
         return Err("the host is gone, or has no management controller any more".into());
     }
-    let lacks = |name: &str| {
-        ControllerError::new(ErrorReason::CredentialsUnusable, format!("its Secret has no {name}"))
-    };
-    let user = secret("username").ok_or_else(|| lacks("username"))?;
-    let password = secret("password").ok_or_else(|| lacks("password"))?;
-    match order.address.parse::<Address>()? {
+    let user = require_secret(secrets, "username")?;
+    let password = require_secret(secrets, "password")?;
+    match machine.address.parse::<Address>()? {
         Address::Ipmi { host, port, privilege } => {
             let program = ipmitool.ok_or(
                 "there is no ipmitool; install it, or name it in programs of the Settings",
             )?;
-            Ok(Box::new(Ipmi::new(
-                program,
-                folder.to_owned(),
-                super::ipmi::Target { host, port, privilege, user, uefi: order.uefi },
-                password,
-                order.cipher,
-            )?))
+            let target = IpmiTarget { host, port, privilege, user, uefi: machine.uefi };
+            let folder = folder.to_owned();
+            Ok(Box::new(Ipmi::new(program, folder, target, password, machine.cipher)?))
         }
         Address::Redfish { origin, system } => {
-            let unusable =
-                || ControllerError::new(ErrorReason::CertificateRefused, "its pin is no SHA-256");
-            let pin = order.pin.as_deref().map(|pin| pin_of(pin).ok_or_else(unusable));
-            let pin = pin.transpose()?;
-            let trust = Trust { pin, authority: secret("ca.crt"), insecure: order.insecure };
-            Ok(Box::new(Redfish::new(&origin, &system, (&user, &password), trust, order.uefi)?))
+            let pin = match &machine.pin {
+                Some(text) => Some(pin_of(text).ok_or_else(|| {
+                    ControllerError::new(ErrorReason::CertificateRefused, "its pin is no SHA-256")
+                })?),
+                None => None,
+            };
+            let authority = read_secret(secrets, "ca.crt");
+            let trust = Trust { pin, authority, insecure: machine.insecure };
+            Ok(Box::new(Redfish::new(&origin, &system, (&user, &password), trust, machine.uefi)?))
         }
     }
+}
+
+fn require_secret(secrets: &Path, name: &str) -> Result<String, ControllerError> {
+    read_secret(secrets, name).ok_or_else(|| {
+        ControllerError::new(ErrorReason::CredentialsUnusable, format!("its Secret has no {name}"))
+    })
+}
+
+fn read_secret(secrets: &Path, name: &str) -> Option<String> {
+    let bytes = read_regular_file(&secrets.join(name)).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    // The line break that an editor adds at the end is no part of a password.
+    Some(text.trim_end_matches(['\n', '\r']).to_owned())
 }
