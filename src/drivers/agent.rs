@@ -1,19 +1,21 @@
-//! openshift-install agent: one image for all hosts of a cluster, attached to those that have a
-//! controller; the hosts install themselves from it.
+//! Installs clusters by `openshift-install agent`: one image is made for all hosts of a cluster,
+//! and the hosts install themselves from it. It is attached to those that have a controller; people
+//! boot the others. Never makes a machine.
 
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::model::job::Verb;
 use crate::model::order::{Ending, Verdict};
 use crate::render::agent_config;
 use crate::yaml;
 
-use super::image::{find_image, publish_image};
+use super::image::{PublishedImage, find_image, publish_image};
 use super::installer::{
-    ending_before_creation, ending_of_failed_step, save_installation, write_install_config,
+    Installer, ending_before_creation, ending_of_failed_step, save_installation,
+    write_install_config,
 };
 use super::place::BOOT_IMAGE;
 use super::task::{Stopped, Task};
@@ -34,91 +36,115 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
 
 fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     let work = task.job_folder.file_path("work");
-    if let Err(why) = prepare(task, &work) {
-        return Ok(Ending::hopeless(why));
+    if let Err(error) = write_documents(task, &work) {
+        return Ok(Ending::hopeless(error));
     }
     let environment = match credentials::installer_environment(task) {
-        Ok(found) => found,
-        Err(why) => return Ok(Ending::hopeless(why)),
+        Ok(environment) => environment,
+        Err(error) => return Ok(Ending::hopeless(error)),
     };
     let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
+        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
     };
-    let step =
-        |task: &mut Task, words: &[&str]| task.run_program(&program, words, &work, &environment);
-    let code = step(task, &["agent", "create", "image", "--dir", "."])?;
+    let installer = Installer { program, work, environment };
+    let code = installer.run(task, &["agent", "create", "image"])?;
     if code != 0 {
         return Ok(ending_before_creation(task, "agent create image", code));
     }
     let infra_id = task.order.cluster_name.clone();
     let metadata = json!({"clusterName": infra_id, "infraID": infra_id, "agent": {}});
-    fs::write(work.join("metadata.json"), metadata.to_string())?;
-    save_installation(task, &work)?;
-    let published = match publish_image(task, &work, "agent") {
-        Ok(found) => found,
-        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
+    fs::write(installer.work.join("metadata.json"), metadata.to_string())?;
+    save_installation(task, &installer.work)?;
+    // Controllers can fetch the image until the installation is over.
+    let published = match publish_image(task, &installer.work, "agent") {
+        Ok(published) => published,
+        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
     };
-    let mut hosts = Vec::new();
+    let mut host_reports = Vec::new();
     if let Some(published) = &published {
         let booted = machines::boot_from_image(task, &published.url)?;
         if !booted.succeeded() {
             return Ok(booted);
         }
-        hosts = booted.hosts;
+        host_reports = booted.hosts;
     }
-    // Those without a controller are booted by somebody, who reads there from what.
-    let image = match &published {
+    name_image_for_people(task, published.as_ref(), &installer.work)?;
+    if let Some(ending) = await_installation(task, &installer)? {
+        return Ok(ending);
+    }
+    save_installation(task, &installer.work)?;
+    let ejected = machines::run_verb(task, Verb::Eject)?;
+    host_reports.extend(ejected.hosts);
+    let kubeconfig = task.job_folder.saved_path("kubeconfig");
+    kube::save_nodes(task, &kubeconfig)?;
+    Ok(Ending { infra_id, hosts: host_reports, ..Ending::done() })
+}
+
+/// Writes down from which image people are to boot the hosts that have no controller.
+fn name_image_for_people(
+    task: &mut Task,
+    published: Option<&PublishedImage>,
+    work: &Path,
+) -> Result<(), Stopped> {
+    let image = match published {
         Some(published) => published.url.clone(),
-        None => find_image(&work, "agent")?.unwrap_or_default().display().to_string(),
+        None => find_image(work, "agent")?.unwrap_or_default().display().to_string(),
     };
     if published.is_none() {
         task.log_line(&format!("boot the hosts of this cluster from {image}"));
     }
     task.job_folder.write_file(BOOT_IMAGE, image.as_bytes())?;
-    for wait in ["bootstrap-complete", "install-complete"] {
-        let code = step(task, &["agent", "wait-for", wait, "--dir", "."])?;
+    Ok(())
+}
+
+/// Waits until the hosts have installed themselves. Returns how the job ends if they have not.
+fn await_installation(task: &mut Task, installer: &Installer) -> Result<Option<Ending>, Stopped> {
+    for step in ["bootstrap-complete", "install-complete"] {
+        let code = installer.run(task, &["agent", "wait-for", step])?;
         if code != 0 {
-            let ending = ending_of_failed_step(task, &format!("agent wait-for {wait}"), code);
+            let ending = ending_of_failed_step(task, &format!("agent wait-for {step}"), code);
             let ejected = machines::run_verb(task, Verb::Eject)?;
-            return Ok(Ending { hosts: ejected.hosts, ..ending });
+            return Ok(Some(Ending { hosts: ejected.hosts, ..ending }));
         }
+        // After the bootstrap all hosts have booted: nobody has to boot one any more.
         task.job_folder.write_file(BOOT_IMAGE, b"")?;
     }
-    save_installation(task, &work)?;
-    let ejected = machines::run_verb(task, Verb::Eject)?;
-    hosts.extend(ejected.hosts);
-    let kubeconfig = task.job_folder.saved_path("kubeconfig");
-    kube::save_nodes(task, &kubeconfig)?;
-    Ok(Ending { infra_id, hosts, ..Ending::done() })
+    Ok(None)
 }
 
-/// Both documents for the installer, which removes them; what is wrong with them is said before
-/// anything runs.
-fn prepare(task: &Task, work: &Path) -> Result<(), String> {
+/// Writes both documents for the installer, which removes them when it has read them. The error is
+/// for people: what is wrong with a document is said before anything runs.
+fn write_documents(task: &Task, work: &Path) -> Result<(), String> {
     write_install_config(task, work)?;
     let path = task.job_folder.input_path("agent-config.yaml");
-    let text = fs::read_to_string(path).map_err(|error| format!("agent-config.yaml: {error}"))?;
-    fs::write(work.join("agent-config.yaml"), &text).map_err(|error| error.to_string())?;
-    let read = |text: &str| yaml::value(text).map_err(|error| error.to_string());
-    let own = fs::read_to_string(work.join("install-config.yaml"));
-    let own = own.map_err(|error| error.to_string())?;
-    let wrong = agent_config::problems(&read(&own)?, &read(&text)?);
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    let agent_config =
+        fs::read_to_string(path).map_err(|error| format!("agent-config.yaml: {error}"))?;
+    fs::write(work.join("agent-config.yaml"), &agent_config).map_err(|error| error.to_string())?;
+    let install_config =
+        fs::read_to_string(work.join("install-config.yaml")).map_err(|error| error.to_string())?;
+    let problems = agent_config::problems(&parse(&install_config)?, &parse(&agent_config)?);
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-/// Nothing was made but on the hosts: they are powered off, and their drives are empty.
+fn parse(document: &str) -> Result<Value, String> {
+    yaml::value(document).map_err(|error| error.to_string())
+}
+
+/// Ejects the image from the hosts and powers them off. There is nothing else to destroy: nothing
+/// was made outside of them.
 fn release_hosts(task: &mut Task) -> Result<Ending, Stopped> {
     if let Some(folder) = &task.order.iso_directory {
-        for job in &task.order.before {
-            drop(fs::remove_dir_all(folder.join(job)));
+        for job_id in &task.order.before {
+            // An image that a crash has left behind.
+            drop(fs::remove_dir_all(folder.join(job_id)));
         }
     }
     if task.order.machines.is_empty() {
         return Ok(Ending::done());
     }
     let ejected = machines::run_verb(task, Verb::Eject)?;
-    let off = machines::run_verb(task, Verb::Stop)?;
-    let hosts = ejected.hosts.into_iter().chain(off.hosts.clone()).collect();
-    Ok(Ending { hosts, ..off })
+    let stopped = machines::run_verb(task, Verb::Stop)?;
+    let hosts = [ejected.hosts, stopped.hosts.clone()].concat();
+    Ok(Ending { hosts, ..stopped })
 }

@@ -1,119 +1,138 @@
-//! A platform's credentials as its installer takes them: in files, its environment, or the
-//! install-config; never as arguments.
+//! Gives a platform's credentials to its installer: in files, in its environment, or in the
+//! install-config. Never as arguments, which every user of the machine can see.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
 use super::task::Task;
 
-/// Keys of a cloud's Secret that are files, and the variable that names the file.
-const FILES: [(&str, &str); 3] = [
+/// Keys of a cloud's Secret whose values the installer reads from a file, and the variable that
+/// names the file.
+const FILE_VARIABLES: [(&str, &str); 3] = [
     ("clouds.yaml", "OS_CLIENT_CONFIG_FILE"),
     ("osServicePrincipal.json", "AZURE_AUTH_LOCATION"),
     ("osServiceAccount.json", "GOOGLE_APPLICATION_CREDENTIALS"),
 ];
-/// Keys whose values are variables.
-const VARIABLES: [(&str, &str); 3] = [
+/// Keys whose values the installer reads from a variable, and the variable.
+const VALUE_VARIABLES: [(&str, &str); 3] = [
     ("aws_access_key_id", "AWS_ACCESS_KEY_ID"),
     ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
     ("ibmcloud_api_key", "IC_API_KEY"),
 ];
-/// What makes a program of what is read as a file.
-const EXECUTING: [&str; 2] = ["credential_process", "credential_source"];
+/// Words in the files of cloud tools that make their reader start a program.
+const STARTING_PROGRAMS: [&str; 2] = ["credential_process", "credential_source"];
 
-/// The environment of the installer: the cluster's own, and its credentials.
+/// The environment of the installer: what the order names, and the credentials. The error is for
+/// people.
 pub fn installer_environment(task: &Task) -> Result<BTreeMap<String, String>, String> {
-    let mut found = task.order.environment.clone();
-    for (key, text) in all(task) {
-        let lower = text.to_lowercase();
-        if let Some(word) = EXECUTING.iter().find(|word| lower.contains(**word)) {
+    let mut environment = task.order.environment.clone();
+    for (key, value) in read_credentials(task) {
+        let lower_case = value.to_lowercase();
+        if let Some(word) = STARTING_PROGRAMS.iter().find(|word| lower_case.contains(**word)) {
             return Err(format!("the credentials have {word} in {key}: it would start a program"));
         }
-        let path = task.job_folder.input_path("credentials").join(&key).display().to_string();
-        found.extend(
-            FILES
-                .iter()
-                .filter(|(name, _)| *name == key)
-                .map(|(_, variable)| ((*variable).to_owned(), path.clone())),
-        );
-        let variables = VARIABLES.iter().filter(|(name, _)| *name == key);
-        found.extend(
-            variables.map(|(_, variable)| ((*variable).to_owned(), text.trim().to_owned())),
-        );
+        for (file_key, variable) in FILE_VARIABLES {
+            if file_key == key {
+                let path = credential_path(task, &key).display().to_string();
+                environment.insert(variable.to_owned(), path);
+            }
+        }
+        for (value_key, variable) in VALUE_VARIABLES {
+            if value_key == key {
+                environment.insert(variable.to_owned(), value.trim().to_owned());
+            }
+        }
     }
-    Ok(found)
+    Ok(environment)
 }
 
-/// The values of the credentials by key.
-fn all(task: &Task) -> Vec<(String, String)> {
-    let entries =
-        fs::read_dir(task.job_folder.input_path("credentials")).into_iter().flatten().flatten();
-    let mut found: Vec<(String, String)> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            Some((name, fs::read_to_string(entry.path()).ok()?))
-        })
-        .collect();
-    found.sort();
-    found
+/// The values of the credentials by key, in the order of the keys.
+fn read_credentials(task: &Task) -> BTreeMap<String, String> {
+    let folder = task.job_folder.input_path("credentials");
+    let mut credentials = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if let Ok(key) = entry.file_name().into_string()
+            && let Ok(value) = fs::read_to_string(entry.path())
+        {
+            credentials.insert(key, value);
+        }
+    }
+    credentials
 }
 
-fn value(task: &Task, key: &str) -> Option<String> {
-    let path = task.job_folder.input_path("credentials").join(key);
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+fn read_credential(task: &Task, key: &str) -> Option<String> {
+    Some(fs::read_to_string(credential_path(task, key)).ok()?.trim().to_owned())
 }
 
-/// Puts into an install-config what the installer reads there and a template does not hold.
+fn credential_path(task: &Task, key: &str) -> PathBuf {
+    task.job_folder.input_path("credentials").join(key)
+}
+
+/// Puts into an install-config the secrets that the installer reads there, where a template does
+/// not have its own.
 pub fn complete_install_config(task: &Task, document: &mut Value) {
     if document["pullSecret"].as_str().is_none_or(str::is_empty)
-        && let Ok(text) = fs::read_to_string(task.job_folder.input_path("pull-secret.json"))
+        && let Ok(pull_secret) = fs::read_to_string(task.job_folder.input_path("pull-secret.json"))
     {
-        document["pullSecret"] = text.trim().into();
+        document["pullSecret"] = pull_secret.trim().into();
     }
     if let Some(vsphere) = document.pointer_mut("/platform/vsphere").and_then(Value::as_object_mut)
     {
-        log_in(task, vsphere, "user");
+        fill_in_login(task, vsphere, "user");
     }
 }
 
-/// The same for what destroying reads; today's login counts, not the one of the installation.
+/// Puts the login of today into the metadata that destroying a cluster reads, in place of the one
+/// from the time of its installation.
 pub fn complete_metadata(task: &Task, metadata: &mut Value) {
-    if let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) {
-        for name in ["username", "password"] {
-            vsphere.remove(name);
+    let Some(vsphere) = metadata.get_mut("vsphere").and_then(Value::as_object_mut) else { return };
+    remove_login(vsphere);
+    for (_, value) in vsphere.iter_mut().filter(|(name, _)| is_vcenter_list(name)) {
+        let vcenters = value.as_array_mut().into_iter().flatten();
+        for vcenter in vcenters.filter_map(Value::as_object_mut) {
+            remove_login(vcenter);
         }
-        let lists = vsphere.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("vcenters"));
-        for one in lists.filter_map(|(_, list)| list.as_array_mut()).flatten() {
-            let fields = one.as_object_mut().into_iter();
-            fields
-                .for_each(|one| one.retain(|name, _| !["username", "password"].contains(&&**name)));
-        }
-        log_in(task, vsphere, "username");
+    }
+    fill_in_login(task, vsphere, "username");
+}
+
+fn remove_login(vcenter: &mut Map<String, Value>) {
+    for field in ["username", "password"] {
+        vcenter.remove(field);
     }
 }
 
-/// vCenters have their logins in a list, or there is one, as before 4.13.
-fn log_in(task: &Task, vsphere: &mut Map<String, Value>, user: &str) {
-    let (Some(name), Some(password)) = (value(task, "username"), value(task, "password")) else {
+/// Fills in user and password where they are missing: in each entry of the list of vCenters, or in
+/// `vsphere` itself, as installers before 4.13 have them. `user_field` is the name of the user's
+/// field in the list.
+fn fill_in_login(task: &Task, vsphere: &mut Map<String, Value>, user_field: &str) {
+    let (Some(user), Some(password)) =
+        (read_credential(task, "username"), read_credential(task, "password"))
+    else {
         return;
     };
-    let fill = |one: &mut Map<String, Value>, user: &str| {
-        for (field, value) in [(user, &name), ("password", &password)] {
-            let empty = one.get(field).and_then(Value::as_str).is_none_or(str::is_empty);
-            if empty {
-                one.insert(field.to_owned(), value.as_str().into());
-            }
+    let list = vsphere.iter_mut().find(|(name, _)| is_vcenter_list(name));
+    if let Some(vcenters) = list.and_then(|(_, value)| value.as_array_mut()) {
+        for vcenter in vcenters.iter_mut().filter_map(Value::as_object_mut) {
+            fill_in(vcenter, user_field, &user);
+            fill_in(vcenter, "password", &password);
         }
-    };
-    let list = vsphere.iter_mut().find(|(name, _)| name.eq_ignore_ascii_case("vcenters"));
-    match list.and_then(|(_, list)| list.as_array_mut()) {
-        Some(all) => {
-            for one in all.iter_mut().filter_map(Value::as_object_mut) {
-                fill(one, user);
-            }
-        }
-        None => fill(vsphere, "username"),
+    } else {
+        fill_in(vsphere, "username", &user);
+        fill_in(vsphere, "password", &password);
+    }
+}
+
+/// The installer spells it `vcenters` in one document and `VCenters` in another.
+fn is_vcenter_list(name: &str) -> bool {
+    name.eq_ignore_ascii_case("vcenters")
+}
+
+fn fill_in(vcenter: &mut Map<String, Value>, field: &str, value: &str) {
+    if vcenter.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
+        vcenter.insert(field.to_owned(), value.into());
     }
 }

@@ -1,5 +1,6 @@
-//! HTTP to a management controller: its own origin only, with limits of size and time, and with
-//! credentials only once its certificate is believed.
+//! Sends HTTP requests to one management controller: to its own origin only, with limits of size
+//! and time, and with credentials only after its certificate was accepted. Never goes through a
+//! proxy, and knows nothing of Redfish.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -23,38 +24,46 @@ use crate::model::host::ErrorReason;
 use super::controller::ControllerError;
 use super::trust::{SeenCertificate, Trust, explain_refusal};
 
-/// No answer of a management controller is larger.
-const LARGEST: u64 = 4 << 20;
-const CONNECTING: Duration = Duration::from_secs(10);
-/// Redirects within the origin that are followed.
+/// 4 MiB: no answer of a management controller is larger.
+const LARGEST_ANSWER: u64 = 4 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take, unless somebody sets another time.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Redirects within the origin that are followed, one after another.
 const REDIRECTS: usize = 3;
-/// As much of what a controller says as is repeated.
-const SAID: usize = 300;
+/// Letters of what a controller says that are shown to people.
+const SHOWN_LETTERS: usize = 300;
 
+/// Speaks to one management controller.
 pub struct HttpClient {
     agent: Agent,
+    /// Scheme, host and port.
     origin: String,
+    /// The value of the header, with user and password.
     authorization: String,
     trust: Trust,
-    seen: SeenCertificate,
+    seen_certificate: SeenCertificate,
     /// How long an answer may take.
-    pub patience: Duration,
+    pub answer_timeout: Duration,
 }
 
 /// An answer, whatever its status.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
+    /// Null for an answer without a body.
     pub body: Value,
     pub location: Option<String>,
     pub etag: Option<String>,
+    /// In seconds.
     pub retry_after: Option<u64>,
 }
 
 impl HttpClient {
+    /// Sends nothing yet. `origin` is scheme, host and port, without a slash at the end.
     pub fn new(origin: &str, user: &str, password: &str, trust: Trust) -> Result<Self, String> {
-        let (config, seen) = trust.client_config()?;
-        let connector = Connector::<()>::chain(TcpConnector::default(), Secure(config));
+        let (tls_config, seen_certificate) = trust.client_config()?;
+        let connector = Connector::<()>::chain(TcpConnector::default(), TlsConnector(tls_config));
         let config = Config::builder()
             .proxy(None)
             .max_redirects(0)
@@ -62,102 +71,106 @@ impl HttpClient {
             .http_status_as_error(false)
             .user_agent(concat!("poolctl/", env!("CARGO_PKG_VERSION")))
             .accept("application/json")
-            .timeout_connect(Some(CONNECTING))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .max_idle_connections(0)
             .build();
-        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
-        let authorization = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-        let patience = Duration::from_secs(30);
-        Ok(Self { agent, origin: origin.into(), authorization, trust, seen, patience })
+        Ok(Self {
+            agent: Agent::with_parts(config, connector, DefaultResolver::default()),
+            origin: origin.into(),
+            authorization: format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))),
+            trust,
+            seen_certificate,
+            answer_timeout: ANSWER_TIMEOUT,
+        })
     }
 
-    /// One request and its answer; a GET follows redirects within the origin.
+    /// Sends a request and returns its answer, whatever its status. A GET follows redirects within
+    /// the origin; a redirect of anything else is an error.
     pub fn send_request(
         &self,
         method: &Method,
-        path: &str,
+        link: &str,
         body: Option<&Value>,
         etag: Option<&str>,
     ) -> Result<Reply, ControllerError> {
-        let mut path = self.path(path)?;
+        let mut path = self.path_of_link(link)?;
         for _ in 0..=REDIRECTS {
-            let reply = self.once(method, &path, body, etag)?;
+            let reply = self.send_once(method, &path, body, etag)?;
             if !matches!(reply.status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(reply);
             }
-            let to = reply.location.unwrap_or_default();
+            let target = reply.location.unwrap_or_default();
             if method != Method::GET {
                 return Err(
-                    format!("{path}: a {method} is not sent on to `{}`", shorten(&to)).into()
+                    format!("{path}: a {method} is not sent on to `{}`", shorten(&target)).into()
                 );
             }
-            path = self.path(&to)?;
+            path = self.path_of_link(&target)?;
         }
         Err(format!("{path}: more than {REDIRECTS} redirects").into())
     }
 
-    /// A link as a path of this origin; others are not followed.
-    fn path(&self, link: &str) -> Result<String, String> {
+    /// The path of a link within this origin. A link to another origin is an error: the credentials
+    /// are not meant for it.
+    fn path_of_link(&self, link: &str) -> Result<String, String> {
         let base = url::Url::parse(&self.origin).map_err(|error| error.to_string())?;
         let url = base.join(link).map_err(|error| format!("`{}`: {error}", shorten(link)))?;
         if url.origin() != base.origin() {
-            let to = url.origin().ascii_serialization();
-            return Err(format!("it refers to another host, {}, which is not asked", shorten(&to)));
+            let other_host = shorten(&url.origin().ascii_serialization());
+            return Err(format!("it refers to another host, {other_host}, which is not asked"));
         }
         Ok(url[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
     }
 
-    fn once(
+    fn send_once(
         &self,
         method: &Method,
         path: &str,
         body: Option<&Value>,
         etag: Option<&str>,
     ) -> Result<Reply, ControllerError> {
-        let mut request = Request::builder()
+        let mut builder = Request::builder()
             .method(method.clone())
             .uri(format!("{}{path}", self.origin))
             .header("Authorization", &self.authorization)
             .header("OData-Version", "4.0");
         if let Some(etag) = etag {
-            request = request.header("If-Match", etag);
+            builder = builder.header("If-Match", etag);
         }
-        let bytes = match body {
-            Some(body) => {
-                request = request.header("Content-Type", "application/json");
-                body.to_string().into_bytes()
-            }
-            None => Vec::new(),
-        };
-        let wrong = |error: &dyn std::fmt::Display| format!("{path}: {error}");
-        // What has no body says so: some controllers insist.
-        let bare = body.is_none() && (method == Method::GET || method == Method::DELETE);
-        let sent = if bare {
-            let request = request.body(()).map_err(|error| wrong(&error))?;
-            let request = self.agent.configure_request(request);
-            self.agent.run(request.timeout_global(Some(self.patience)).build())
+        if body.is_some() {
+            builder = builder.header("Content-Type", "application/json");
+        }
+        // A POST or PATCH without a body is sent with an empty one, so that it has a length: some
+        // controllers insist on it.
+        let is_bare = body.is_none() && (method == Method::GET || method == Method::DELETE);
+        let result = if is_bare {
+            let request = builder.body(()).map_err(|error| format!("{path}: {error}"))?;
+            let configured = self.agent.configure_request(request);
+            self.agent.run(configured.timeout_global(Some(self.answer_timeout)).build())
         } else {
-            let request = request.body(bytes).map_err(|error| wrong(&error))?;
-            let request = self.agent.configure_request(request);
-            self.agent.run(request.timeout_global(Some(self.patience)).build())
+            let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+            let request = builder.body(bytes).map_err(|error| format!("{path}: {error}"))?;
+            let configured = self.agent.configure_request(request);
+            self.agent.run(configured.timeout_global(Some(self.answer_timeout)).build())
         };
-        self.read(sent.map_err(|error| self.why(&error))?, path)
+        self.read_reply(result.map_err(|error| self.explain_error(&error))?, path)
     }
 
-    fn read(&self, mut answer: Response<Body>, path: &str) -> Result<Reply, ControllerError> {
-        let header = |name: &str| {
-            let value = answer.headers().get(name)?.to_str().ok()?;
-            Some(value.to_owned()).filter(|text| !text.is_empty())
-        };
-        let (location, etag) = (header("location"), header("etag"));
-        let retry_after = header("retry-after").and_then(|text| text.parse().ok());
-        let status = answer.status().as_u16();
-        let limited = answer.body_mut().with_config().limit(LARGEST);
-        let bytes = limited.read_to_vec().map_err(|error| match error {
+    fn read_reply(
+        &self,
+        mut response: Response<Body>,
+        path: &str,
+    ) -> Result<Reply, ControllerError> {
+        let status = response.status().as_u16();
+        let location = header(&response, "location");
+        let etag = header(&response, "etag");
+        let retry_after = header(&response, "retry-after").and_then(|seconds| seconds.parse().ok());
+        let limited_body = response.body_mut().with_config().limit(LARGEST_ANSWER);
+        let bytes = limited_body.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                format!("{path}: the answer is larger than {} MiB", LARGEST >> 20).into()
+                format!("{path}: the answer is larger than {} MiB", LARGEST_ANSWER >> 20).into()
             }
-            error => self.why(&error),
+            error => self.explain_error(&error),
         })?;
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,
@@ -167,57 +180,70 @@ impl HttpClient {
         Ok(Reply { status, body, location, etag, retry_after })
     }
 
-    fn why(&self, error: &ureq::Error) -> ControllerError {
+    /// Why there is no answer, for people.
+    fn explain_error(&self, error: &ureq::Error) -> ControllerError {
         let origin = &self.origin;
         let message = match error {
             ureq::Error::Timeout(ureq::Timeout::Connect) => {
-                format!("{origin} does not answer (for {} s)", CONNECTING.as_secs())
+                format!("{origin} does not answer (for {} s)", CONNECT_TIMEOUT.as_secs())
             }
             ureq::Error::Timeout(_) => {
-                format!("{origin} does not answer (for {} s)", self.patience.as_secs())
+                format!("{origin} does not answer (for {} s)", self.answer_timeout.as_secs())
             }
             ureq::Error::HostNotFound => format!("{origin}: there is no such host"),
             ureq::Error::BodyExceedsLimit(_) => format!("{origin}: the answer is too large"),
-            ureq::Error::Io(error) => {
-                let inner = error.get_ref().and_then(|one| one.downcast_ref::<rustls::Error>());
-                if let Some(rustls::Error::InvalidCertificate(why)) = inner {
-                    let seen = self.seen.lock().ok().and_then(|seen| seen.clone());
-                    let why = explain_refusal(why, &self.trust, &seen.unwrap_or_default());
-                    return ControllerError::new(
-                        ErrorReason::CertificateRefused,
-                        format!("{origin}: {why}"),
-                    );
-                }
-                match error.kind() {
-                    std::io::ErrorKind::ConnectionRefused => {
-                        format!("{origin} refuses connections: nothing listens there")
-                    }
-                    std::io::ErrorKind::TimedOut => format!("{origin} does not answer"),
-                    _ => format!("{origin} is not reached: {}", shorten(&error.to_string())),
-                }
+            ureq::Error::Io(error) => return self.explain_io_error(error),
+            error => format!("{origin}: {}", shorten(&error.to_string())),
+        };
+        message.into()
+    }
+
+    fn explain_io_error(&self, error: &std::io::Error) -> ControllerError {
+        let origin = &self.origin;
+        let tls_error = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::InvalidCertificate(certificate_error)) = tls_error {
+            let fingerprint = self.seen_certificate.lock().ok().and_then(|seen| seen.clone());
+            let reason =
+                explain_refusal(certificate_error, &self.trust, &fingerprint.unwrap_or_default());
+            return ControllerError::new(
+                ErrorReason::CertificateRefused,
+                format!("{origin}: {reason}"),
+            );
+        }
+        let message = match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => {
+                format!("{origin} refuses connections: nothing listens there")
             }
-            other => format!("{origin}: {}", shorten(&other.to_string())),
+            std::io::ErrorKind::TimedOut => format!("{origin} does not answer"),
+            _ => format!("{origin} is not reached: {}", shorten(&error.to_string())),
         };
         message.into()
     }
 }
 
-/// What a stranger says, short.
-pub fn shorten(text: &str) -> String {
-    text.chars().filter(|one| !one.is_control()).take(SAID).collect()
+/// The value of a header; None if it is missing, empty or no text.
+fn header(response: &Response<Body>, name: &str) -> Option<String> {
+    let value = response.headers().get(name)?.to_str().ok()?;
+    if value.is_empty() { None } else { Some(value.to_owned()) }
 }
 
-/// TLS by our own rules around a connection, where the address wants it.
-#[derive(Debug)]
-struct Secure(Arc<ClientConfig>);
+/// What a controller says, cut and without control characters, so that it can be shown to people.
+pub fn shorten(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(SHOWN_LETTERS).collect()
+}
 
-struct Stream {
+/// Puts TLS by our own rules of trust around a connection, if the address is one of https.
+#[derive(Debug)]
+struct TlsConnector(Arc<ClientConfig>);
+
+/// A connection with TLS, as ureq's transport.
+struct TlsStream {
     buffers: LazyBuffers,
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
 
-impl<In: Transport> Connector<In> for Secure {
-    type Out = Either<In, Stream>;
+impl<In: Transport> Connector<In> for TlsConnector {
+    type Out = Either<In, TlsStream>;
 
     fn connect(
         &self,
@@ -229,21 +255,25 @@ impl<In: Transport> Connector<In> for Secure {
             return Ok(Some(Either::A(transport)));
         }
         let host = details.uri.host().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(host).map_err(|_| ureq::Error::Tls("no name to verify"))?;
-        let mut conn = ClientConnection::new(Arc::clone(&self.0), name)
+        // An IPv6 address is in brackets in a URL, but not in a certificate.
+        let bare_host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let server_name =
+            ServerName::try_from(bare_host).map_err(|_| ureq::Error::Tls("no name to verify"))?;
+        let mut conn = ClientConnection::new(Arc::clone(&self.0), server_name)
             .map_err(|_| ureq::Error::Tls("TLS cannot begin"))?;
         let mut sock = TransportAdapter::new(transport.boxed(), details.current_time.clone());
         sock.set_timeout(details.timeout);
         conn.complete_io(&mut sock)?;
-        let (input, output) =
-            (details.config.input_buffer_size(), details.config.output_buffer_size());
+        let buffers = LazyBuffers::new(
+            details.config.input_buffer_size(),
+            details.config.output_buffer_size(),
+        );
         let stream = StreamOwned { conn, sock };
-        Ok(Some(Either::B(Stream { buffers: LazyBuffers::new(input, output), stream })))
+        Ok(Some(Either::B(TlsStream { buffers, stream })))
     }
 }
 
-impl Transport for Stream {
+impl Transport for TlsStream {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -256,9 +286,9 @@ impl Transport for Stream {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
         self.stream.sock.set_timeout(timeout);
-        let read = self.stream.read(self.buffers.input_append_buf())?;
-        self.buffers.input_appended(read);
-        Ok(read > 0)
+        let bytes_read = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(bytes_read);
+        Ok(bytes_read > 0)
     }
 
     fn is_open(&mut self) -> bool {
@@ -270,8 +300,8 @@ impl Transport for Stream {
     }
 }
 
-impl std::fmt::Debug for Stream {
+impl std::fmt::Debug for TlsStream {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Stream")
+        out.write_str("TlsStream")
     }
 }

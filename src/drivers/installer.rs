@@ -1,5 +1,6 @@
-//! openshift-install: a fresh folder for each attempt, and what is needed to destroy a cluster
-//! kept before anything of it exists.
+//! Installs and destroys clusters by openshift-install. Each attempt has a fresh folder, and what
+//! is needed to destroy a cluster is saved before anything of it exists. Never makes or removes
+//! infrastructure by itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,13 +18,15 @@ use crate::yaml;
 use super::task::{Stopped, Task};
 use super::{credentials, kube, log, power, release};
 
-/// What an installation leaves below `auth/`.
-const AUTH: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
+/// What openshift-install leaves in `auth/` for those who use the cluster.
+const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
+/// Letters of a logged error that are repeated.
+const ERROR_LETTERS: usize = 300;
 
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),
-        Verb::Deprovision => destroy(task),
+        Verb::Deprovision => destroy_cluster(task),
         Verb::Start | Verb::Stop => power::switch_machines(task),
         Verb::Health => power::check_health(task),
         Verb::AddNodes
@@ -36,123 +39,148 @@ pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     }
 }
 
+/// openshift-install, with the folder that it works in and its environment.
+pub struct Installer {
+    pub program: PathBuf,
+    pub work: PathBuf,
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Installer {
+    /// Runs a command of it in its folder, and returns the exit code.
+    pub fn run(&self, task: &mut Task, command: &[&str]) -> Result<i32, Stopped> {
+        let arguments = [command, &["--dir", "."]].concat();
+        task.run_program(&self.program, &arguments, &self.work, &self.environment)
+    }
+}
+
 fn provision(task: &mut Task) -> Result<Ending, Stopped> {
     let work = task.job_folder.file_path("work");
-    if let Err(why) = write_install_config(task, &work) {
-        return Ok(Ending::hopeless(why));
+    if let Err(error) = write_install_config(task, &work) {
+        return Ok(Ending::hopeless(error));
     }
     let environment = match credentials::installer_environment(task) {
-        Ok(found) => found,
-        Err(why) => return Ok(Ending::hopeless(why)),
+        Ok(environment) => environment,
+        Err(error) => return Ok(Ending::hopeless(error)),
     };
-    let installer = match release::find_installer(task)? {
+    let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(why) => return Ok(Ending::new(Verdict::Later, why)),
+        Err(error) => return Ok(Ending::new(Verdict::Later, error)),
     };
-    let step = |task: &mut Task, arguments: &[&str]| {
-        task.run_program(&installer, arguments, &work, &environment)
-    };
-    for create in ["manifests", "ignition-configs"] {
-        let code = step(task, &["create", create, "--dir", "."])?;
+    let installer = Installer { program, work, environment };
+    for document in ["manifests", "ignition-configs"] {
+        let code = installer.run(task, &["create", document])?;
         if code != 0 {
-            return Ok(ending_before_creation(task, &format!("create {create}"), code));
+            return Ok(ending_before_creation(task, &format!("create {document}"), code));
         }
-        if create == "manifests"
-            && let Err(why) = patch_manifests(task, &work)
+        if document == "manifests"
+            && let Err(error) = patch_manifests(task, &installer.work)
         {
-            return Ok(Ending::hopeless(why));
+            return Ok(Ending::hopeless(error));
         }
     }
-    // From here on it can be destroyed, whatever happens.
-    let metadata = save_installation(task, &work)?;
+    // From here on the cluster can be destroyed, whatever happens.
+    let metadata = save_installation(task, &installer.work)?;
     if metadata["infraID"].as_str().is_none_or(str::is_empty) {
-        let why = "the installer wrote no metadata.json: nothing is made without";
-        return Ok(Ending::new(Verdict::NothingMade, why));
+        let message = "the installer wrote no metadata.json: nothing is made without";
+        return Ok(Ending::new(Verdict::NothingMade, message));
     }
-    let code = step(task, &["create", "cluster", "--dir", "."])?;
-    if code != 0 {
-        // What took too long may be over after all.
-        let again = if code == 3 {
-            code
-        } else {
-            step(task, &["wait-for", "install-complete", "--dir", "."])?
-        };
-        if again != 0 {
-            return Ok(ending_of_failed_step(task, "create cluster", code));
-        }
+    let code = installer.run(task, &["create", "cluster"])?;
+    // Except where nothing was begun (3): what took too long may be over after all.
+    if code != 0 && (code == 3 || installer.run(task, &["wait-for", "install-complete"])? != 0) {
+        return Ok(ending_of_failed_step(task, "create cluster", code));
     }
-    save_installation(task, &work)?;
+    save_installation(task, &installer.work)?;
     let kubeconfig = task.job_folder.saved_path("kubeconfig");
     kube::save_nodes(task, &kubeconfig)?;
-    let text = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
-    Ok(Ending { infra_id: text("infraID"), cluster_id: text("clusterID"), ..Ending::done() })
+    Ok(Ending {
+        infra_id: metadata["infraID"].as_str().unwrap_or_default().to_owned(),
+        cluster_id: metadata["clusterID"].as_str().unwrap_or_default().to_owned(),
+        ..Ending::done()
+    })
 }
 
-/// install-config.yaml for the installer, with the secrets that it takes from there. It removes
-/// the file; ours stays.
+/// Writes install-config.yaml for the installer, with the secrets that it reads there. The
+/// installer removes the file; the one in our inputs stays. The error is for people.
 pub fn write_install_config(task: &Task, work: &Path) -> Result<(), String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("install-config.yaml: {why}");
-    let text = fs::read_to_string(task.job_folder.input_path("install-config.yaml"));
-    let text = text.map_err(|error| wrong(&error))?;
-    let mut document = yaml::value(&text).map_err(|error| wrong(&error))?;
-    credentials::complete_install_config(task, &mut document);
-    let text = yaml::text(&document).map_err(|error| wrong(&error))?;
-    fs::write(work.join("install-config.yaml"), text).map_err(|error| wrong(&error))
+    read_completed_config(task)
+        .and_then(|text| {
+            fs::write(work.join("install-config.yaml"), text).map_err(|error| error.to_string())
+        })
+        .map_err(|error| format!("install-config.yaml: {error}"))
 }
 
+fn read_completed_config(task: &Task) -> Result<String, String> {
+    let text = fs::read_to_string(task.job_folder.input_path("install-config.yaml"))
+        .map_err(|error| error.to_string())?;
+    let mut document = yaml::value(&text).map_err(|error| error.to_string())?;
+    credentials::complete_install_config(task, &mut document);
+    yaml::text(&document).map_err(|error| error.to_string())
+}
+
+/// Applies the patches of the order to the manifests that the installer has made. The error is for
+/// people: then no manifest was changed.
 fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
     if task.order.manifest_patches.is_empty() {
         return Ok(());
     }
-    let before = manifests_of(work).map_err(|error| error.to_string())?;
+    let original = read_manifests(work).map_err(|error| error.to_string())?;
     let rules = Rules { strict: task.order.strict_patches, allowed: None };
-    let after = manifests::patched(&before, &task.order.manifest_patches, rules)?;
-    for (path, document) in after.iter().filter(|(path, one)| before.get(*path) != Some(one)) {
-        let text = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
-        fs::write(work.join(path), text).map_err(|error| format!("{path}: {error}"))?;
+    let patched = manifests::patched(&original, &task.order.manifest_patches, rules)?;
+    for (path, document) in &patched {
+        if original.get(path) != Some(document) {
+            let text = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
+            fs::write(work.join(path), text).map_err(|error| format!("{path}: {error}"))?;
+        }
     }
     Ok(())
 }
 
-fn manifests_of(work: &Path) -> io::Result<BTreeMap<String, Value>> {
-    let mut found = BTreeMap::new();
+/// The manifests in the installer's folder, by their paths below it. Files that are not YAML are
+/// left out: they cannot be patched.
+fn read_manifests(work: &Path) -> io::Result<BTreeMap<String, Value>> {
+    let mut manifests = BTreeMap::new();
     for folder in ["manifests", "openshift"] {
         for entry in fs::read_dir(work.join(folder)).into_iter().flatten() {
             let entry = entry?;
             if entry.file_type()?.is_file() {
-                let name = format!("{folder}/{}", entry.file_name().to_string_lossy());
+                let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
                 let text = fs::read_to_string(entry.path())?;
-                // What is no YAML cannot be patched.
-                found.extend(yaml::value(&text).ok().map(|document| (name, document)));
+                if let Ok(document) = yaml::value(&text) {
+                    manifests.insert(path, document);
+                }
             }
         }
     }
-    Ok(found)
+    Ok(manifests)
 }
 
-/// Keeps what destroying the cluster, and using it, needs. Returns its metadata.
+/// Saves what is needed to destroy the cluster and to use it, as far as it is there. Returns the
+/// cluster's metadata, or null if there is none.
 pub fn save_installation(task: &mut Task, work: &Path) -> Result<Value, Stopped> {
-    let files = [("metadata.json".to_owned(), work.join("metadata.json"))];
-    let auth = AUTH.map(|name| (name.to_owned(), work.join("auth").join(name)));
     let mut metadata = Value::Null;
-    for (name, path) in files.into_iter().chain(auth) {
-        let Ok(bytes) = fs::read(path) else { continue };
-        task.job_folder.write_file(&format!("saved/{name}"), &bytes)?;
-        if name == "metadata.json" {
-            metadata = serde_json::from_slice(&bytes).unwrap_or_default();
+    if let Ok(bytes) = fs::read(work.join("metadata.json")) {
+        task.job_folder.write_file("saved/metadata.json", &bytes)?;
+        metadata = serde_json::from_slice(&bytes).unwrap_or_default();
+    }
+    for name in AUTH_FILES {
+        if let Ok(bytes) = fs::read(work.join("auth").join(name)) {
+            task.job_folder.write_file(&format!("saved/{name}"), &bytes)?;
         }
     }
     Ok(metadata)
 }
 
-/// From metadata.json alone; without it nothing was made.
-fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
+/// Destroys a cluster. The installer needs nothing but its metadata.json; if none was ever written,
+/// nothing was made.
+fn destroy_cluster(task: &mut Task) -> Result<Ending, Stopped> {
     let work = task.job_folder.file_path("work");
     let text = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
         Ok(text) => text,
         Err(error) => {
-            let given = task.order.inputs.iter().any(|one| one == "metadata.json");
-            if given || error.kind() != io::ErrorKind::NotFound || !task.order.infra_id.is_empty() {
+            let was_given = task.order.inputs.iter().any(|name| name == "metadata.json");
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            if was_given || !is_missing || !task.order.infra_id.is_empty() {
                 return Ok(Ending::failed(format!("metadata.json: {error}")));
             }
             task.log_line("no metadata.json was ever written: there is nothing to destroy");
@@ -160,38 +188,37 @@ fn destroy(task: &mut Task) -> Result<Ending, Stopped> {
         }
     };
     let mut metadata: Value = match serde_json::from_str(&text) {
-        Ok(found) => found,
+        Ok(metadata) => metadata,
         Err(error) => return Ok(Ending::failed(format!("metadata.json: {error}"))),
     };
     credentials::complete_metadata(task, &mut metadata);
     fs::write(work.join("metadata.json"), metadata.to_string())?;
     let environment = match credentials::installer_environment(task) {
-        Ok(found) => found,
-        Err(why) => return Ok(Ending::failed(why)),
+        Ok(environment) => environment,
+        Err(error) => return Ok(Ending::failed(error)),
     };
-    let installer: PathBuf = match release::find_installer(task)? {
+    let program = match release::find_installer(task)? {
         Ok(path) => path,
-        Err(why) => return Ok(Ending::failed(why)),
+        Err(error) => return Ok(Ending::failed(error)),
     };
-    let code =
-        task.run_program(&installer, &["destroy", "cluster", "--dir", "."], &work, &environment)?;
-    Ok(if code == 0 {
-        Ending::done()
-    } else {
-        ending_of_failed_step(task, "destroy cluster", code)
-    })
+    let installer = Installer { program, work, environment };
+    let code = installer.run(task, &["destroy", "cluster"])?;
+    if code != 0 {
+        return Ok(ending_of_failed_step(task, "destroy cluster", code));
+    }
+    Ok(Ending::done())
 }
 
-/// A step that comes before anything exists, whatever its exit code.
+/// How a job ends if a step fails before anything exists, whatever its exit code.
 pub fn ending_before_creation(task: &Task, step: &str, code: i32) -> Ending {
     Ending { verdict: Verdict::NothingMade, ..ending_of_failed_step(task, step, code) }
 }
 
-/// The exit codes that openshift-install documents; others may come. It ends with 3 when it has not
-/// begun to make anything: because the install-config is not valid, and also because the platform
-/// could not be asked whether it is.
+/// How a job ends if a step of openshift-install fails. The codes are those that it documents;
+/// others may come. With 3 it has not begun to make anything, because the install-config is not
+/// valid, or because the platform could not be asked whether it is.
 pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
-    let why = match code {
+    let reason = match code {
         3 => "the install-config is not valid, or the platform could not be reached",
         4 => "the infrastructure could not be made",
         5 => "the bootstrap failed",
@@ -200,22 +227,27 @@ pub fn ending_of_failed_step(task: &Task, step: &str, code: i32) -> Ending {
         8 => "it was interrupted",
         _ => "it failed",
     };
-    let last = last_error(task.job_folder.path());
-    let said = last.map(|line| format!(": {line}")).unwrap_or_default();
-    let made = task.order.verb != Verb::Provision || code != 3;
-    let verdict = if made { Verdict::Failed } else { Verdict::NothingMade };
-    Ending::new(verdict, format!("{step}: {why} (exit code {code}){said}"))
+    let mut message = format!("{step}: {reason} (exit code {code})");
+    if let Some(error) = last_logged_error(task.job_folder.path()) {
+        message += ": ";
+        message += &error;
+    }
+    let nothing_made = task.order.verb == Verb::Provision && code == 3;
+    let verdict = if nothing_made { Verdict::NothingMade } else { Verdict::Failed };
+    Ending::new(verdict, message)
 }
 
-/// The last line of a job's log that says what went wrong.
-fn last_error(folder: &Path) -> Option<String> {
-    let mut last: Option<String> = None;
+/// The message of the last line in a job's log that says what went wrong.
+fn last_logged_error(folder: &Path) -> Option<String> {
+    let mut last_line: Option<String> = None;
     for piece in log::pieces(folder, 0) {
         let mut lines = piece.text.lines().rev();
-        let line = lines.find(|line| line.contains("level=error") || line.contains("level=fatal"));
-        last = line.map(str::to_owned).or(last);
+        let error = lines.find(|line| line.contains("level=error") || line.contains("level=fatal"));
+        if let Some(line) = error {
+            last_line = Some(line.to_owned());
+        }
     }
-    let line = last?;
-    let said = line.split_once("msg=").map_or(&*line, |(_, said)| said).trim_matches('"');
-    Some(said.chars().take(300).collect())
+    let line = last_line?;
+    let message = line.split_once("msg=").map_or(&*line, |(_, message)| message);
+    Some(message.trim_matches('"').chars().take(ERROR_LETTERS).collect())
 }

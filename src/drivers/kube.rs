@@ -1,5 +1,6 @@
-//! A cluster by its own API: how it does that is waking, nodes and operators in Hive's order, and
-//! which certificates its nodes may have.
+//! Asks a cluster through its own API, by oc or kubectl: which of its nodes are ready, whether its
+//! operators have settled, and which certificates its nodes ask for. Approves certificates of known
+//! hosts, and changes nothing else in a cluster.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,34 +15,47 @@ use crate::yaml;
 use super::certificate_requests::{KnownHost, approvable_requests, hosts_of_nodes};
 use super::task::{Stopped, Task};
 
-/// What makes a program of a kubeconfig.
-const EXECUTING: [&str; 2] = ["exec", "auth-provider"];
+/// Ways to log in for which a kubeconfig makes its reader start a program.
+const STARTING_PROGRAMS: [&str; 2] = ["exec", "auth-provider"];
 
-/// Speaks to a cluster through its kubeconfig.
+/// Speaks to one cluster through its kubeconfig.
 pub struct ClusterClient {
     program: PathBuf,
+    /// Whether the program is oc, and not kubectl.
     is_oc: bool,
     kubeconfig: String,
 }
 
 impl ClusterClient {
-    /// By oc or kubectl, with a kubeconfig that starts no programs.
+    /// A client that uses oc or else kubectl. The error is for people: neither is there, or the
+    /// kubeconfig cannot be used.
     pub fn new(task: &Task, kubeconfig: &Path) -> Result<Self, String> {
         let is_oc = task.program_path("oc").is_some();
-        let program = task.program_path("oc").or_else(|| task.program_path("kubectl"));
-        let program = program.ok_or("neither oc nor kubectl is there to ask the cluster")?;
+        let program = task
+            .program_path("oc")
+            .or_else(|| task.program_path("kubectl"))
+            .ok_or("neither oc nor kubectl is there to ask the cluster")?;
         let text =
             fs::read_to_string(kubeconfig).map_err(|error| format!("kubeconfig: {error}"))?;
-        match kubeconfig_defect(&text) {
-            Some(why) => Err(format!("kubeconfig: {why}")),
-            None => Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() }),
+        if let Some(defect) = kubeconfig_defect(&text) {
+            return Err(format!("kubeconfig: {defect}"));
         }
+        Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() })
     }
 
     fn run_command(&self, task: &mut Task, words: &[&str]) -> Result<(i32, String), Stopped> {
         let mut arguments = vec!["--kubeconfig", &self.kubeconfig, "--request-timeout=10s"];
         arguments.extend(words);
         task.ask_program(&self.program, &arguments, &BTreeMap::new())
+    }
+
+    fn approve_request(&self, task: &mut Task, name: &str) -> Result<(), Stopped> {
+        if self.is_oc {
+            self.run_command(task, &["adm", "certificate", "approve", name])?;
+        } else {
+            self.run_command(task, &["certificate", "approve", name])?;
+        }
+        Ok(())
     }
 
     pub fn program(&self) -> &Path {
@@ -52,102 +66,124 @@ impl ClusterClient {
         &self.kubeconfig
     }
 
-    /// None if it does not answer.
-    pub fn get_resource(&self, task: &mut Task, what: &str) -> Result<Option<Value>, Stopped> {
-        let (code, text) = self.run_command(task, &["get", what, "-o", "json"])?;
-        Ok(serde_json::from_str(&text).ok().filter(|_| code == 0))
+    /// All resources of a kind, as `get KIND -o json` lists them; None if the API does not answer.
+    pub fn get_resources(&self, task: &mut Task, kind: &str) -> Result<Option<Value>, Stopped> {
+        let (code, text) = self.run_command(task, &["get", kind, "-o", "json"])?;
+        if code != 0 {
+            return Ok(None);
+        }
+        Ok(serde_json::from_str(&text).ok())
     }
 }
 
+/// Looks how far a cluster is that was told to start or stop. It approves certificates on the way:
+/// nodes that were away for long cannot become ready without.
 pub fn check_health(task: &mut Task) -> Result<Ending, Stopped> {
-    let report = |health: HealthReport| Ending { health: Some(health), ..Ending::done() };
     let client = match ClusterClient::new(task, &task.job_folder.input_path("kubeconfig")) {
         Ok(client) => client,
-        Err(why) => return Ok(Ending::failed(why)),
+        Err(error) => return Ok(Ending::failed(error)),
     };
-    let nodes = client.get_resource(task, "nodes")?;
+    let report = read_health(task, &client)?;
+    Ok(Ending { health: Some(report), ..Ending::done() })
+}
+
+fn read_health(task: &mut Task, client: &ClusterClient) -> Result<HealthReport, Stopped> {
+    let answer = client.get_resources(task, "nodes")?;
     if task.order.stopping {
-        // As long as it answers, machines run: those whose nodes are ready.
-        let machines = nodes.iter().flat_map(items).filter(|one| ready(one)).map(name).collect();
-        return Ok(report(HealthReport { machines, ..HealthReport::default() }));
+        // As long as the API answers, machines run: those whose nodes are ready.
+        let ready_nodes = answer.iter().flat_map(items).filter(|node| is_ready(node));
+        let machines = ready_nodes.map(resource_name).collect();
+        return Ok(HealthReport { machines, ..HealthReport::default() });
     }
-    let Some(nodes) = nodes else {
+    let Some(nodes) = answer else {
         let machines = vec!["the API does not answer".to_owned()];
-        return Ok(report(HealthReport { machines, ..HealthReport::default() }));
+        return Ok(HealthReport { machines, ..HealthReport::default() });
     };
-    let nodes_ready = items(&nodes).next().is_some() && items(&nodes).all(ready);
-    let known: Vec<KnownHost> = fs::read(task.job_folder.input_path("nodes.json"))
+    let nodes_ready = has_items(&nodes) && items(&nodes).all(is_ready);
+    let known_hosts: Vec<KnownHost> = fs::read(task.job_folder.input_path("nodes.json"))
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
-    approve_requests(task, &client, &known)?;
-    let operators = client.get_resource(task, "clusteroperators")?.unwrap_or_default();
-    let settled = |one: &Value| {
-        condition(one, "Disabled") == Some("True")
-            || (condition(one, "Available") != Some("False")
-                && condition(one, "Progressing") != Some("True")
-                && condition(one, "Degraded") != Some("True"))
-    };
-    let operators_ready = items(&operators).next().is_some() && items(&operators).all(settled);
-    Ok(report(HealthReport { machines: Vec::new(), nodes_ready, operators_ready }))
+    approve_requests(task, client, &known_hosts)?;
+    let operators = client.get_resources(task, "clusteroperators")?.unwrap_or_default();
+    let operators_ready = has_items(&operators) && items(&operators).all(is_operator_settled);
+    Ok(HealthReport { machines: Vec::new(), nodes_ready, operators_ready })
 }
 
-/// Nodes that are new, or whose certificates ran out while they were away, ask for some: these get
-/// them. Returns all requests, as they were before.
+/// By Hive's rule for clusters that are waking.
+fn is_operator_settled(operator: &Value) -> bool {
+    condition_status(operator, "Disabled") == Some("True")
+        || (condition_status(operator, "Available") != Some("False")
+            && condition_status(operator, "Progressing") != Some("True")
+            && condition_status(operator, "Degraded") != Some("True"))
+}
+
+/// Approves the certificate requests of these hosts. Nodes ask for certificates when they are new,
+/// or when theirs ran out while they were away. Returns all requests as they were before.
 pub fn approve_requests(
     task: &mut Task,
     client: &ClusterClient,
     hosts: &[KnownHost],
 ) -> Result<Value, Stopped> {
-    let asked = client.get_resource(task, "certificatesigningrequests")?.unwrap_or_default();
-    for request in approvable_requests(&asked, hosts) {
-        let words = ["adm", "certificate", "approve", &request];
-        client.run_command(task, &words[usize::from(!client.is_oc)..])?;
+    let requests = client.get_resources(task, "certificatesigningrequests")?.unwrap_or_default();
+    for name in approvable_requests(&requests, hosts) {
+        client.approve_request(task, &name)?;
     }
-    Ok(asked)
+    Ok(requests)
 }
 
-/// Whether a cluster has a node of a name that is ready.
-pub fn is_node_ready(nodes: &Value, host: &str) -> bool {
-    items(nodes).any(|one| name(one) == host && ready(one))
+/// Whether the node of this name is among these nodes, and ready.
+pub fn is_node_ready(nodes: &Value, name: &str) -> bool {
+    items(nodes).any(|node| resource_name(node) == name && is_ready(node))
 }
 
-/// Keeps which nodes a cluster has now, if somebody is there to ask: hosts that may get new
-/// certificates later.
+/// Saves which nodes a cluster has now, because these hosts may get new certificates later. Saves
+/// nothing if there is no program to ask, or no answer.
 pub fn save_nodes(task: &mut Task, kubeconfig: &Path) -> Result<(), Stopped> {
     let Ok(client) = ClusterClient::new(task, kubeconfig) else { return Ok(()) };
-    if let Some(nodes) = client.get_resource(task, "nodes")? {
-        let text = serde_json::to_vec(&hosts_of_nodes(&nodes)).map_err(io::Error::from)?;
-        task.job_folder.write_file("saved/nodes.json", &text)?;
+    if let Some(nodes) = client.get_resources(task, "nodes")? {
+        let json = serde_json::to_vec(&hosts_of_nodes(&nodes)).map_err(io::Error::from)?;
+        task.job_folder.write_file("saved/nodes.json", &json)?;
     }
     Ok(())
 }
 
+/// Why a kubeconfig must not be used, if so: it is no YAML, or its reader would start a program.
 pub fn kubeconfig_defect(kubeconfig: &str) -> Option<String> {
     let document = match yaml::value(kubeconfig) {
         Ok(document) => document,
         Err(error) => return Some(error.to_string()),
     };
-    let users = document["users"].as_array().into_iter().flatten();
-    let mut words = users.flat_map(|one| EXECUTING.map(|word| (word, one["user"][word].is_null())));
-    words.find(|(_, absent)| !absent).map(|(word, _)| format!("{word} would start a program"))
+    for entry in document["users"].as_array().into_iter().flatten() {
+        for field in STARTING_PROGRAMS {
+            if !entry["user"][field].is_null() {
+                return Some(format!("{field} would start a program"));
+            }
+        }
+    }
+    None
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list["items"].as_array().into_iter().flatten()
 }
 
-fn ready(node: &Value) -> bool {
-    condition(node, "Ready") == Some("True")
+fn has_items(list: &Value) -> bool {
+    items(list).next().is_some()
 }
 
-fn name(one: &Value) -> String {
-    one["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+fn is_ready(node: &Value) -> bool {
+    condition_status(node, "Ready") == Some("True")
 }
 
-fn condition<'a>(one: &'a Value, kind: &str) -> Option<&'a str> {
-    let all = one["status"]["conditions"].as_array()?;
-    all.iter().find(|one| one["type"] == kind)?["status"].as_str()
+fn resource_name(resource: &Value) -> String {
+    resource["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The status of a resource's condition: True, False or Unknown; None if it has no such condition.
+fn condition_status<'a>(resource: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = resource["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
 #[cfg(test)]
@@ -156,14 +192,14 @@ mod tests {
 
     #[test]
     fn a_kubeconfig_that_starts_programs_is_refused() {
-        for (user, why) in [
+        for (user, defect) in [
             ("{token: x}", None),
             ("{exec: {command: id}}", Some("exec would start a program")),
             ("{auth-provider: {name: x}}", Some("auth-provider would start a program")),
         ] {
             let text =
                 format!("users: [{{name: a, user: {{token: y}}}}, {{name: b, user: {user}}}]");
-            assert_eq!(kubeconfig_defect(&text).as_deref(), why, "{user}");
+            assert_eq!(kubeconfig_defect(&text).as_deref(), defect, "{user}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! TLS to management controllers: which certificates are believed. Nothing is sent before one is.
+//! Decides which certificates of management controllers are accepted, and explains why one was not.
+//! Never sends anything: a connection that is not accepted carries no request.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,44 +14,50 @@ use rustls::{
 
 use crate::model::hash::sha256;
 
-/// What is believed: one certificate, those of an authority, or by default those of the system's.
+/// Which certificates of a controller are accepted: by default those that an authority of the
+/// system has signed.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// SHA-256 of the certificate, in hexadecimal, colons or not.
+    /// SHA-256 of the only certificate that is accepted, in hexadecimal, lower case without colons.
     pub pin: Option<String>,
-    /// PEM of authorities, or of the certificate itself.
+    /// PEM of the authorities that count instead of the system's, or of the certificate itself.
     pub authority: Option<String>,
-    /// Anything at all.
+    /// Accepts every certificate.
     pub insecure: bool,
 }
 
-/// The last certificate that was shown, as its SHA-256.
+/// The SHA-256 of the last certificate that a controller has shown, accepted or not.
 pub type SeenCertificate = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
 struct Verifier {
     trust: Trust,
-    /// Believed as they are, whatever they say of themselves.
-    own: Vec<CertificateDer<'static>>,
+    /// Accepted as they are, whatever name and time of validity is in them.
+    own_certificates: Vec<CertificateDer<'static>>,
+    /// None if no authority matters: any certificate is accepted, or only the pinned one.
     authorities: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    seen: SeenCertificate,
+    seen_certificate: SeenCertificate,
 }
 
 impl Trust {
+    /// The configuration of TLS that accepts these certificates, and where to read which one was
+    /// shown last. The error is for people: a CA file that cannot be used.
     pub fn client_config(&self) -> Result<(Arc<ClientConfig>, SeenCertificate), String> {
         let provider = Arc::new(ring::default_provider());
-        let seen = SeenCertificate::default();
-        let own = self.own()?;
-        let believes = self.insecure || self.pin.is_some();
-        let authorities = if believes { None } else { Some(authorities(&own, &provider)?) };
-        let trust = self.clone();
+        let seen_certificate = SeenCertificate::default();
+        let own_certificates = self.read_own_certificates()?;
+        let authorities = if self.insecure || self.pin.is_some() {
+            None
+        } else {
+            Some(build_verifier(&own_certificates, &provider)?)
+        };
         let verifier = Verifier {
-            trust,
-            own,
+            trust: self.clone(),
+            own_certificates,
             authorities,
             provider: Arc::clone(&provider),
-            seen: Arc::clone(&seen),
+            seen_certificate: Arc::clone(&seen_certificate),
         };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -58,26 +65,37 @@ impl Trust {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier))
             .with_no_client_auth();
-        Ok((Arc::new(config), seen))
+        Ok((Arc::new(config), seen_certificate))
     }
 
-    fn own(&self) -> Result<Vec<CertificateDer<'static>>, String> {
-        let Some(text) = &self.authority else { return Ok(Vec::new()) };
-        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-        let all = all.map_err(|error| format!("ca.crt is no PEM: {error}"))?;
-        if all.is_empty() { Err("ca.crt has no certificate in it".into()) } else { Ok(all) }
+    fn read_own_certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let Some(pem) = &self.authority else { return Ok(Vec::new()) };
+        let mut certificates = Vec::new();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            certificates.push(certificate.map_err(|error| format!("ca.crt is no PEM: {error}"))?);
+        }
+        if certificates.is_empty() {
+            return Err("ca.crt has no certificate in it".into());
+        }
+        Ok(certificates)
+    }
+
+    /// Whether not even the signatures of the handshake matter.
+    fn accepts_anything(&self) -> bool {
+        self.insecure && self.pin.is_none()
     }
 }
 
-fn authorities(
-    own: &[CertificateDer<'static>],
+/// Checks certificates against these authorities, or against the system's if there are none.
+fn build_verifier(
+    own_certificates: &[CertificateDer<'static>],
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, String> {
     let mut roots = RootCertStore::empty();
-    if own.is_empty() {
+    if own_certificates.is_empty() {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     } else {
-        roots.add_parsable_certificates(own.iter().cloned());
+        roots.add_parsable_certificates(own_certificates.iter().cloned());
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
@@ -87,24 +105,28 @@ fn authorities(
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
-        shown: &CertificateDer<'_>,
-        others: &[CertificateDer<'_>],
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let found = sha256(shown.as_ref());
-        let believed = match (&self.trust.pin, &self.authorities) {
-            (Some(pin), _) => *pin == found,
-            _ if self.trust.insecure => true,
-            _ => self.own.iter().any(|one| one.as_ref() == shown.as_ref()),
+        let fingerprint = sha256(certificate.as_ref());
+        let is_accepted = match &self.trust.pin {
+            Some(pin) => *pin == fingerprint,
+            None if self.trust.insecure => true,
+            None => self.own_certificates.iter().any(|own| own.as_ref() == certificate.as_ref()),
         };
-        if let Ok(mut seen) = self.seen.lock() {
-            *seen = Some(found);
+        if let Ok(mut seen) = self.seen_certificate.lock() {
+            *seen = Some(fingerprint);
+        }
+        if is_accepted {
+            return Ok(ServerCertVerified::assertion());
         }
         match &self.authorities {
-            _ if believed => Ok(ServerCertVerified::assertion()),
-            Some(all) => all.verify_server_cert(shown, others, name, ocsp, now),
+            Some(verifier) => {
+                verifier.verify_server_cert(certificate, intermediates, name, ocsp, now)
+            }
             None => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
@@ -112,27 +134,27 @@ impl ServerCertVerifier for Verifier {
     fn verify_tls12_signature(
         &self,
         message: &[u8],
-        shown: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.trust.insecure && self.trust.pin.is_none() {
+        if self.trust.accepts_anything() {
             return Ok(HandshakeSignatureValid::assertion());
         }
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, shown, signed, known)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        shown: &CertificateDer<'_>,
+        certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        if self.trust.insecure && self.trust.pin.is_none() {
+        if self.trust.accepts_anything() {
             return Ok(HandshakeSignatureValid::assertion());
         }
-        let known = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, shown, signed, known)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -140,27 +162,28 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Why a certificate was not believed, and what makes it.
-pub fn explain_refusal(error: &CertificateError, trust: &Trust, seen: &str) -> String {
+/// Why a certificate was not accepted, and what would make it so, for people. `fingerprint` is the
+/// SHA-256 of the certificate.
+pub fn explain_refusal(error: &CertificateError, trust: &Trust, fingerprint: &str) -> String {
     match error {
         CertificateError::ApplicationVerificationFailure => {
             let pin = trust.pin.as_deref().unwrap_or_default();
             format!(
-                "its certificate has SHA-256 {seen}, pinned is {pin}: it was changed, or this is another"
+                "its certificate has SHA-256 {fingerprint}, pinned is {pin}: it was changed, or this is another"
             )
         }
-        // One that signed itself is its own authority.
+        // A certificate that signed itself is its own authority: `Other` says so.
         CertificateError::UnknownIssuer | CertificateError::Other(_) => format!(
-            "nobody known has signed its certificate (SHA-256 {seen}); ca.crt in its Secret says \
-             who may, or annotation {}={seen} pins this one",
+            "nobody known has signed its certificate (SHA-256 {fingerprint}); ca.crt in its Secret says \
+             who may, or annotation {}={fingerprint} pins this one",
             crate::model::host::PIN
         ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!("its certificate has expired (SHA-256 {seen})")
+            format!("its certificate has expired (SHA-256 {fingerprint})")
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            format!("its certificate is for another name (SHA-256 {seen})")
+            format!("its certificate is for another name (SHA-256 {fingerprint})")
         }
-        other => format!("its certificate is not believed: {other:?} (SHA-256 {seen})"),
+        _ => format!("its certificate is not believed: {error:?} (SHA-256 {fingerprint})"),
     }
 }

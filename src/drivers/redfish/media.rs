@@ -45,9 +45,9 @@ pub fn insert_image(
         }
         eject_from(service, &drive)?;
     }
-    service.set_patience(FETCHING);
+    service.set_answer_timeout(FETCHING);
     let inserted = put_in(service, &drive, url);
-    service.set_patience(Duration::from_secs(30));
+    service.set_answer_timeout(Duration::from_secs(30));
     inserted?;
     for _ in 0..LOOKS {
         if !look(service, &drive.path)?.is_empty() {

@@ -30,8 +30,8 @@ impl Service {
     }
 
     /// How long an answer may take from here on.
-    pub fn set_patience(&mut self, time: Duration) {
-        self.client.patience = time;
+    pub fn set_answer_timeout(&mut self, timeout: Duration) {
+        self.client.answer_timeout = timeout;
     }
 
     /// A resource. What fails inside the controller is asked again.
