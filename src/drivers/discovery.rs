@@ -1,11 +1,13 @@
-//! Makes discovery images: coreos-installer puts an Ignition into a live image, openshift-install
-//! makes one that ours is merged over. Decides nothing.
+//! Makes discovery images: coreos-installer puts an Ignition into a live image, and
+//! openshift-install makes an Ignition that ours is merged over. Never decides what is in them, and
+//! leaves nothing behind but the result.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -14,91 +16,103 @@ use super::process::{self, BackgroundProgram, PATH, Stopwatch};
 use super::scrub::Secrets;
 use super::shelf;
 
-/// The programs, as the settings may name them.
+/// The programs by the names that the Settings may have for them.
 pub const COREOS_INSTALLER: &str = "coreos-installer";
 pub const OPENSHIFT_INSTALL: &str = "openshift-install";
-/// What openshift-install writes.
-const UNCONFIGURED: &str = "unconfigured-agent.ign";
+/// The file that openshift-install writes.
+const UNCONFIGURED_IGNITION: &str = "unconfigured-agent.ign";
 /// How long a program may take: an image has about a gigabyte.
-const LONGEST: Duration = Duration::from_secs(900);
-/// As much of what a program says as is read, and as is repeated.
-const READ: u64 = 64 << 10;
-const SAID: usize = 600;
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(900);
+/// Bytes at the end of a program's output that are read when it has failed.
+const OUTPUT_TAIL_BYTES: u64 = 64 << 10;
+/// Bytes of that which are shown to people.
+const SHOWN_BYTES: usize = 600;
 
-/// An image to be made.
+/// A discovery image to be made by coreos-installer.
 pub struct Build<'a> {
-    /// See `programs::find`.
+    /// The path of coreos-installer, as `programs::find` returns it.
     pub program: &'a Path,
-    /// As the release has it, not customized.
+    /// The live image as the release has it, not customized.
     pub base_iso: &'a Path,
     pub ignition: &'a Path,
-    /// Of `render::discovery::kernel_arguments`.
+    /// The options of `render::discovery::kernel_arguments`.
     pub kargs: &'a [String],
-    /// There at once and whole, or not at all; what was there before is replaced.
+    /// Where the image is put, whole and at once; what was there before is replaced.
     pub out: &'a Path,
 }
 
 impl Build<'_> {
-    /// Waits until the image is there, or says why it is not. Nothing is left behind, also when
-    /// somebody interrupts it.
+    /// Waits until the image is there. The error says for people why it is not. Nothing is left
+    /// behind then, also if somebody interrupts it.
     pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<(), String> {
-        let failed = |error: io::Error| format!("{}: {error}", self.out.display());
-        let folder = self.out.parent().unwrap_or(Path::new("/"));
-        let made = private().tempdir_in(folder).map_err(failed)?;
-        let image = made.path().join("image.iso");
-        let [ignition, to, base] =
+        let parent = self.out.parent().unwrap_or(Path::new("/"));
+        let folder = private_folder().tempdir_in(parent).map_err(|error| self.describe(&error))?;
+        let image = folder.path().join("image.iso");
+        let [ignition, output, base_iso] =
             [self.ignition, image.as_path(), self.base_iso].map(|path| path.display().to_string());
         let mut arguments = vec!["iso", "customize", "--live-ignition", &ignition];
         arguments.extend(self.kargs.iter().map(String::as_str));
-        arguments.extend(["-o", &to, &base]);
-        let tool = Tool { name: COREOS_INSTALLER, program: self.program, folder: &made };
-        tool.work(&arguments, &[], interrupted)?;
-        self.keep(&image).map_err(failed)
+        arguments.extend(["-o", &output, &base_iso]);
+        let tool = Tool { name: COREOS_INSTALLER, program: self.program, folder: &folder };
+        tool.run(&arguments, &[], interrupted)?;
+        self.move_into_place(&image).map_err(|error| self.describe(&error))
     }
 
-    fn keep(&self, image: &Path) -> io::Result<()> {
+    fn describe(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.out.display())
+    }
+
+    fn move_into_place(&self, image: &Path) -> io::Result<()> {
         shelf::open_to_group(image)?;
         File::open(image)?.sync_all()?;
         fs::rename(image, self.out)
     }
 }
 
-/// The Ignition of hosts that wait for the configuration of their cluster, to be made.
+/// The Ignition of hosts that wait for the configuration of their cluster, to be made by
+/// openshift-install.
 pub struct Unconfigured<'a> {
+    /// The path of openshift-install, as `programs::find` returns it.
     pub program: &'a Path,
-    /// Of `render::discovery::manifests`: files of `cluster-manifests` by name.
+    /// The files of `cluster-manifests` by name, as `render::discovery::manifests` returns them.
     pub manifests: &'a [(&'static str, String)],
-    /// What of them the program may say, and nobody else.
+    /// Secrets in the manifests, which must not be shown if the program prints them.
     pub secrets: &'a [String],
 }
 
 impl Unconfigured<'_> {
-    /// Waits for it and returns its text. The installer keeps what it is given in its folder,
-    /// which is made for this and goes.
+    /// Waits for the Ignition and returns its text. The installer leaves what it was given in its
+    /// folder, so it gets a folder of its own, which is removed. The error is for people.
     pub fn run(&self, interrupted: impl Fn() -> bool) -> Result<String, String> {
-        let failed = |error: io::Error| format!("{OPENSHIFT_INSTALL}: {error}");
-        let made = private().tempdir().map_err(failed)?;
-        let inputs = made.path().join("cluster-manifests");
-        fs::create_dir(&inputs).map_err(failed)?;
-        for (name, text) in self.manifests {
-            fs::write(inputs.join(name), text).map_err(failed)?;
-        }
+        let folder =
+            self.prepare_folder().map_err(|error| format!("{OPENSHIFT_INSTALL}: {error}"))?;
         let arguments = ["agent", "create", "unconfigured-ignition", "--dir", "."];
-        let tool = Tool { name: OPENSHIFT_INSTALL, program: self.program, folder: &made };
-        tool.work(&arguments, self.secrets, interrupted)?;
-        fs::read_to_string(made.path().join(UNCONFIGURED))
-            .map_err(|error| format!("{OPENSHIFT_INSTALL} left no {UNCONFIGURED}: {error}"))
+        let tool = Tool { name: OPENSHIFT_INSTALL, program: self.program, folder: &folder };
+        tool.run(&arguments, self.secrets, interrupted)?;
+        fs::read_to_string(folder.path().join(UNCONFIGURED_IGNITION)).map_err(|error| {
+            format!("{OPENSHIFT_INSTALL} left no {UNCONFIGURED_IGNITION}: {error}")
+        })
+    }
+
+    fn prepare_folder(&self) -> io::Result<TempDir> {
+        let folder = private_folder().tempdir()?;
+        let manifests = folder.path().join("cluster-manifests");
+        fs::create_dir(&manifests)?;
+        for (name, content) in self.manifests {
+            fs::write(manifests.join(name), content)?;
+        }
+        Ok(folder)
     }
 }
 
 /// Folders that nobody else may enter, whatever the umask says.
-fn private() -> tempfile::Builder<'static, 'static> {
+fn private_folder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".new-").permissions(Permissions::from_mode(0o700));
     builder
 }
 
-/// A program, in a folder that is its home; of our environment it has nothing.
+/// A program in a folder that is also its home. It gets nothing of our environment.
 struct Tool<'a> {
     name: &'static str,
     program: &'a Path,
@@ -106,77 +120,91 @@ struct Tool<'a> {
 }
 
 impl Tool<'_> {
-    /// Waits for its end. Why it has failed is what it said last, without these secrets.
-    fn work(
+    /// Runs it to its end. If it fails, the error repeats what it printed last, with these secrets
+    /// hidden.
+    fn run(
         &self,
         arguments: &[&str],
         secrets: &[String],
         interrupted: impl Fn() -> bool,
     ) -> Result<(), String> {
-        let failed = |error: io::Error| format!("{}: {error}", self.program.display());
-        let mut said = tempfile::tempfile().map_err(failed)?;
-        let code = self.attend(arguments, &said, interrupted)?;
+        let mut output = tempfile::tempfile().map_err(|error| self.describe(&error))?;
+        let mut child = self.start(arguments, &output).map_err(|error| self.describe(&error))?;
+        let code = self.wait_for_end(&mut child, interrupted)?;
         if code == 0 {
             return Ok(());
         }
-        let said = last(&mut said, secrets).unwrap_or_default();
-        let said = if said.is_empty() { said } else { format!(": {said}") };
-        Err(format!("{} failed (exit code {code}){said}", self.name))
+        let mut message = format!("{} failed (exit code {code})", self.name);
+        let last_words = read_last_words(&mut output, secrets).unwrap_or_default();
+        if !last_words.is_empty() {
+            message += ": ";
+            message += &last_words;
+        }
+        Err(message)
     }
 
-    fn attend(
-        &self,
-        arguments: &[&str],
-        said: &File,
-        interrupted: impl Fn() -> bool,
-    ) -> Result<i32, String> {
-        let failed = |error: io::Error| format!("{}: {error}", self.program.display());
+    fn describe(&self, error: &io::Error) -> String {
+        format!("{}: {error}", self.program.display())
+    }
+
+    /// Standard output and standard error go to one file.
+    fn start(&self, arguments: &[&str], output: &File) -> io::Result<Child> {
         let folder = self.folder.path();
-        let home = folder.display().to_string();
-        let environment =
-            BTreeMap::from([("HOME".to_owned(), home), ("PATH".to_owned(), PATH.to_owned())]);
+        let environment = BTreeMap::from([
+            ("HOME".to_owned(), folder.display().to_string()),
+            ("PATH".to_owned(), PATH.to_owned()),
+        ]);
         let program = BackgroundProgram {
             program: self.program,
             arguments,
             folder,
             environment: &environment,
         };
-        let output = (said.try_clone().map_err(failed)?, said.try_clone().map_err(failed)?);
-        let mut child = program.start(output).map_err(failed)?;
-        let watch = Stopwatch::start();
+        program.start((output.try_clone()?, output.try_clone()?))
+    }
+
+    /// Returns the exit code, or an error if the program was ended before.
+    fn wait_for_end(
+        &self,
+        child: &mut Child,
+        interrupted: impl Fn() -> bool,
+    ) -> Result<i32, String> {
+        let stopwatch = Stopwatch::start();
         loop {
-            if let Some(code) = process::exit_code_if_ended(&mut child).map_err(failed)? {
+            let code = process::exit_code_if_ended(child).map_err(|error| self.describe(&error))?;
+            if let Some(code) = code {
                 return Ok(code);
             }
-            let late = watch.elapsed() > LONGEST;
-            if late || interrupted() {
-                process::end_process_group(&mut child, process::pause_briefly);
-                let why = if late { "takes too long" } else { "was interrupted" };
-                return Err(format!("{} {why}", self.name));
+            let is_late = stopwatch.elapsed() > PROGRAM_TIMEOUT;
+            if is_late || interrupted() {
+                process::end_process_group(child, process::pause_briefly);
+                let reason = if is_late { "takes too long" } else { "was interrupted" };
+                return Err(format!("{} {reason}", self.name));
             }
             process::pause_briefly();
         }
     }
 }
 
-/// The last that a program said, in one line and without secrets.
-fn last(said: &mut File, secrets: &[String]) -> io::Result<String> {
-    let length = said.metadata()?.len();
-    said.seek(SeekFrom::Start(length.saturating_sub(READ)))?;
+/// The end of what a program has printed, in one line and with these secrets hidden.
+fn read_last_words(output: &mut File, secrets: &[String]) -> io::Result<String> {
+    let length = output.metadata()?.len();
+    output.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES)))?;
     let mut bytes = Vec::new();
-    said.read_to_end(&mut bytes)?;
-    // Before anything is cut: half a secret is not known.
-    let shown = Secrets::new(secrets.iter().map(String::as_str)).hide_in(&bytes);
-    let text = String::from_utf8_lossy(&shown[shown.len().saturating_sub(SAID)..]);
-    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+    output.read_to_end(&mut bytes)?;
+    // Secrets are hidden before anything is cut off: half a secret is not recognized.
+    let scrubbed = Secrets::new(secrets.iter().map(String::as_str)).hide_in(&bytes);
+    let shown = String::from_utf8_lossy(&scrubbed[scrubbed.len().saturating_sub(SHOWN_BYTES)..]);
+    Ok(shown.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A program that says its arguments, and what it makes of them.
-    fn built(script: &str, kargs: &[String]) -> (Result<(), String>, tempfile::TempDir) {
+    /// Makes an image with a script in place of coreos-installer. Returns the folder with the
+    /// image, too.
+    fn build_with(script: &str, kargs: &[String]) -> (Result<(), String>, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("program"), format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -196,7 +224,7 @@ mod tests {
     #[test]
     fn an_image_is_there_whole_and_for_its_group() {
         let script = "echo \"$1 $2 $3 $5 $6\"; cp \"$8\" \"$7\"";
-        let (result, folder) = built(script, &["--live-karg-append=a=1".to_owned()]);
+        let (result, folder) = build_with(script, &["--live-karg-append=a=1".to_owned()]);
         assert_eq!(result, Ok(()));
         let image = folder.path().join("rack.iso");
         assert_eq!(fs::read_to_string(&image).unwrap(), "base");
@@ -206,9 +234,9 @@ mod tests {
 
     #[test]
     fn what_a_program_says_last_is_why_there_is_no_image() {
-        let (result, folder) = built("echo 'Error: parsing ISO9660 image' >&2; exit 1", &[]);
-        let says = "coreos-installer failed (exit code 1): Error: parsing ISO9660 image";
-        assert_eq!(result, Err(says.to_owned()));
+        let (result, folder) = build_with("echo 'Error: parsing ISO9660 image' >&2; exit 1", &[]);
+        let message = "coreos-installer failed (exit code 1): Error: parsing ISO9660 image";
+        assert_eq!(result, Err(message.to_owned()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left");
     }
 }

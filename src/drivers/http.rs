@@ -228,8 +228,8 @@ fn header(response: &Response<Body>, name: &str) -> Option<String> {
 }
 
 /// What a controller says, cut and without control characters, so that it can be shown to people.
-pub fn shorten(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(SHOWN_LETTERS).collect()
+pub fn shorten(message: &str) -> String {
+    message.chars().filter(|letter| !letter.is_control()).take(SHOWN_LETTERS).collect()
 }
 
 /// Puts TLS by our own rules of trust around a connection, if the address is one of https.

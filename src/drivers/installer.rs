@@ -49,7 +49,8 @@ pub struct Installer {
 impl Installer {
     /// Runs a command of it in its folder, and returns the exit code.
     pub fn run(&self, task: &mut Task, command: &[&str]) -> Result<i32, Stopped> {
-        let arguments = [command, &["--dir", "."]].concat();
+        let mut arguments = command.to_vec();
+        arguments.extend(["--dir", "."]);
         task.run_program(&self.program, &arguments, &self.work, &self.environment)
     }
 }
@@ -104,16 +105,17 @@ fn provision(task: &mut Task) -> Result<Ending, Stopped> {
 /// installer removes the file; the one in our inputs stays. The error is for people.
 pub fn write_install_config(task: &Task, work: &Path) -> Result<(), String> {
     read_completed_config(task)
-        .and_then(|text| {
-            fs::write(work.join("install-config.yaml"), text).map_err(|error| error.to_string())
+        .and_then(|install_config| {
+            fs::write(work.join("install-config.yaml"), install_config)
+                .map_err(|error| error.to_string())
         })
         .map_err(|error| format!("install-config.yaml: {error}"))
 }
 
 fn read_completed_config(task: &Task) -> Result<String, String> {
-    let text = fs::read_to_string(task.job_folder.input_path("install-config.yaml"))
+    let template = fs::read_to_string(task.job_folder.input_path("install-config.yaml"))
         .map_err(|error| error.to_string())?;
-    let mut document = yaml::value(&text).map_err(|error| error.to_string())?;
+    let mut document = yaml::value(&template).map_err(|error| error.to_string())?;
     credentials::complete_install_config(task, &mut document);
     yaml::text(&document).map_err(|error| error.to_string())
 }
@@ -129,8 +131,8 @@ fn patch_manifests(task: &mut Task, work: &Path) -> Result<(), String> {
     let patched = manifests::patched(&original, &task.order.manifest_patches, rules)?;
     for (path, document) in &patched {
         if original.get(path) != Some(document) {
-            let text = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
-            fs::write(work.join(path), text).map_err(|error| format!("{path}: {error}"))?;
+            let manifest = yaml::text(document).map_err(|error| format!("{path}: {error}"))?;
+            fs::write(work.join(path), manifest).map_err(|error| format!("{path}: {error}"))?;
         }
     }
     Ok(())
@@ -145,8 +147,8 @@ fn read_manifests(work: &Path) -> io::Result<BTreeMap<String, Value>> {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
-                let text = fs::read_to_string(entry.path())?;
-                if let Ok(document) = yaml::value(&text) {
+                let manifest = fs::read_to_string(entry.path())?;
+                if let Ok(document) = yaml::value(&manifest) {
                     manifests.insert(path, document);
                 }
             }
@@ -175,8 +177,8 @@ pub fn save_installation(task: &mut Task, work: &Path) -> Result<Value, Stopped>
 /// nothing was made.
 fn destroy_cluster(task: &mut Task) -> Result<Ending, Stopped> {
     let work = task.job_folder.file_path("work");
-    let text = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
-        Ok(text) => text,
+    let json = match fs::read_to_string(task.job_folder.input_path("metadata.json")) {
+        Ok(json) => json,
         Err(error) => {
             let was_given = task.order.inputs.iter().any(|name| name == "metadata.json");
             let is_missing = error.kind() == io::ErrorKind::NotFound;
@@ -187,7 +189,7 @@ fn destroy_cluster(task: &mut Task) -> Result<Ending, Stopped> {
             return Ok(Ending::done());
         }
     };
-    let mut metadata: Value = match serde_json::from_str(&text) {
+    let mut metadata: Value = match serde_json::from_str(&json) {
         Ok(metadata) => metadata,
         Err(error) => return Ok(Ending::failed(format!("metadata.json: {error}"))),
     };

@@ -65,9 +65,9 @@ impl Journal {
     }
 
     /// A text with the secrets of the job hidden.
-    pub fn without_secrets(&mut self, text: &str) -> String {
+    pub fn without_secrets(&mut self, message: &str) -> String {
         self.learn_secrets();
-        String::from_utf8_lossy(&self.secrets.hide_in(text.as_bytes())).into_owned()
+        String::from_utf8_lossy(&self.secrets.hide_in(message.as_bytes())).into_owned()
     }
 
     /// Opens the output of a program that may outlive us: all of it goes to the log.
@@ -133,9 +133,9 @@ impl Journal {
         }
         for (path, ..) in &files {
             let Ok(bytes) = read_regular_file(path) else { continue };
-            let Ok(text) = String::from_utf8(bytes) else { continue };
+            let Ok(content) = String::from_utf8(bytes) else { continue };
             let is_secret = path.file_name().is_none_or(|name| name != "install-config.yaml");
-            self.secret_values.extend(redact::secrets_in(&text, is_secret));
+            self.secret_values.extend(redact::secrets_in(&content, is_secret));
         }
         self.secrets = Secrets::new(self.secret_values.iter().map(String::as_str));
         self.secret_files = files;

@@ -35,9 +35,9 @@ impl ClusterClient {
             .program_path("oc")
             .or_else(|| task.program_path("kubectl"))
             .ok_or("neither oc nor kubectl is there to ask the cluster")?;
-        let text =
+        let content =
             fs::read_to_string(kubeconfig).map_err(|error| format!("kubeconfig: {error}"))?;
-        if let Some(defect) = kubeconfig_defect(&text) {
+        if let Some(defect) = kubeconfig_defect(&content) {
             return Err(format!("kubeconfig: {defect}"));
         }
         Ok(Self { program, is_oc, kubeconfig: kubeconfig.display().to_string() })
@@ -68,11 +68,11 @@ impl ClusterClient {
 
     /// All resources of a kind, as `get KIND -o json` lists them; None if the API does not answer.
     pub fn get_resources(&self, task: &mut Task, kind: &str) -> Result<Option<Value>, Stopped> {
-        let (code, text) = self.run_command(task, &["get", kind, "-o", "json"])?;
+        let (code, json) = self.run_command(task, &["get", kind, "-o", "json"])?;
         if code != 0 {
             return Ok(None);
         }
-        Ok(serde_json::from_str(&text).ok())
+        Ok(serde_json::from_str(&json).ok())
     }
 }
 
@@ -197,9 +197,9 @@ mod tests {
             ("{exec: {command: id}}", Some("exec would start a program")),
             ("{auth-provider: {name: x}}", Some("auth-provider would start a program")),
         ] {
-            let text =
+            let kubeconfig =
                 format!("users: [{{name: a, user: {{token: y}}}}, {{name: b, user: {user}}}]");
-            assert_eq!(kubeconfig_defect(&text).as_deref(), defect, "{user}");
+            assert_eq!(kubeconfig_defect(&kubeconfig).as_deref(), defect, "{user}");
         }
     }
 }

@@ -67,23 +67,23 @@ impl Log {
 
     /// Appends a text that is far smaller than a file of the log. A text that cannot be written is
     /// left out without an error: a full disk must not end a job only because of its log.
-    pub fn append(&mut self, text: &[u8]) {
-        if text.is_empty() {
+    pub fn append(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
-        let _ = self.write_to_part(text);
-        self.length += text.len() as u64;
+        let _ = self.write_to_part(bytes);
+        self.length += bytes.len() as u64;
     }
 
-    fn write_to_part(&mut self, text: &[u8]) -> io::Result<()> {
-        let added_bytes = text.len() as u64;
+    fn write_to_part(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let added_bytes = bytes.len() as u64;
         let (mut file, length) = match self.part.take() {
             Some((file, length)) if length + added_bytes <= PART_BYTES => (file, length),
             _ => (self.begin_part()?, 0),
         };
-        // After a failure `part` stays empty: the next text begins another file, whose name tells
+        // After a failure `part` stays empty: the next bytes begin another file, whose name tells
         // how much is missing before it.
-        file.write_all(text)?;
+        file.write_all(bytes)?;
         self.part = Some((file, length + added_bytes));
         Ok(())
     }

@@ -209,7 +209,7 @@ fn open_controller(
         }
         Address::Redfish { origin, system } => {
             let pin = match &machine.pin {
-                Some(text) => Some(pin_of(text).ok_or_else(|| {
+                Some(pin) => Some(pin_of(pin).ok_or_else(|| {
                     ControllerError::new(ErrorReason::CertificateRefused, "its pin is no SHA-256")
                 })?),
                 None => None,
@@ -229,7 +229,7 @@ fn require_secret(secrets: &Path, name: &str) -> Result<String, ControllerError>
 
 fn read_secret(secrets: &Path, name: &str) -> Option<String> {
     let bytes = read_regular_file(&secrets.join(name)).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
+    let content = String::from_utf8(bytes).ok()?;
     // The line break that an editor adds at the end is no part of a password.
-    Some(text.trim_end_matches(['\n', '\r']).to_owned())
+    Some(content.trim_end_matches(['\n', '\r']).to_owned())
 }

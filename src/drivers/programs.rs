@@ -67,10 +67,10 @@ pub fn version(path: &Path, arguments: &[&str]) -> Option<String> {
         }
         process::pause_briefly();
     }
-    let mut text = String::new();
+    let mut output_text = String::new();
     stdout.seek(SeekFrom::Start(0)).ok()?;
-    stdout.read_to_string(&mut text).ok()?;
-    text.lines().next().map(str::to_owned)
+    stdout.read_to_string(&mut output_text).ok()?;
+    output_text.lines().next().map(str::to_owned)
 }
 
 fn check_program(path: &Path) -> Result<(), String> {

@@ -1,10 +1,11 @@
-//! A machine by Redfish: everything is found by following links, nothing by its name.
+//! Speaks Redfish to a management controller. Everything is found by following links: no path but
+//! that of the service root is assumed. Never decides what a machine is to do.
 
 mod inventory;
 mod media;
 mod service;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::model::hardware::Hardware;
 
@@ -16,15 +17,20 @@ use service::{Service, check_status};
 
 const ROOT: &str = "/redfish/v1/";
 
+/// One system of a Redfish service.
 pub struct Redfish {
     service: Service,
-    /// As the address says; empty for the only one.
-    given: String,
-    system: Option<String>,
+    /// The path of the system in the controller's address; empty for the only one that there is.
+    given_path: String,
+    /// The path of the system, once it has been found.
+    system_path: Option<String>,
+    /// Whether it is to boot by UEFI, or as a legacy BIOS does.
     uefi: bool,
 }
 
 impl Redfish {
+    /// Talks to nobody yet. `origin` is scheme, host and port; `system` the path of the system, or
+    /// empty for the only one.
     pub fn new(
         origin: &str,
         system: &str,
@@ -33,156 +39,171 @@ impl Redfish {
         uefi: bool,
     ) -> Result<Self, String> {
         let service = Service::new(HttpClient::new(origin, user, password, trust)?);
-        Ok(Self { service, given: system.into(), system: None, uefi })
+        Ok(Self { service, given_path: system.into(), system_path: None, uefi })
     }
 
-    /// The path of the system: as given, else the only one there is.
-    fn path(&mut self) -> Result<String, ControllerError> {
-        if let Some(known) = &self.system {
-            return Ok(known.clone());
+    fn find_system(&mut self) -> Result<String, ControllerError> {
+        if let Some(path) = &self.system_path {
+            return Ok(path.clone());
         }
-        let found = if self.given.is_empty() {
-            let root = self.service.get(ROOT)?.body;
-            let members = self.service.list_members(&root["Systems"]);
-            let paths: Vec<&str> =
-                members.iter().filter_map(|one| one["@odata.id"].as_str()).collect();
-            match paths[..] {
-                [one] => one.to_owned(),
-                [] => return Err("it has no system, or shows none to this user".into()),
-                _ => {
-                    return Err(format!(
-                        "it has {} systems; the address must name one: {}",
-                        paths.len(),
-                        shorten(&paths.join(", "))
-                    )
-                    .into());
-                }
-            }
+        let path = if self.given_path.is_empty() {
+            self.find_only_system()?
         } else {
-            self.given.clone()
+            self.given_path.clone()
         };
-        self.system = Some(found.clone());
-        Ok(found)
+        self.system_path = Some(path.clone());
+        Ok(path)
     }
 
-    fn system(&mut self) -> Result<Value, ControllerError> {
-        let path = self.path()?;
-        Ok(self.service.get(&path)?.body)
-    }
-
-    /// The reset types that it takes, if it says so.
-    fn resets(&self, action: &Value) -> Vec<String> {
-        let words = |all: &Value| -> Vec<String> {
-            let all = all.as_array().into_iter().flatten();
-            all.filter_map(|one| one.as_str().map(str::to_owned)).collect()
-        };
-        let known = words(&action["ResetType@Redfish.AllowableValues"]);
-        if !known.is_empty() {
-            return known;
+    fn find_only_system(&self) -> Result<String, ControllerError> {
+        let root = self.service.get_resource(ROOT)?.body;
+        let members = self.service.list_members(&root["Systems"]);
+        let paths: Vec<&str> =
+            members.iter().filter_map(|member| member["@odata.id"].as_str()).collect();
+        match paths[..] {
+            [path] => Ok(path.to_owned()),
+            [] => Err("it has no system, or shows none to this user".into()),
+            _ => {
+                let count = paths.len();
+                let names = shorten(&paths.join(", "));
+                Err(format!("it has {count} systems; the address must name one: {names}").into())
+            }
         }
-        let info = self.service.get_optional(&json!({"@odata.id": action["@Redfish.ActionInfo"]}));
-        let parameters = info.as_ref().and_then(|info| info["Parameters"].as_array());
-        let reset = parameters.into_iter().flatten().find(|one| one["Name"] == "ResetType");
-        reset.map(|one| words(&one["AllowableValues"])).unwrap_or_default()
     }
 
-    /// Where the boot order is changed: there, or in the settings that the next boot takes.
-    fn boot_place(&mut self, system: &Value) -> Result<(String, Value), ControllerError> {
-        let path = self.path()?;
-        let target = "BootSourceOverrideTarget";
-        if !system["Boot"][target].is_null() {
+    fn read_system(&mut self) -> Result<Value, ControllerError> {
+        let path = self.find_system()?;
+        Ok(self.service.get_resource(&path)?.body)
+    }
+
+    /// The reset types that the system takes; empty if it does not say so. They are in the action
+    /// itself, or in a resource that the action links to.
+    fn allowed_reset_types(&self, action: &Value) -> Vec<String> {
+        let types = texts(&action["ResetType@Redfish.AllowableValues"]);
+        if !types.is_empty() {
+            return types;
+        }
+        let link = json!({"@odata.id": action["@Redfish.ActionInfo"]});
+        let Some(info) = self.service.get_optional(&link) else { return Vec::new() };
+        let mut parameters = info["Parameters"].as_array().into_iter().flatten();
+        parameters
+            .find(|parameter| parameter["Name"] == "ResetType")
+            .map(|parameter| texts(&parameter["AllowableValues"]))
+            .unwrap_or_default()
+    }
+
+    /// The path where the boot order is changed, and the `Boot` that is there now: the system
+    /// itself, or the settings that take effect with its next boot.
+    fn find_boot_override(&mut self, system: &Value) -> Result<(String, Value), ControllerError> {
+        let path = self.find_system()?;
+        if !system["Boot"]["BootSourceOverrideTarget"].is_null() {
             return Ok((path, system["Boot"].clone()));
         }
-        let settings = &system["@Redfish.Settings"]["SettingsObject"];
-        match (settings["@odata.id"].as_str(), self.service.get_optional(settings)) {
-            (Some(place), Some(found)) if !found["Boot"][target].is_null() => {
-                Ok((place.to_owned(), found["Boot"].clone()))
-            }
-            _ => Err("it has no boot order that can be overridden".into()),
+        let link = &system["@Redfish.Settings"]["SettingsObject"];
+        if let Some(path) = link["@odata.id"].as_str()
+            && let Some(settings) = self.service.get_optional(link)
+            && !settings["Boot"]["BootSourceOverrideTarget"].is_null()
+        {
+            return Ok((path.to_owned(), settings["Boot"].clone()));
         }
+        Err("it has no boot order that can be overridden".into())
     }
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn contains_word(list: &Value, word: &str) -> bool {
+    list.as_array().is_some_and(|values| values.iter().any(|value| value == word))
+}
+
+/// Whether an object has all these fields with these values.
+fn has_fields(object: &Value, fields: &Map<String, Value>) -> bool {
+    fields.iter().all(|(name, value)| object[name] == *value)
 }
 
 impl Controller for Redfish {
     fn is_powered_on(&mut self) -> Result<bool, ControllerError> {
-        let system = self.system()?;
+        let system = self.read_system()?;
         match system["PowerState"].as_str() {
             Some("On" | "PoweringOff" | "Paused") => Ok(true),
             Some("Off" | "PoweringOn") => Ok(false),
-            other => {
-                Err(format!("it says of its power: {}", shorten(other.unwrap_or("nothing"))).into())
+            state => {
+                Err(format!("it says of its power: {}", shorten(state.unwrap_or("nothing"))).into())
             }
         }
     }
 
     fn request_power(&mut self, action: PowerAction) -> Result<(), ControllerError> {
-        let system = self.system()?;
+        let system = self.read_system()?;
         let reset = &system["Actions"]["#ComputerSystem.Reset"];
         let target = reset["target"].as_str().ok_or("it has no power that can be controlled")?;
-        let known = self.resets(reset);
-        let words: &[&str] = match action {
+        let allowed_types = self.allowed_reset_types(reset);
+        let wanted_types: &[&str] = match action {
             PowerAction::On => &["On", "ForceOn"],
             PowerAction::SoftOff => &["GracefulShutdown"],
             PowerAction::Off => &["ForceOff"],
         };
-        let word = words.iter().find(|one| known.iter().any(|it| it == *one));
-        let word = match word {
-            Some(word) => word,
-            None if known.is_empty() => words[0],
-            None => return Err(format!("it cannot be told {}", words.join(" or ")).into()),
+        let reset_type = if allowed_types.is_empty() {
+            // It does not say what it takes: the usual one is tried.
+            wanted_types.first()
+        } else {
+            wanted_types
+                .iter()
+                .find(|wanted| allowed_types.iter().any(|allowed| allowed == **wanted))
         };
-        let reply = self.service.post(target, Some(&json!({"ResetType": word})))?;
+        let Some(reset_type) = reset_type else {
+            return Err(format!("it cannot be told {}", wanted_types.join(" or ")).into());
+        };
+        let reply = self.service.post(target, Some(&json!({"ResetType": reset_type})))?;
         check_status(reply, target).map(drop)
     }
 
-    fn boot_once(&mut self, from: BootSource) -> Result<(), ControllerError> {
-        let system = self.system()?;
-        let (place, boot) = self.boot_place(&system)?;
-        let known = boot["BootSourceOverrideTarget@Redfish.AllowableValues"].as_array();
-        let takes = |word: &str| known.is_some_and(|all| all.iter().any(|one| one == word));
-        let target = match from {
-            // Supermicro has both, and boots virtual media by this one.
-            BootSource::Cdrom if takes("UsbCd") => "UsbCd",
+    fn boot_once(&mut self, source: BootSource) -> Result<(), ControllerError> {
+        let system = self.read_system()?;
+        let (path, boot) = self.find_boot_override(&system)?;
+        let allowed_targets = &boot["BootSourceOverrideTarget@Redfish.AllowableValues"];
+        let target = match source {
+            // Supermicro takes both, and boots virtual media by this one.
+            BootSource::Cdrom if contains_word(allowed_targets, "UsbCd") => "UsbCd",
             BootSource::Cdrom => "Cd",
             BootSource::Pxe => "Pxe",
             BootSource::Disk => "Hdd",
         };
         let mode = if self.uefi { "UEFI" } else { "Legacy" };
-        let mut wanted = json!({
-            "BootSourceOverrideEnabled": "Once",
-            "BootSourceOverrideTarget": target,
-        });
-        let same = |body: &Value| {
-            body.as_object().is_some_and(|all| all.iter().all(|(name, one)| boot[name] == *one))
-        };
-        if boot["BootSourceOverrideMode"] == mode && same(&wanted) {
+        let mut fields = Map::new();
+        fields.insert("BootSourceOverrideEnabled".to_owned(), "Once".into());
+        fields.insert("BootSourceOverrideTarget".to_owned(), target.into());
+        let has_mode = boot["BootSourceOverrideMode"] == mode;
+        if has_mode && has_fields(&boot, &fields) {
             return Ok(());
         }
-        let plain = json!({"Boot": wanted});
-        if boot["BootSourceOverrideMode"] != mode {
-            wanted["BootSourceOverrideMode"] = mode.into();
-            let reply = self.service.patch(&place, &json!({"Boot": wanted}))?;
+        if !has_mode {
+            let mut fields_with_mode = fields.clone();
+            fields_with_mode.insert("BootSourceOverrideMode".to_owned(), mode.into());
+            let reply = self.service.patch(&path, &json!({"Boot": fields_with_mode}))?;
             if reply.status < 400 {
                 return Ok(());
             }
-            // Some take the mode only by itself, or not at all.
+            // Some controllers take the mode only by itself, or not at all.
         }
-        let reply = self.service.patch(&place, &plain)?;
-        check_status(reply, &place).map(drop)
+        let reply = self.service.patch(&path, &json!({"Boot": fields}))?;
+        check_status(reply, &path).map(drop)
     }
 
     fn insert_image(&mut self, url: &str) -> Result<(), ControllerError> {
-        let system = self.system()?;
+        let system = self.read_system()?;
         media::insert_image(&mut self.service, &system, url)
     }
 
     fn eject_image(&mut self) -> Result<(), ControllerError> {
-        let system = self.system()?;
+        let system = self.read_system()?;
         media::eject_image(&self.service, &system)
     }
 
     fn read_hardware(&mut self) -> Result<Option<Hardware>, ControllerError> {
-        let system = self.system()?;
+        let system = self.read_system()?;
         Ok(Some(inventory::read_hardware(&self.service, &system)))
     }
 }

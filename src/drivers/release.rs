@@ -1,4 +1,5 @@
-//! The openshift-install that belongs to a release: given, or taken out of the release once.
+//! Finds the openshift-install that belongs to a release: the one that is given, or one that oc
+//! takes out of the release once. Never runs it but for its version.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,46 +9,61 @@ use super::task::{Stopped, Task};
 
 const NAME: &str = "openshift-install";
 
-/// The installer of the order's release, or why there is none.
+/// The path of the installer of the order's release. The inner error says for people why there is
+/// none.
 pub fn find_installer(task: &mut Task) -> Result<Result<PathBuf, String>, Stopped> {
-    let wanted = task.order.release_image.clone();
-    let missing = task.order.missing.get(NAME).cloned();
-    let mut why = missing.unwrap_or_else(|| format!("there is no {NAME}"));
-    if let Some(given) = task.program_path(NAME) {
-        match version(task, &given)? {
-            Ok(found) if found.is_of(&wanted) => return Ok(Ok(given)),
-            Ok(found) => why = format!("{} is of release {}", given.display(), found.release),
-            Err(wrong) => why = wrong,
+    let release_image = task.order.release_image.clone();
+    let mut reason = match task.order.missing.get(NAME) {
+        Some(reason) => reason.clone(),
+        None => format!("there is no {NAME}"),
+    };
+    if let Some(program) = task.program_path(NAME) {
+        match ask_version(task, &program)? {
+            Ok(version) if version.is_of(&release_image) => return Ok(Ok(program)),
+            Ok(version) => {
+                reason = format!("{} is of release {}", program.display(), version.release);
+            }
+            Err(error) => reason = error,
         }
     }
     let Some(oc) = task.program_path("oc") else {
         return Ok(Err(format!(
-            "{why}; wanted is the one of {wanted}: name it in programs of the Settings, or install oc, which takes it out of the release"
+            "{reason}; wanted is the one of {release_image}: name it in programs of the Settings, or install oc, which takes it out of the release"
         )));
     };
-    extract(task, &oc, &wanted)
+    extract_installer(task, &oc, &release_image)
 }
 
 /// What `openshift-install version` says.
 struct Version {
+    /// As `4.18.3`.
     number: String,
+    /// The release image.
     release: String,
 }
 
 impl Version {
-    /// By its release image, or by the version that the image's tag begins with.
-    fn is_of(&self, wanted: &str) -> bool {
-        let tag = wanted.rsplit_once(':').map_or("", |(_, tag)| tag);
-        let rest = tag.strip_prefix(self.number.as_str());
-        let same = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-        self.release == wanted || (!wanted.contains('@') && !self.number.is_empty() && same)
+    /// Whether it belongs to a release image: it names that image, or the image's tag begins with
+    /// its number. A digest tells nothing of a number.
+    fn is_of(&self, release_image: &str) -> bool {
+        if self.release == release_image {
+            return true;
+        }
+        if release_image.contains('@') || self.number.is_empty() {
+            return false;
+        }
+        let tag = release_image.rsplit_once(':').map_or("", |(_, tag)| tag);
+        // After the number comes the architecture, as in `4.18.3-x86_64`.
+        tag.strip_prefix(self.number.as_str())
+            .is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
     }
 }
 
-fn version(task: &mut Task, program: &Path) -> Result<Result<Version, String>, Stopped> {
-    let (code, text) = task.ask_program(program, &["version"], &BTreeMap::new())?;
-    let after = |prefix: &str| text.lines().find_map(|line| line.strip_prefix(prefix));
-    let (number, release) = (after("openshift-install "), after("release image "));
+/// Asks a program for its version. The inner error is for people.
+fn ask_version(task: &mut Task, program: &Path) -> Result<Result<Version, String>, Stopped> {
+    let (code, output) = task.ask_program(program, &["version"], &BTreeMap::new())?;
+    let number = output.lines().find_map(|line| line.strip_prefix("openshift-install "));
+    let release = output.lines().find_map(|line| line.strip_prefix("release image "));
     Ok(match number {
         Some(number) if code == 0 => Ok(Version {
             number: number.trim().trim_start_matches('v').to_owned(),
@@ -57,36 +73,59 @@ fn version(task: &mut Task, program: &Path) -> Result<Result<Version, String>, S
     })
 }
 
-/// Taken out of the release image once, and kept beside the state under its name.
-fn extract(task: &mut Task, oc: &Path, wanted: &str) -> Result<Result<PathBuf, String>, Stopped> {
-    // Each release has a folder of its own: letters that others stand for are spelled out.
-    let safe = |letter: char| match letter {
-        'a'..='z' | '0'..='9' | '.' | '-' => letter.to_string(),
-        other => format!("_{:x}", u32::from(other)),
-    };
-    let folder: String = wanted.chars().map(safe).collect();
+/// Takes the installer out of a release image, once: it is kept beside the state, in a folder named
+/// after the image.
+fn extract_installer(
+    task: &mut Task,
+    oc: &Path,
+    release_image: &str,
+) -> Result<Result<PathBuf, String>, Stopped> {
     let state = task.job_folder.path().parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let tools = state.join("tools");
-    let kept = tools.join(&folder).join(NAME);
-    if kept.is_file() {
-        return Ok(Ok(kept));
+    let folder = tools.join(folder_name(release_image));
+    let installer = folder.join(NAME);
+    if installer.is_file() {
+        return Ok(Ok(installer));
     }
     fs::create_dir_all(&tools)?;
-    let made = tempfile::Builder::new().prefix(".new-").tempdir_in(&tools)?;
-    let to = made.path().display().to_string();
-    let secret = task.job_folder.input_path("pull-secret.json").display().to_string();
-    let arguments =
-        ["adm", "release", "extract", "--command", NAME, "--to", &to, "-a", &secret, wanted];
-    let folder = tools.join(folder);
-    let code = task.run_program(oc, &arguments, made.path(), &BTreeMap::new())?;
-    if code != 0 || !made.path().join(NAME).is_file() {
-        return Ok(Err(format!("{NAME} cannot be taken out of {wanted} (oc: exit code {code})")));
+    let new_folder = tempfile::Builder::new().prefix(".new-").tempdir_in(&tools)?;
+    let target = new_folder.path().display().to_string();
+    let pull_secret = task.job_folder.input_path("pull-secret.json").display().to_string();
+    let arguments = [
+        "adm",
+        "release",
+        "extract",
+        "--command",
+        NAME,
+        "--to",
+        &target,
+        "-a",
+        &pull_secret,
+        release_image,
+    ];
+    let code = task.run_program(oc, &arguments, new_folder.path(), &BTreeMap::new())?;
+    if code != 0 || !new_folder.path().join(NAME).is_file() {
+        return Ok(Err(format!(
+            "{NAME} cannot be taken out of {release_image} (oc: exit code {code})"
+        )));
     }
-    // Another job may have been faster.
-    if fs::rename(made.path(), &folder).is_ok() {
-        drop(made.keep());
+    // It fails if another job was faster: then that one's is used.
+    if fs::rename(new_folder.path(), &folder).is_ok() {
+        drop(new_folder.keep());
     }
-    Ok(Ok(kept))
+    Ok(Ok(installer))
+}
+
+/// A name of its own for each release image: all but lower-case letters, digits, dots and hyphens
+/// is written as a number.
+fn folder_name(release_image: &str) -> String {
+    release_image
+        .chars()
+        .map(|letter| match letter {
+            'a'..='z' | '0'..='9' | '.' | '-' => letter.to_string(),
+            _ => format!("_{:x}", u32::from(letter)),
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -95,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_release_is_known_by_its_image_or_its_tag() {
-        let one = Version { number: "4.18.3".into(), release: "quay.io/ocp@sha256:abc".into() };
-        for (wanted, is) in [
+        let version = Version { number: "4.18.3".into(), release: "quay.io/ocp@sha256:abc".into() };
+        for (release_image, expected) in [
             ("quay.io/ocp@sha256:abc", true),
             ("quay.io/ocp@sha256:abd", false),
             ("quay.io/ocp:4.18.3-x86_64", true),
@@ -104,7 +143,7 @@ mod tests {
             ("quay.io/ocp:4.18.30-x86_64", false),
             ("quay.io/ocp:4.19.1-x86_64", false),
         ] {
-            assert_eq!(one.is_of(wanted), is, "{wanted}");
+            assert_eq!(version.is_of(release_image), expected, "{release_image}");
         }
     }
 }

@@ -38,11 +38,11 @@ impl Secrets {
     }
 
     /// A text that has come whole, with its secrets hidden.
-    pub fn hide_in(&self, text: &[u8]) -> Vec<u8> {
+    pub fn hide_in(&self, output: &[u8]) -> Vec<u8> {
         let mut scrubber = Scrubber::default();
-        let mut scrubbed = scrubber.scrub_next(self, text);
-        scrubbed.extend(scrubber.scrub_rest(self));
-        scrubbed
+        let mut shown = scrubber.scrub_next(self, output);
+        shown.extend(scrubber.scrub_rest(self));
+        shown
     }
 
     fn beginning_with(&self, byte: u8) -> &[Vec<u8>] {
@@ -73,8 +73,9 @@ fn forms_of_secret(value: &str) -> Vec<String> {
 }
 
 /// A text as it stands in a URL: all but RFC 3986's unreserved letters is escaped.
-fn percent_encoded(text: &str) -> String {
-    text.bytes()
+fn percent_encoded(value: &str) -> String {
+    value
+        .bytes()
         .map(|byte| match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                 char::from(byte).to_string()
@@ -141,9 +142,9 @@ impl Scrubber {
 
     /// Takes that many bytes of the line, with the passwords of URLs hidden.
     fn take_scrubbed(&mut self, length: usize) -> Vec<u8> {
-        let scrubbed = without_passwords(&self.line[..length]);
+        let shown = without_passwords(&self.line[..length]);
         self.line.drain(..length);
-        scrubbed
+        shown
     }
 }
 
@@ -154,10 +155,10 @@ const WORDS_HELD: usize = 4;
 /// How many bytes of a text can be shown without cutting a URL, or the name of a proxy from its
 /// value: whole lines. Of a line that is too long to be held back, all but its last words; of a
 /// word that is too long, what is before its last `://`.
-fn showable_length(text: &[u8]) -> usize {
-    let line_end = text.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
-    let unfinished_line = line_end.map_or(text, |end| &text[end + 1..]);
-    let finished_length = text.len() - unfinished_line.len();
+fn showable_length(bytes: &[u8]) -> usize {
+    let line_end = bytes.iter().rposition(|byte| matches!(byte, b'\n' | b'\r'));
+    let unfinished_line = line_end.map_or(bytes, |end| &bytes[end + 1..]);
+    let finished_length = bytes.len() - unfinished_line.len();
     if unfinished_line.len() < LONGEST_LINE {
         return finished_length;
     }
@@ -165,7 +166,7 @@ fn showable_length(text: &[u8]) -> usize {
     if let Some((end, _)) = word_ends.take(WORDS_HELD).last() {
         return finished_length + end + 1;
     }
-    let scheme_end = unfinished_line.windows(3).rposition(|bytes| bytes == b"://");
+    let scheme_end = unfinished_line.windows(3).rposition(|window| window == b"://");
     // At the very beginning nothing comes before it. Then all but two bytes, which may be the
     // beginning of another `://`.
     let length = scheme_end.filter(|end| *end > 0).unwrap_or(unfinished_line.len() - 2);
@@ -176,24 +177,24 @@ fn showable_length(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// What is shown of a text that comes in pieces of a size.
-    fn scrub_in_pieces(values: &[&str], text: &str, size: usize) -> String {
+    /// What is shown of an output that comes in pieces of a size.
+    fn scrub_in_pieces(values: &[&str], output: &str, size: usize) -> String {
         let secrets = Secrets::new(values.iter().copied());
         let mut scrubber = Scrubber::default();
-        let mut scrubbed = Vec::new();
-        for piece in text.as_bytes().chunks(size) {
-            scrubbed.extend(scrubber.scrub_next(&secrets, piece));
+        let mut shown = Vec::new();
+        for piece in output.as_bytes().chunks(size) {
+            shown.extend(scrubber.scrub_next(&secrets, piece));
         }
-        scrubbed.extend(scrubber.scrub_rest(&secrets));
-        String::from_utf8(scrubbed).unwrap()
+        shown.extend(scrubber.scrub_rest(&secrets));
+        String::from_utf8(shown).unwrap()
     }
 
     #[test]
     fn a_secret_in_any_pieces_and_forms_is_hidden() {
-        let text =
+        let output =
             "pass hunter2\"quoted, json hunter2\\\"quoted, base64 aHVudGVyMiJxdW90ZWQ= hunter";
         for size in 1..text.len() {
-            let shown = scrub_in_pieces(&["hunter2\"quoted"], text, size);
+            let shown = scrub_in_pieces(&["hunter2\"quoted"], output, size);
             assert_eq!(shown, "pass (hidden), json (hidden), base64 (hidden) hunter", "{size}");
         }
     }
@@ -202,8 +203,8 @@ mod tests {
     fn a_line_that_is_too_long_is_not_cut_between_a_proxy_and_its_password() {
         let line = "x ".repeat(LONGEST_LINE / 2 - 12) + r#"{"httpsProxy":"user:hunter2@proxy"} "#;
         for size in [1 << 10, LONGEST_LINE, LONGEST_LINE + 3] {
-            let text = line.repeat(3);
-            let shown = scrub_in_pieces(&[], &text, size);
+            let output = line.repeat(3);
+            let shown = scrub_in_pieces(&[], &output, size);
             assert!(!shown.contains("hunter2"), "{size}");
             assert_eq!(shown.matches("user:").count(), 3, "{size}");
         }
@@ -211,18 +212,19 @@ mod tests {
 
     #[test]
     fn a_secret_inside_another_leaves_nothing_over() {
-        let text = "secret-one-two secret-one secret-";
-        let shown = scrub_in_pieces(&["secret-one", "secret-one-two"], text, text.len());
+        let output = "secret-one-two secret-one secret-";
+        let shown = scrub_in_pieces(&["secret-one", "secret-one-two"], output, output.len());
         assert_eq!(shown, "(hidden) (hidden) secret-");
     }
 
     #[test]
     fn the_password_of_a_url_in_any_pieces_is_hidden() {
-        let text = "a http://user:hunter2@proxy:3128 b\nHTTPS_PROXY=user:pw@proxy\r\nc ftp://u:p@d";
+        let output =
+            "a http://user:hunter2@proxy:3128 b\nHTTPS_PROXY=user:pw@proxy\r\nc ftp://u:p@d";
         let expected = "a http://user:(hidden)@proxy:3128 b\nHTTPS_PROXY=user:(hidden)@proxy\r\n\
             c ftp://u:(hidden)@d";
         for size in 1..text.len() {
-            assert_eq!(scrub_in_pieces(&[], text, size), expected, "{size}");
+            assert_eq!(scrub_in_pieces(&[], output, size), expected, "{size}");
         }
     }
 

@@ -151,8 +151,8 @@ mod tests {
     fn a_program_that_prints_without_end_is_read_in_pieces() {
         let (mut stream, mut writer) = Stream::new().unwrap();
         let printing = std::thread::spawn(move || {
-            let text = [b'x'; 1024];
-            while writer.write_all(&text).is_ok() {}
+            let kibibyte = [b'x'; 1024];
+            while writer.write_all(&kibibyte).is_ok() {}
         });
         let mut pieces = 0;
         while pieces < 3 {

@@ -99,8 +99,8 @@ fn end_earlier_jobs(task: &mut Task) -> Result<(), Stopped> {
         }
         // What it saved at last may not be in the state yet, so not in our order either.
         for name in ["metadata.json", "kubeconfig"] {
-            if let Some(text) = earlier_job.read_saved(name) {
-                task.job_folder.write_file(&format!("input/{name}"), text.as_bytes())?;
+            if let Some(content) = earlier_job.read_saved(name) {
+                task.job_folder.write_file(&format!("input/{name}"), content.as_bytes())?;
             }
         }
     }

@@ -190,8 +190,8 @@ impl Task {
     }
 
     /// A text with the secrets of the job hidden.
-    pub fn without_secrets(&mut self, text: &str) -> String {
-        self.journal.without_secrets(text)
+    pub fn without_secrets(&mut self, message: &str) -> String {
+        self.journal.without_secrets(message)
     }
 
     /// Takes into the log what was printed and not read yet. Nothing is read afterwards.

@@ -1,98 +1,119 @@
-//! Virtual media of a Redfish system, and what vendors make of it. Never boots a machine.
+//! Attaches images to the virtual media of a Redfish system and ejects them, whatever its vendor
+//! makes of the standard. Never boots a machine.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::super::controller::ControllerError;
-use super::super::http::shorten;
+use super::super::http::{ANSWER_TIMEOUT, shorten};
 use super::service::{Service, check_status, error_text, sleep};
 
-/// A controller may fetch the whole image before it answers.
-const FETCHING: Duration = Duration::from_secs(600);
-/// How often what was asked for is looked at before it counts as not done.
+/// How long inserting may take: a controller may fetch the whole image before it answers.
+const INSERT_TIMEOUT: Duration = Duration::from_secs(600);
+/// How often a drive is looked at, once a second, until it is as it was told to be.
 const LOOKS: usize = 10;
-/// What insertion is asked for when a controller names what it misses.
+/// How often inserting is tried, each time with the fields that the controller has asked for.
 const TRIES: usize = 4;
 
-/// A drive for discs, and where it is.
+/// A virtual drive for discs.
 struct Drive {
     path: String,
-    found: Value,
+    resource: Value,
 }
 
 impl Drive {
-    fn action(&self, name: &str) -> Option<&str> {
-        self.found["Actions"][format!("#VirtualMedia.{name}")]["target"].as_str()
+    /// The path of an action, if the drive has it.
+    fn action_target(&self, name: &str) -> Option<&str> {
+        self.resource["Actions"][format!("#VirtualMedia.{name}")]["target"].as_str()
     }
 
     fn is_empty(&self) -> bool {
-        let nothing = |value: &Value| value.as_str().is_none_or(str::is_empty);
-        self.found["Inserted"] == false
-            || (self.found["Inserted"].is_null() && nothing(&self.found["Image"]))
+        // Some drives do not say whether anything is inserted: then the image tells.
+        let has_no_image = self.resource["Image"].as_str().is_none_or(str::is_empty);
+        self.resource["Inserted"] == false || (self.resource["Inserted"].is_null() && has_no_image)
+    }
+
+    /// By its media types, or by its name if it does not say any.
+    fn takes_discs(&self) -> bool {
+        match self.resource["MediaTypes"].as_array() {
+            Some(types) if !types.is_empty() => {
+                types.iter().any(|media_type| media_type == "CD" || media_type == "DVD")
+            }
+            _ => ["CD", "Cd", "2"].iter().any(|ending| self.path.ends_with(ending)),
+        }
     }
 }
 
+/// Attaches an image in place of what is attached, and waits until it is there.
 pub fn insert_image(
     service: &mut Service,
     system: &Value,
     url: &str,
 ) -> Result<(), ControllerError> {
-    let drive = drive(service, system)?;
+    let drive = find_drive(service, system)?;
     if !drive.is_empty() {
-        if drive.found["Image"] == url {
+        if drive.resource["Image"] == url {
             return Ok(());
         }
         eject_from(service, &drive)?;
     }
-    service.set_answer_timeout(FETCHING);
-    let inserted = put_in(service, &drive, url);
-    service.set_answer_timeout(Duration::from_secs(30));
-    inserted?;
-    for _ in 0..LOOKS {
-        if !look(service, &drive.path)?.is_empty() {
-            return Ok(());
-        }
-        sleep(Duration::from_secs(1));
+    service.set_answer_timeout(INSERT_TIMEOUT);
+    let result = insert_into(service, &drive, url);
+    service.set_answer_timeout(ANSWER_TIMEOUT);
+    result?;
+    if await_drive(service, &drive.path, false)? {
+        return Ok(());
     }
     Err(format!("{} took the image and has none", shorten(&drive.path)).into())
 }
 
-fn put_in(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
-    let Some(target) = drive.action("InsertMedia") else {
+fn insert_into(service: &Service, drive: &Drive, url: &str) -> Result<(), ControllerError> {
+    let Some(target) = drive.action_target("InsertMedia") else {
         let body = json!({"Image": url, "Inserted": true, "WriteProtected": true});
         let reply = service.patch(&drive.path, &body)?;
         return check_status(reply, &drive.path).map(drop);
     };
-    // The least first: some refuse what they do not know.
+    // The fewest fields first: some controllers refuse a field that they do not know.
     let mut body = json!({"Image": url});
     for _ in 0..TRIES {
         let reply = service.post(target, Some(&body))?;
-        let told = error_text(&reply.body);
-        let lacks = |name: &str| told.contains(name) && body[name].is_null();
-        let more = match reply.status {
-            400.. if lacks("TransferProtocolType") => {
-                let protocol = url.split(':').next().unwrap_or_default().to_uppercase();
-                json!({"TransferProtocolType": protocol})
-            }
-            400.. if lacks("TransferMethod") => json!({"TransferMethod": "Stream"}),
-            400.. if lacks("UserName") || lacks("Password") => {
-                json!({"UserName": "none", "Password": "none"})
-            }
-            400.. if lacks("Inserted") || lacks("WriteProtected") => {
-                json!({"Inserted": true, "WriteProtected": true})
-            }
-            _ => return check_status(reply, target).map(drop),
+        if reply.status < 400 {
+            return check_status(reply, target).map(drop);
+        }
+        let Some(more_fields) = fields_asked_for(&error_text(&reply.body), &body) else {
+            return check_status(reply, target).map(drop);
         };
-        for (name, value) in more.as_object().into_iter().flatten() {
-            body[name] = value.clone();
+        for field in more_fields {
+            body[*field] = match *field {
+                "TransferProtocolType" => {
+                    url.split(':').next().unwrap_or_default().to_uppercase().into()
+                }
+                "TransferMethod" => "Stream".into(),
+                "UserName" | "Password" => "none".into(),
+                _ => true.into(),
+            };
         }
     }
     Err(format!("{} refuses the image in every form", shorten(target)).into())
 }
 
+/// The fields that a controller names in its refusal and that were not sent, some together.
+fn fields_asked_for(refusal: &str, body: &Value) -> Option<&'static [&'static str]> {
+    const GROUPS: [&[&str]; 4] = [
+        &["TransferProtocolType"],
+        &["TransferMethod"],
+        &["UserName", "Password"],
+        &["Inserted", "WriteProtected"],
+    ];
+    GROUPS
+        .into_iter()
+        .find(|fields| fields.iter().any(|field| refusal.contains(field) && body[*field].is_null()))
+}
+
+/// Ejects what is attached, if anything is, and waits until it is gone.
 pub fn eject_image(service: &Service, system: &Value) -> Result<(), ControllerError> {
-    let drive = drive(service, system)?;
+    let drive = find_drive(service, system)?;
     if drive.is_empty() {
         return Ok(());
     }
@@ -100,50 +121,65 @@ pub fn eject_image(service: &Service, system: &Value) -> Result<(), ControllerEr
 }
 
 fn eject_from(service: &Service, drive: &Drive) -> Result<(), ControllerError> {
-    let reply = match drive.action("EjectMedia") {
+    let reply = match drive.action_target("EjectMedia") {
         Some(target) => {
-            // Some want no body, some an empty one.
-            let first = service.post(target, None)?;
-            let other = matches!(first.status, 400 | 411 | 415);
-            if other { service.post(target, Some(&json!({})))? } else { first }
+            // Some controllers want no body, some an empty object.
+            let bare_reply = service.post(target, None)?;
+            if matches!(bare_reply.status, 400 | 411 | 415) {
+                service.post(target, Some(&json!({})))?
+            } else {
+                bare_reply
+            }
         }
         None => service.patch(&drive.path, &json!({"Image": null, "Inserted": false}))?,
     };
-    // What failed may have been done all the same.
-    if reply.status >= 400 && look(service, &drive.path)?.is_empty() {
+    // It may have been done although the answer is an error.
+    if reply.status >= 400 && read_drive(service, &drive.path)?.is_empty() {
         return Ok(());
     }
     check_status(reply, &drive.path)?;
-    for _ in 0..LOOKS {
-        if look(service, &drive.path)?.is_empty() {
-            return Ok(());
-        }
-        sleep(Duration::from_secs(1));
+    if await_drive(service, &drive.path, true)? {
+        return Ok(());
     }
     Err(format!("{} was told to eject, and has its image still", shorten(&drive.path)).into())
 }
 
-fn look(service: &Service, path: &str) -> Result<Drive, ControllerError> {
-    Ok(Drive { path: path.to_owned(), found: service.get(path)?.body })
+/// Waits until a drive is empty, or is not. False if that takes too long.
+fn await_drive(service: &Service, path: &str, to_be_empty: bool) -> Result<bool, ControllerError> {
+    for _ in 0..LOOKS {
+        if read_drive(service, path)?.is_empty() == to_be_empty {
+            return Ok(true);
+        }
+        sleep(Duration::from_secs(1));
+    }
+    Ok(false)
 }
 
-/// The first drive for discs, of the system or of whoever manages it.
-fn drive(service: &Service, system: &Value) -> Result<Drive, ControllerError> {
-    let managers = system["Links"]["ManagedBy"].as_array().cloned().unwrap_or_default();
-    let own = std::iter::once(system["VirtualMedia"].clone());
-    let theirs =
-        managers.iter().filter_map(|one| Some(service.get_optional(one)?["VirtualMedia"].clone()));
-    for collection in own.chain(theirs) {
-        for member in service.list_members(&collection) {
-            let Some(path) = member["@odata.id"].as_str() else { continue };
-            let found = look(service, path)?;
-            let types = found.found["MediaTypes"].as_array().cloned().unwrap_or_default();
-            let discs = types.iter().any(|one| one == "CD" || one == "DVD");
-            let named = ["CD", "Cd", "2"].iter().any(|end| path.ends_with(end));
-            if discs || (types.is_empty() && named) {
-                return Ok(found);
-            }
+fn read_drive(service: &Service, path: &str) -> Result<Drive, ControllerError> {
+    Ok(Drive { path: path.to_owned(), resource: service.get_resource(path)?.body })
+}
+
+/// The first drive for discs, of the system or of a controller that manages it.
+fn find_drive(service: &Service, system: &Value) -> Result<Drive, ControllerError> {
+    if let Some(drive) = find_drive_in(service, &system["VirtualMedia"])? {
+        return Ok(drive);
+    }
+    for link in system["Links"]["ManagedBy"].as_array().into_iter().flatten() {
+        let Some(manager) = service.get_optional(link) else { continue };
+        if let Some(drive) = find_drive_in(service, &manager["VirtualMedia"])? {
+            return Ok(drive);
         }
     }
     Err("it has no virtual drive for discs".into())
+}
+
+fn find_drive_in(service: &Service, collection: &Value) -> Result<Option<Drive>, ControllerError> {
+    for member in service.list_members(collection) {
+        let Some(path) = member["@odata.id"].as_str() else { continue };
+        let drive = read_drive(service, path)?;
+        if drive.takes_discs() {
+            return Ok(Some(drive));
+        }
+    }
+    Ok(None)
 }

@@ -1,5 +1,5 @@
-//! A Redfish service: resources are read, changed and waited for, however its vendor answers. Never
-//! decides what is changed.
+//! Reads, changes and waits for the resources of a Redfish service, whatever its vendor makes of
+//! the standard. Never decides what is changed.
 
 use std::time::Duration;
 
@@ -12,13 +12,17 @@ use super::super::controller::ControllerError;
 use super::super::http::{HttpClient, Reply, shorten};
 use super::super::process::Stopwatch;
 
-/// How often a controller that is busy, or does not know what happened, is asked again.
+/// How often a controller that is busy, or fails inside, is asked again.
 const TRIES: usize = 5;
-const BREATH: Duration = Duration::from_secs(2);
+/// How long to wait before it is asked again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// What vendors say when they are only busy.
-const BUSY: [&str; 2] = ["SYS518", "InvalidOperationForSystemState"];
-/// How long a task may take.
-const TASK: Duration = Duration::from_secs(300);
+const BUSY_MESSAGES: [&str; 2] = ["SYS518", "InvalidOperationForSystemState"];
+/// How long a task of the controller may take.
+const TASK_TIMEOUT: Duration = Duration::from_secs(300);
+/// Pages of a collection that are read, and members that are returned.
+const PAGES: usize = 16;
+const MEMBERS: usize = 256;
 
 pub struct Service {
     client: HttpClient,
@@ -34,45 +38,45 @@ impl Service {
         self.client.answer_timeout = timeout;
     }
 
-    /// A resource. What fails inside the controller is asked again.
-    pub fn get(&self, path: &str) -> Result<Reply, ControllerError> {
+    /// Reads a resource. If the controller fails inside, it is asked again.
+    pub fn get_resource(&self, path: &str) -> Result<Reply, ControllerError> {
         let mut reply = self.client.send_request(&Method::GET, path, None, None)?;
         for _ in 0..TRIES {
             if !matches!(reply.status, 500 | 502..=504) {
                 break;
             }
-            sleep(BREATH);
+            sleep(RETRY_INTERVAL);
             reply = self.client.send_request(&Method::GET, path, None, None)?;
         }
         check_status(reply, path)
     }
 
-    /// A resource that may not be there; asked once.
+    /// Reads a resource that may be missing, by a link to it. Asks once; an error counts as
+    /// missing.
     pub fn get_optional(&self, link: &Value) -> Option<Value> {
         let path = link["@odata.id"].as_str()?;
         let reply = self.client.send_request(&Method::GET, path, None, None).ok()?;
         check_status(reply, path).ok().map(|reply| reply.body)
     }
 
-    /// All members of a collection, as far as anybody needs them.
+    /// The links in a collection, at most 256: nothing that a machine is made of has more.
     pub fn list_members(&self, collection: &Value) -> Vec<Value> {
-        const PAGES: usize = 16;
-        const MEMBERS: usize = 256;
-        let (mut found, mut page) = (Vec::new(), self.get_optional(collection));
+        let mut members = Vec::new();
+        let mut next_page = self.get_optional(collection);
         for _ in 0..PAGES {
-            let Some(now) = page else { break };
-            found.extend(now["Members"].as_array().into_iter().flatten().take(MEMBERS).cloned());
-            if found.len() >= MEMBERS {
+            let Some(page) = next_page else { break };
+            members.extend(page["Members"].as_array().into_iter().flatten().take(MEMBERS).cloned());
+            if members.len() >= MEMBERS {
                 break;
             }
-            page = self.get_optional(&json!({"@odata.id": now["Members@odata.nextLink"]}));
+            next_page = self.get_optional(&json!({"@odata.id": page["Members@odata.nextLink"]}));
         }
-        found.truncate(MEMBERS);
-        found
+        members.truncate(MEMBERS);
+        members
     }
 
-    /// Changes something: whoever is busy is asked again, a task is waited for.
-    fn change(
+    /// Sends a change, again if the controller is busy, and waits for its task if it makes one.
+    fn send_change(
         &self,
         method: &Method,
         path: &str,
@@ -81,38 +85,36 @@ impl Service {
     ) -> Result<Reply, ControllerError> {
         for _ in 0..TRIES {
             let reply = self.client.send_request(method, path, body, etag)?;
-            let told = error_text(&reply.body);
-            if reply.status < 400 || !BUSY.iter().any(|one| told.contains(one)) {
+            let error = error_text(&reply.body);
+            if reply.status < 400 || !BUSY_MESSAGES.iter().any(|message| error.contains(message)) {
                 return self.wait_for_task(reply, path);
             }
-            sleep(BREATH);
+            sleep(RETRY_INTERVAL);
         }
         Err(format!("{path}: busy for {TRIES} tries").into())
     }
 
+    /// Waits until the task is over that a reply of 202 refers to. Returns the last reply.
     fn wait_for_task(&self, mut reply: Reply, path: &str) -> Result<Reply, ControllerError> {
-        let begun = Stopwatch::start();
-        let Some(place) = reply.location.clone().filter(|_| reply.status == 202) else {
+        if reply.status != 202 {
             return Ok(reply);
-        };
+        }
+        let Some(task_path) = reply.location.clone() else { return Ok(reply) };
+        let stopwatch = Stopwatch::start();
         while reply.status == 202 {
-            if begun.elapsed() > TASK {
-                return Err(
-                    format!("{path}: its task is not over after {} s", TASK.as_secs()).into()
-                );
+            if stopwatch.elapsed() > TASK_TIMEOUT {
+                let seconds = TASK_TIMEOUT.as_secs();
+                return Err(format!("{path}: its task is not over after {seconds} s").into());
             }
             sleep(Duration::from_secs(reply.retry_after.unwrap_or(1).clamp(1, 30)));
-            reply = self.client.send_request(&Method::GET, &place, None, None)?;
-            // Some never stop saying 202 and tell it in the task itself.
+            reply = self.client.send_request(&Method::GET, &task_path, None, None)?;
+            // Some never answer anything but 202 or 200, and tell in the task how it is.
             if let Some(state) = reply.body["TaskState"].as_str() {
                 match state {
                     "Completed" => return Ok(Reply { status: 200, ..reply }),
                     "Exception" | "Killed" | "Cancelled" => {
-                        return Err(format!(
-                            "{path}: task {state}: {}",
-                            shorten(&error_text(&reply.body))
-                        )
-                        .into());
+                        let error = shorten(&error_text(&reply.body));
+                        return Err(format!("{path}: task {state}: {error}").into());
                     }
                     _ => reply.status = 202,
                 }
@@ -121,27 +123,35 @@ impl Service {
         Ok(reply)
     }
 
-    /// PATCH with the tag that the resource had; controllers differ in which they take.
+    /// Changes a resource. The request has the tag that the resource has now; controllers differ in
+    /// which form of it they take, and some take only a request without.
     pub fn patch(&self, path: &str, body: &Value) -> Result<Reply, ControllerError> {
-        let before = self.get(path)?;
-        let tag = before.body["@odata.etag"].as_str().map(str::to_owned).or(before.etag);
-        let tag = tag.filter(|tag| !tag.is_empty());
-        let strong = tag.as_deref().and_then(|tag| tag.strip_prefix("W/")).map(str::to_owned);
-        for tag in [tag, strong].into_iter().flatten() {
-            let reply = self.change(&Method::PATCH, path, Some(body), Some(&tag))?;
+        let before = self.get_resource(path)?;
+        let etag = before.body["@odata.etag"].as_str().or(before.etag.as_deref());
+        let mut accepted_forms: Vec<&str> = Vec::new();
+        if let Some(etag) = etag
+            && !etag.is_empty()
+        {
+            accepted_forms.push(etag);
+            // Without the mark of a weak tag.
+            accepted_forms.extend(etag.strip_prefix("W/"));
+        }
+        for etag in accepted_forms {
+            let reply = self.send_change(&Method::PATCH, path, Some(body), Some(etag))?;
             if reply.status != 412 {
                 return Ok(reply);
             }
         }
-        self.change(&Method::PATCH, path, Some(body), None)
+        self.send_change(&Method::PATCH, path, Some(body), None)
     }
 
+    /// Starts an action.
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Reply, ControllerError> {
-        self.change(&Method::POST, path, body, None)
+        self.send_change(&Method::POST, path, body, None)
     }
 }
 
-/// An answer that is not a refusal.
+/// The reply, if it is no refusal. The error is for people.
 pub fn check_status(reply: Reply, path: &str) -> Result<Reply, ControllerError> {
     Err(match reply.status {
         200..300 => return Ok(reply),
@@ -151,26 +161,27 @@ pub fn check_status(reply: Reply, path: &str) -> Result<Reply, ControllerError> 
         ),
         403 => "the user may not do this (403)".into(),
         status => {
-            let told = error_text(&reply.body);
-            let told = if told.is_empty() { String::new() } else { format!(": {told}") };
-            format!("{} answers {status}{}", shorten(path), shorten(&told)).into()
+            let error = error_text(&reply.body);
+            let explanation = if error.is_empty() { error } else { format!(": {error}") };
+            format!("{} answers {status}{}", shorten(path), shorten(&explanation)).into()
         }
     })
 }
 
-/// What an error says of itself.
+/// All that an answer says of an error, in one line: ids and messages, as far as there are any.
 pub fn error_text(body: &Value) -> String {
     let error = &body["error"];
-    let all = error["@Message.ExtendedInfo"].as_array().into_iter().flatten();
-    let all = all.chain(body["Messages"].as_array().into_iter().flatten());
-    let mut told: Vec<String> = all
-        .flat_map(|one| [&one["MessageId"], &one["Message"]])
-        .filter_map(|one| one.as_str().map(str::to_owned))
-        .collect();
-    let own = [&error["code"], &error["message"]].into_iter().filter_map(Value::as_str);
-    told.extend(own.map(str::to_owned));
-    told.dedup();
-    told.join(" ")
+    let details = error["@Message.ExtendedInfo"].as_array().into_iter().flatten();
+    let task_messages = body["Messages"].as_array().into_iter().flatten();
+    let mut texts: Vec<&str> = Vec::new();
+    for message in details.chain(task_messages) {
+        texts.extend(message["MessageId"].as_str());
+        texts.extend(message["Message"].as_str());
+    }
+    texts.extend(error["code"].as_str());
+    texts.extend(error["message"].as_str());
+    texts.dedup();
+    texts.join(" ")
 }
 
 #[expect(clippy::disallowed_methods, reason = "waits for a controller, not for a time")]
