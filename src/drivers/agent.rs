@@ -21,6 +21,7 @@ use super::place::BOOT_IMAGE;
 use super::task::{Stopped, Task};
 use super::{add_nodes, credentials, kube, machines, power, release};
 
+/// Runs the verb of a task on a cluster that its hosts install themselves.
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),

@@ -23,6 +23,7 @@ const AUTH_FILES: [&str; 2] = ["kubeconfig", "kubeadmin-password"];
 /// Letters of a logged error that are repeated.
 const ERROR_LETTERS: usize = 300;
 
+/// Runs the verb of a task on a cluster whose infrastructure the installer makes.
 pub fn run(task: &mut Task) -> Result<Ending, Stopped> {
     match task.order.verb {
         Verb::Provision => provision(task),

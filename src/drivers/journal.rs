@@ -40,6 +40,7 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// A journal of a job that has printed nothing yet, with the secrets that it was given.
     pub fn new(job_folder: &Place, order: &Order) -> Self {
         let mut secret_values = BTreeSet::new();
         for (name, value) in &order.environment {

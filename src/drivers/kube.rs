@@ -58,10 +58,12 @@ impl ClusterClient {
         Ok(())
     }
 
+    /// The path of oc or kubectl.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
+    /// The path of the kubeconfig.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }

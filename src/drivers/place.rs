@@ -59,6 +59,7 @@ impl Place {
         Self(jobs.join(job))
     }
 
+    /// The folder of a job at this path.
     pub fn from_path(path: &Path) -> Self {
         Self(path.to_owned())
     }
@@ -78,6 +79,7 @@ impl Place {
         self.0.join("saved").join(name)
     }
 
+    /// The path of a file or folder right below this one.
     pub fn file_path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -119,6 +121,7 @@ impl Place {
         }
     }
 
+    /// What the job was told when it was given.
     pub fn read_order(&self) -> io::Result<Order> {
         self.read_json("order.json")
     }

@@ -54,6 +54,7 @@ impl Stream {
         Ok((stream, writer))
     }
 
+    /// Whether more may come.
     pub fn is_open(&self) -> bool {
         self.is_open
     }

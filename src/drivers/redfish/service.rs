@@ -24,6 +24,7 @@ const TASK_TIMEOUT: Duration = Duration::from_secs(300);
 const PAGES: usize = 16;
 const MEMBERS: usize = 256;
 
+/// A Redfish service, with what vendors make of it smoothed out.
 pub struct Service {
     client: HttpClient,
 }
