@@ -1,393 +1,479 @@
-//! Hosts and the clusters that they are bound to: scenarios as a table, each played from its
-//! beginning by the commands that people and hosts type; after each, a second pass is silent.
+//! Hosts that report themselves (Agents) and the clusters they are bound to: the scenarios in
+//! tests/cases/agents, a file per chapter. Each is played from an empty state by the commands that
+//! people and hosts type. After each, a second pass is silent and `poolctl doctor` is content.
+//!
+//! The steps, in which H is an agent, E an InfraEnv, C a cluster, and WHAT an agent or KIND/NAME:
+//!
+//! ```text
+//! infraenv E [of C] [JSON]    an InfraEnv, of a cluster or of none, with JSON merged into it
+//! cluster C open|installing|installed|failed|ending [MASTERS+WORKERS] [JSON]
+//!                             a simulated cluster at this stage; an open one needs 3+0 hosts
+//!                             unless given; JSON is merged into its install-config
+//! apply JSON                  any document
+//! register H E                host h2 calls itself node-2 and has addresses with a 2
+//! report H ok [JSON]|bad|JSON what is in it: enough, with JSON merged into it; too little; this
+//! boot H E                    register, report ok, and a pass
+//! checkin H, media-lost H, stage H STAGE
+//! bind H.. C, unbind H.., approve H.., set H OPTIONS, delete WHAT, patch WHAT JSON
+//! want H C|-                  its cluster is set, or unset, by a patch
+//! bound H E C                 booted, bound, and booted again
+//! installing H E C            the same, and approved
+//! node H E C                  the same, and an hour later
+//! imported WHAT JSON          the whole state is moved, with JSON merged into WHAT on the way
+//! pass                        reconcile
+//! wait SPAN                   the clock is set forward
+//! poolctl, ssh-keygen, test   as people type them
+//! ```
+//!
+//! The expectations, in which messages are parts of what is said:
+//!
+//! ```text
+//! refused CODE STEP => MESSAGE
+//! state H STATE [MESSAGE]
+//! cond WHAT TYPE STATUS REASON [MESSAGE]
+//! check H VALIDATION STATUS [MESSAGE]
+//! is WHAT POINTER JSON
+//! label WHAT KEY VALUE|-
+//! event WHAT REASON [MESSAGE], events WHAT REASON COUNT
+//! gone WHAT
+//! quiet                       a pass changes nothing and says nothing
+//! ```
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
 
+use crate::cases::{Scenario, assert_all_hold, first_word, scenarios};
 use crate::sandbox::{NOON, Ran, Sandbox};
 
-const TABLE: &str = include_str!("cases/agents.txt");
-const BAD: &str = r#"{"cpu": {"count": 2}, "memory": {"physical_bytes": 130}, "disks": []}"#;
+/// The report of a host that is too small for any role.
+const TOO_SMALL: &str = r#"{"cpu": {"count": 2}, "memory": {"physical_bytes": 130}, "disks": []}"#;
 
-/// What does not come as it is said to, for people.
-type Found = Result<(), String>;
+/// What was found instead of what a line expects.
+type Outcome = Result<(), String>;
 
-fn parsed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+fn parse_json(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
 
 /// Words, and the JSON after them.
-fn with_patch(text: &str) -> (&str, Value) {
-    match text.find('{') {
-        Some(at) => (text[..at].trim_end(), parsed(&text[at..])),
-        None => (text, json!({})),
+fn split_patch(line: &str) -> (&str, Value) {
+    match line.find('{') {
+        Some(start) => (line[..start].trim_end(), parse_json(&line[start..])),
+        None => (line, json!({})),
     }
 }
 
-fn done() -> Ran {
+fn success() -> Ran {
     Ran { code: 0, out: String::new(), err: String::new() }
 }
 
-fn check(good: bool, found: &impl Debug) -> Found {
-    good.then_some(()).ok_or_else(|| format!("found {found:?}"))
+fn check(holds: bool, actual: &impl Debug) -> Outcome {
+    if holds { Ok(()) } else { Err(format!("found {actual:?}")) }
 }
 
-/// What a host says of itself: h2 is node-2, and has addresses with a 2. ok, with changes; bad; or
-/// the report itself.
-fn report(host: &str, what: &str) -> Value {
-    let patch = match what.split_once(' ').unwrap_or((what, "{}")) {
+/// What a host says of itself: `ok` with a patch, `bad`, or the report itself.
+fn inventory_of(host: &str, description: &str) -> Value {
+    let patch = match description.split_once(' ').unwrap_or((description, "{}")) {
         ("ok", patch) => patch,
-        ("bad", _) => BAD,
-        _ => return parsed(what),
+        ("bad", _) => TOO_SMALL,
+        _ => return parse_json(description),
     };
     let digits: String = host.chars().filter(char::is_ascii_digit).collect();
     let number: u8 = digits.parse().unwrap_or_default();
-    let mut found = parsed(include_str!("../examples/agents/inventory.json"));
-    found["hostname"] = format!("node-{number}").into();
-    found["interfaces"][0]["mac_address"] = format!("02:00:00:00:00:{number:02}").into();
-    found["interfaces"][0]["ipv4_addresses"] = json!([format!("1.2.3.{number}/24")]);
-    json_patch::merge(&mut found, &parsed(patch));
-    found
+    let mut inventory = parse_json(include_str!("../examples/agents/inventory.json"));
+    inventory["hostname"] = format!("node-{number}").into();
+    inventory["interfaces"][0]["mac_address"] = format!("02:00:00:00:00:{number:02}").into();
+    inventory["interfaces"][0]["ipv4_addresses"] = json!([format!("1.2.3.{number}/24")]);
+    json_patch::merge(&mut inventory, &parse_json(patch));
+    inventory
 }
 
-/// A simulated cluster, and if it is to have hosts its install-config before it.
-fn cluster(name: &str, stage: &str, hosts: Option<&str>, patch: &Value) -> Vec<Value> {
-    let lasts = if stage == "installed" { "1s" } else { "1h" };
-    let mut document = json!({"apiVersion": "hive.openshift.io/v1", "kind": "ClusterDeployment",
+/// A simulated cluster, and before it the Secret of its install-config if it needs hosts.
+fn cluster_documents(name: &str, stage: &str, hosts: Option<&str>, patch: &Value) -> Vec<Value> {
+    let install_duration = if stage == "installed" { "1s" } else { "1h" };
+    let mut cluster = json!({"apiVersion": "hive.openshift.io/v1", "kind": "ClusterDeployment",
         "metadata": {"name": name, "annotations": {
             "hive.openshift.io/fake-cluster": "true",
-            "poolctl.dev/fake-install-duration": lasts,
+            "poolctl.dev/fake-install-duration": install_duration,
             "poolctl.dev/fake-deprovision-duration": "1h"}},
         "spec": {"baseDomain": "lab.test", "clusterName": name, "platform": {"none": {}}}});
-    let Some((masters, workers)) = hosts.and_then(|text| text.split_once('+')) else {
-        return vec![document];
+    let Some((masters, workers)) = hosts.and_then(|hosts| hosts.split_once('+')) else {
+        return vec![cluster];
     };
-    let number = |text: &str| text.parse::<u64>().unwrap();
-    let mut config = json!({"apiVersion": "v1", "baseDomain": "lab.test",
+    let masters: u64 = masters.parse().unwrap();
+    let workers: u64 = workers.parse().unwrap();
+    let mut install_config = json!({"apiVersion": "v1", "baseDomain": "lab.test",
         "metadata": {"name": name},
-        "controlPlane": {"name": "master", "replicas": number(masters)},
-        "compute": [{"name": "worker", "replicas": number(workers)}],
+        "controlPlane": {"name": "master", "replicas": masters},
+        "compute": [{"name": "worker", "replicas": workers}],
         "networking": {"machineNetwork": [{"cidr": "1.2.3.0/24"}]},
         "platform": {"none": {}}});
-    json_patch::merge(&mut config, patch);
-    let platform = config["platform"].as_object().unwrap().keys().next().unwrap();
-    document["spec"]["platform"] = json!({platform: {}});
-    let secret = format!("{name}-config");
-    document["spec"]["provisioning"] = json!({"installConfigSecretRef": {"name": secret}});
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
-        "stringData": {"install-config.yaml": config.to_string()}});
-    vec![secret, document]
+    json_patch::merge(&mut install_config, patch);
+    let platform = install_config["platform"].as_object().unwrap().keys().next().unwrap();
+    cluster["spec"]["platform"] = json!({platform: {}});
+    let secret_name = format!("{name}-config");
+    cluster["spec"]["provisioning"] = json!({"installConfigSecretRef": {"name": secret_name}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret_name},
+        "stringData": {"install-config.yaml": install_config.to_string()}});
+    vec![secret, cluster]
 }
 
-struct Case {
+/// Plays one scenario in a state and at a time of its own.
+struct Player {
     sandbox: Sandbox,
     now: Time,
+    /// How often the state was moved into a new file.
     moves: usize,
 }
 
-impl Case {
+impl Player {
     fn new() -> Self {
         Self { sandbox: Sandbox::new(), now: NOON.parse().unwrap(), moves: 0 }
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
-        self.sandbox.run(arguments)
-    }
-
-    fn applied(&self, documents: &[Value]) -> Ran {
+    fn apply(&self, documents: &[Value]) -> Ran {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
         let path = self.sandbox.file("applied.json", &list.to_string());
-        self.run(&["apply", "-f", &path])
+        self.sandbox.run(&format!("apply -f {path}"))
     }
 
-    /// One after the other, until one is refused.
-    fn all(&mut self, steps: &[String]) -> Ran {
-        let (last, before) = steps.split_last().unwrap();
-        let refused = before.iter().map(|step| self.step(step)).find(|ran| ran.code != 0);
-        refused.unwrap_or_else(|| self.step(last))
+    /// Steps one after the other, until one is refused.
+    fn run_steps(&mut self, steps: &[String]) -> Ran {
+        let mut ran = success();
+        for step in steps {
+            ran = self.run_step(step);
+            if ran.code != 0 {
+                break;
+            }
+        }
+        ran
     }
 
-    /// The whole state into an empty one, and one object of it changed on the way.
-    fn moved(&mut self, what: &str, patch: &Value) -> Ran {
-        let (word, name) = what.split_once('/').unwrap_or(("agent", what));
-        let kind = match word {
-            "agent" => "Agent",
-            "cluster" => "ClusterDeployment",
-            other => panic!("{other}"),
+    /// Moves the whole state into an empty one, and merges a patch into one object on the way.
+    fn move_state(&mut self, object: &str, patch: &Value) -> Ran {
+        let (kind, name) = match object.split_once('/') {
+            None => ("Agent", object),
+            Some(("agent", name)) => ("Agent", name),
+            Some(("cluster", name)) => ("ClusterDeployment", name),
+            Some((kind, _)) => panic!("objects of kind {kind} are not moved"),
         };
         self.moves += 1;
-        let beside = |end: &str| {
-            self.sandbox.path().join(format!("moved-{}.{end}", self.moves)).display().to_string()
-        };
-        let (file, state) = (beside("json"), beside("db"));
-        let ran = self.run(&["export", &file, "--include-secrets", "-o", "json"]);
+        let folder = self.sandbox.path().display().to_string();
+        let file = format!("{folder}/moved-{}.json", self.moves);
+        let ran = self.sandbox.run(&format!("export {file} --include-secrets -o json"));
         if ran.code != 0 {
             return ran;
         }
-        let mut list = parsed(&std::fs::read_to_string(&file).unwrap());
-        let items = list["items"].as_array_mut().unwrap();
-        let its = |one: &&mut Value| one["kind"] == kind && one["metadata"]["name"] == name;
-        let one = items.iter_mut().find(its);
-        json_patch::merge(one.unwrap_or_else(|| panic!("no {what}")), patch);
+        let mut list = parse_json(&std::fs::read_to_string(&file).unwrap());
+        let mut items = list["items"].as_array_mut().unwrap().iter_mut();
+        let item = items.find(|item| item["kind"] == kind && item["metadata"]["name"] == name);
+        json_patch::merge(item.unwrap_or_else(|| panic!("there is no {object}")), patch);
         let file = self.sandbox.file("moved.json", &list.to_string());
-        self.sandbox.set("POOLCTL_STATE", &state);
-        self.run(&["import", &file])
+        self.sandbox.set("POOLCTL_STATE", &format!("{folder}/moved-{}.db", self.moves));
+        self.sandbox.run(&format!("import {file}"))
     }
 
-    fn infra_env(&self, text: &str) -> Ran {
-        let (words, patch) = with_patch(text);
+    fn create_infra_env(&self, line: &str) -> Ran {
+        let (words, patch) = split_patch(line);
         let (name, cluster) = words.split_once(" of ").unwrap_or((words, ""));
-        let mut document = json!({"apiVersion": "agent-install.openshift.io/v1beta1",
+        let mut infra_env = json!({"apiVersion": "agent-install.openshift.io/v1beta1",
             "kind": "InfraEnv", "metadata": {"name": name},
             "spec": {"pullSecretRef": {"name": "pull"}}});
         if !cluster.is_empty() {
-            document["spec"]["clusterRef"] = json!({"name": cluster, "namespace": "default"});
+            infra_env["spec"]["clusterRef"] = json!({"name": cluster, "namespace": "default"});
         }
-        json_patch::merge(&mut document, &patch);
+        json_patch::merge(&mut infra_env, &patch);
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"},
             "stringData": {".dockerconfigjson": "{\"auths\": {}}"}});
-        self.applied(&[secret, document])
+        self.apply(&[secret, infra_env])
     }
 
-    fn cluster(&mut self, text: &str) -> Ran {
-        let (words, patch) = with_patch(text);
+    fn create_cluster(&mut self, line: &str) -> Ran {
+        let (words, patch) = split_patch(line);
         let words: Vec<&str> = words.split(' ').collect();
-        let (name, stage) = (words[0], words[1]);
-        let open = (stage == "open").then_some("3+0");
-        let hosts = words.get(2).copied().or(open);
-        let ran = self.applied(&cluster(name, stage, hosts, &patch));
+        let name = words[0];
+        let stage = words[1];
+        let default_hosts = if stage == "open" { Some("3+0") } else { None };
+        let hosts = words.get(2).copied().or(default_hosts);
+        let ran = self.apply(&cluster_documents(name, stage, hosts, &patch));
         if ran.code != 0 {
             return ran;
         }
         match stage {
-            "installed" => self.all(&["wait 1s".into(), "pass".into()]),
+            "installed" => self.run_steps(&["wait 1s".into(), "pass".into()]),
             "failed" => {
                 let stopped = json!({"type": "ProvisionStopped", "status": "True",
                     "reason": "InstallAttemptsLimitReached", "message": "no more"});
                 let patch = json!({"status": {"conditions": [stopped]}});
-                self.moved(&format!("cluster/{name}"), &patch)
+                self.move_state(&format!("cluster/{name}"), &patch)
             }
-            "ending" => self.run(&["delete", "cluster", name, "-y"]),
+            "ending" => self.sandbox.run(&format!("delete cluster {name} -y")),
             _ => ran,
         }
     }
 
-    fn step(&mut self, line: &str) -> Ran {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let words: Vec<&str> = rest.split(' ').collect();
-        let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
-        match word {
-            "infraenv" => self.infra_env(rest),
-            "cluster" => self.cluster(rest),
-            "apply" => self.applied(&[parsed(rest)]),
-            "imported" => self.moved(first, &parsed(second)),
-            "register" => self.run(&["agent", "register", "--infraenv", second, "--id", first]),
-            "report" => {
-                let path = self.sandbox.file("report.json", &report(first, second).to_string());
-                self.run(&["agent", "report", first, "--inventory", &path])
+    /// Boots a host, binds it and boots it again; approves it before if it is to be installed.
+    fn bind_host(&mut self, line: &str, is_approved: bool) -> Ran {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [host, infra_env, cluster] = words[..] else { panic!("not H E C: {line}") };
+        let boot = format!("boot {host} {infra_env}");
+        let mut steps = vec![boot.clone()];
+        if is_approved {
+            steps.push(format!("approve {host}"));
+        }
+        steps.extend([format!("bind {host} {cluster}"), boot]);
+        self.run_steps(&steps)
+    }
+
+    fn run_step(&mut self, line: &str) -> Ran {
+        let (verb, rest) = first_word(line);
+        let (first, second) = first_word(rest);
+        match verb {
+            "infraenv" => self.create_infra_env(rest),
+            "cluster" => self.create_cluster(rest),
+            "apply" => self.apply(&[parse_json(rest)]),
+            "imported" => self.move_state(first, &parse_json(second)),
+            "register" => {
+                self.sandbox.run(&format!("agent register --infraenv {second} --id {first}"))
             }
-            "boot" => self.all(&[
+            "report" => {
+                let inventory = inventory_of(first, second).to_string();
+                let path = self.sandbox.file("report.json", &inventory);
+                self.sandbox.run(&format!("agent report {first} --inventory {path}"))
+            }
+            "boot" => self.run_steps(&[
                 format!("register {first} {second}"),
                 format!("report {first} ok"),
                 "pass".into(),
             ]),
-            "bound" | "installing" => {
-                let [host, from, to] = words[..] else { panic!("{line}") };
-                let boot = format!("boot {host} {from}");
-                let approve = (word == "installing").then(|| format!("approve {host}"));
-                let steps = [Some(boot.clone()), approve, Some(format!("bind {host} {to}"))];
-                let steps = steps.into_iter().flatten().chain([boot]);
-                self.all(&steps.collect::<Vec<_>>())
+            "bound" => self.bind_host(rest, false),
+            "installing" => self.bind_host(rest, true),
+            "node" => {
+                self.run_steps(&[format!("installing {rest}"), "wait 1h".into(), "pass".into()])
             }
-            "node" => self.all(&[format!("installing {rest}"), "wait 1h".into(), "pass".into()]),
-            "checkin" => self.run(&["agent", "check-in", first]),
-            "media-lost" => self.run(&["agent", "report", first, "--media-lost"]),
-            "stage" => self.run(&["agent", "report", first, "--stage", second]),
-            "approve" | "set" | "unbind" => {
-                self.run(&[&["agent", word, "-y"][..], &words[..]].concat())
-            }
+            "checkin" => self.sandbox.run(&format!("agent check-in {first}")),
+            "media-lost" => self.sandbox.run(&format!("agent report {first} --media-lost")),
+            "stage" => self.sandbox.run(&["agent", "report", first, "--stage", second]),
+            "approve" | "set" | "unbind" => self.sandbox.run(&format!("agent {verb} -y {rest}")),
             "bind" => {
-                let (hosts, to) = words.split_at(words.len() - 1);
-                self.run(&[&["agent", "bind", "--cluster"][..], to, hosts].concat())
+                let (hosts, cluster) = rest.rsplit_once(' ').unwrap();
+                self.sandbox.run(&format!("agent bind --cluster {cluster} {hosts}"))
             }
             "want" => {
-                let to = json!({"name": second, "namespace": "default"});
-                let to = if second == "-" { Value::Null } else { to };
-                let patch = json!({"spec": {"clusterDeploymentName": to}});
-                self.step(&format!("patch agent/{first} {patch}"))
+                let cluster = json!({"name": second, "namespace": "default"});
+                let cluster = if second == "-" { Value::Null } else { cluster };
+                let patch = json!({"spec": {"clusterDeploymentName": cluster}});
+                self.run_step(&format!("patch agent/{first} {patch}"))
             }
-            "patch" => self.run(&["patch", "-y", first, "--type", "merge", "-p", second]),
-            "delete" => self.run(&[&["delete", "-y"][..], &words[..]].concat()),
-            // As people type it.
+            "patch" => self.sandbox.run(&["patch", "-y", first, "--type", "merge", "-p", second]),
+            "delete" => self.sandbox.run(&format!("delete -y {rest}")),
             "poolctl" | "test" | "ssh-keygen" => self.sandbox.shell(line),
-            "pass" => self.run(&["reconcile", "-q"]),
+            "pass" => self.sandbox.run("reconcile -q"),
             "wait" => {
                 self.now = self.now.plus(rest.parse::<Span>().unwrap());
                 self.sandbox.set("POOLCTL_NOW", &self.now.to_string());
-                done()
+                success()
             }
-            other => panic!("{other}"),
+            _ => panic!("there is no step `{verb}`"),
         }
     }
 
-    fn object(&self, what: &str) -> Option<Value> {
-        let (kind, name) = what.split_once('/').unwrap_or(("agent", what));
-        let ran = self.run(&["get", kind, name, "-A", "-o", "json"]);
-        (ran.code == 0).then(|| parsed(&ran.out))
+    /// An object as JSON, or nothing if there is none.
+    fn object(&self, object: &str) -> Option<Value> {
+        let (kind, name) = object.split_once('/').unwrap_or(("agent", object));
+        let ran = self.sandbox.run(&format!("get {kind} {name} -A -o json"));
+        if ran.code == 0 { Some(parse_json(&ran.out)) } else { None }
     }
 
-    fn field(&self, what: &str, path: &str) -> Value {
-        let found = self.object(what).unwrap_or_default();
-        found.pointer(path).cloned().unwrap_or_default()
+    fn field(&self, object: &str, pointer: &str) -> Value {
+        let document = self.object(object).unwrap_or_default();
+        document.pointer(pointer).cloned().unwrap_or_default()
     }
 
-    /// An entry of a list, that says as much as is expected of it.
-    fn entry(&self, what: &str, path: &str, key: (&str, &str), says: &[(&str, &str)]) -> Found {
-        let lists: Vec<Value> = match self.field(what, path) {
+    /// Expects that the entry with this key, of a list or of the lists of a mapping, has these
+    /// fields. Of its message a part is enough.
+    fn check_entry(
+        &self,
+        object: &str,
+        pointer: &str,
+        key: (&str, &str),
+        fields: &[(&str, &str)],
+    ) -> Outcome {
+        let lists: Vec<Value> = match self.field(object, pointer) {
             Value::Object(categories) => categories.into_iter().map(|(_, list)| list).collect(),
             list => vec![list],
         };
-        let mut all = lists.iter().filter_map(Value::as_array).flatten();
-        let (name, is) = key;
-        let found = all.find(|one| one[name] == is).cloned().unwrap_or_default();
-        let meets = |(name, text): &(&str, &str)| {
-            let said = found[*name].as_str().unwrap_or_default();
-            if *name == "message" { said.contains(*text) } else { said == *text }
-        };
-        check(says.iter().all(meets), &found)
+        let mut entries = lists.iter().filter_map(Value::as_array).flatten();
+        let (key_name, key_value) = key;
+        let entry = entries.find(|entry| entry[key_name] == key_value);
+        let entry = entry.cloned().unwrap_or_default();
+        for (name, expected) in fields {
+            let actual = entry[*name].as_str().unwrap_or_default();
+            let is_part = *name == "message" && actual.contains(expected);
+            if !is_part && actual != *expected {
+                return check(false, &entry);
+            }
+        }
+        Ok(())
     }
 
-    /// What happened, as reasons and messages.
-    fn events(&self, what: &str) -> Vec<(String, String)> {
-        let what = if what.contains('/') { what.to_owned() } else { format!("agent/{what}") };
-        let found = parsed(&self.sandbox.ok(&["events", &what, "-o", "json"]));
-        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        let all = found["items"].as_array().cloned().unwrap_or_default();
-        all.iter().map(|one| (text(one, "reason"), text(one, "message"))).collect()
+    /// The events of an object, as reasons and messages.
+    fn events(&self, object: &str) -> Vec<(String, String)> {
+        let object =
+            if object.contains('/') { object.to_owned() } else { format!("agent/{object}") };
+        let list = parse_json(&self.sandbox.ok(&format!("events {object} -o json")));
+        let mut events = Vec::new();
+        for event in list["items"].as_array().into_iter().flatten() {
+            let reason = event["reason"].as_str().unwrap_or_default();
+            let message = event["message"].as_str().unwrap_or_default();
+            events.push((reason.to_owned(), message.to_owned()));
+        }
+        events
     }
 
-    /// A pass that changes nothing and says nothing.
-    fn quiet(&self) -> Found {
-        let seen = || {
-            let objects = self.sandbox.ok(&["get", "agent,infraenv,cluster", "-A", "-o", "json"]);
-            objects + &self.sandbox.ok(&["events", "-A", "-o", "json"])
-        };
-        let before = seen();
-        self.sandbox.ok(&["reconcile", "-q"]);
-        let after = seen();
+    fn objects_and_events(&self) -> String {
+        let objects = self.sandbox.ok("get agent,infraenv,cluster -A -o json");
+        objects + &self.sandbox.ok("events -A -o json")
+    }
+
+    /// Expects that a pass changes nothing and says nothing.
+    fn check_quiet(&self) -> Outcome {
+        let before = self.objects_and_events();
+        self.sandbox.ok("reconcile -q");
+        let after = self.objects_and_events();
         if before == after {
             return Ok(());
         }
-        let known: HashSet<&str> = before.lines().collect();
-        let new: Vec<&str> = after.lines().filter(|line| !known.contains(line)).collect();
-        Err(format!("new: {}", new.join("\n")))
+        let lines_before: HashSet<&str> = before.lines().collect();
+        let new_lines: Vec<&str> =
+            after.lines().filter(|line| !lines_before.contains(line)).collect();
+        Err(format!("new: {}", new_lines.join("\n")))
     }
 
-    /// What is expected; none for a step.
-    fn look(&self, word: &str, rest: &str) -> Option<Found> {
-        let mut words = rest.splitn(5, ' ');
-        let mut next = || words.next().unwrap_or_default();
-        let (what, second) = (next(), rest.split_once(' ').map_or("", |(_, rest)| rest));
-        Some(match word {
+    /// Checks an expectation; `None` for a line that is a step.
+    fn check_expectation(&self, verb: &str, rest: &str) -> Option<Outcome> {
+        let (object, rest) = first_word(rest);
+        Some(match verb {
             "state" => {
-                let (state, info) = second.split_once(' ').unwrap_or((second, ""));
-                let found = self.field(what, "/status/debugInfo");
-                let says = found["stateInfo"].as_str().unwrap_or_default();
-                check(found["state"] == state && says.contains(info), &found)
+                let (state, message) = first_word(rest);
+                let debug_info = self.field(object, "/status/debugInfo");
+                let state_info = debug_info["stateInfo"].as_str().unwrap_or_default();
+                let holds = debug_info["state"] == state && state_info.contains(message);
+                check(holds, &debug_info)
             }
             "cond" => {
-                let (kind, status, reason) = (next(), next(), next());
-                let says = [("status", status), ("reason", reason), ("message", next())];
-                self.entry(what, "/status/conditions", ("type", kind), &says)
+                let (condition, rest) = first_word(rest);
+                let (status, rest) = first_word(rest);
+                let (reason, message) = first_word(rest);
+                let fields = [("status", status), ("reason", reason), ("message", message)];
+                self.check_entry(object, "/status/conditions", ("type", condition), &fields)
             }
             "check" => {
-                let (id, rest) = second.split_once(' ').unwrap();
-                let (status, message) = rest.split_once(' ').unwrap_or((rest, ""));
-                let says = [("status", status), ("message", message)];
-                self.entry(what, "/status/validationsInfo", ("id", id), &says)
+                let (validation, rest) = first_word(rest);
+                let (status, message) = first_word(rest);
+                let fields = [("status", status), ("message", message)];
+                self.check_entry(object, "/status/validationsInfo", ("id", validation), &fields)
             }
             "is" => {
-                let (path, value) = second.split_once(' ').unwrap();
-                let found = self.field(what, path);
-                check(found == parsed(value), &found)
+                let (pointer, expected) = first_word(rest);
+                let actual = self.field(object, pointer);
+                check(actual == parse_json(expected), &actual)
             }
             "label" => {
-                let (key, value) = (next().replace('/', "~1"), next());
-                let found = self.field(what, &format!("/metadata/labels/{key}"));
-                check(found.as_str().unwrap_or("-") == value, &found)
+                let (key, expected) = first_word(rest);
+                let pointer = format!("/metadata/labels/{}", key.replace('/', "~1"));
+                let actual = self.field(object, &pointer);
+                check(actual.as_str().unwrap_or("-") == expected, &actual)
             }
             "event" => {
-                let (reason, text) = second.split_once(' ').unwrap_or((second, ""));
-                let all = self.events(what);
-                let good = all.iter().any(|(is, says)| is == reason && says.contains(text));
-                check(good, &all)
+                let (reason, message) = first_word(rest);
+                let events = self.events(object);
+                let mut named = events.iter().filter(|(event, _)| event == reason);
+                check(named.any(|(_, text)| text.contains(message)), &events)
             }
             "events" => {
-                let (reason, many) = second.split_once(' ').unwrap();
-                let all = self.events(what);
-                let found = all.iter().filter(|(is, _)| is == reason).count();
-                check(found.to_string() == many, &all)
+                let (reason, expected) = first_word(rest);
+                let events = self.events(object);
+                let actual = events.iter().filter(|(event, _)| event == reason).count();
+                check(actual.to_string() == expected, &events)
             }
-            "gone" => check(self.object(what).is_none(), &"it"),
-            "quiet" => self.quiet(),
+            "gone" => check(self.object(object).is_none(), &object),
+            "quiet" => self.check_quiet(),
             _ => return None,
         })
     }
 
-    fn line(&mut self, line: &str) -> Found {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if word == "refused" {
-            let (code, rest) = rest.split_once(' ').unwrap();
-            let (step, why) = rest.split_once(" => ").unwrap();
-            let ran = self.step(step);
-            return check(ran.code.to_string() == code && ran.err.contains(why), &ran);
+    fn play_line(&mut self, line: &str) -> Outcome {
+        let (verb, rest) = first_word(line);
+        if verb == "refused" {
+            let (code, rest) = first_word(rest);
+            let (step, message) = rest.split_once(" => ").unwrap();
+            let ran = self.run_step(step);
+            return check(ran.code.to_string() == code && ran.err.contains(message), &ran);
         }
-        if let Some(found) = self.look(word, rest) {
-            return found;
+        if let Some(outcome) = self.check_expectation(verb, rest) {
+            return outcome;
         }
-        let ran = self.step(line);
+        let ran = self.run_step(line);
         check(ran.code == 0, &ran)
     }
 }
 
-/// Every block of some sections; all that do not end as they say are told at once.
-fn play(sections: &str, least: usize) {
-    let (mut many, mut wrong) = (0, Vec::new());
-    for block in TABLE.split("\n\n").map(str::trim) {
-        let section = block.strip_prefix("agent-").unwrap_or_default();
-        if !section.starts_with(|letter: char| sections.contains(letter)) {
-            continue;
-        }
-        let (name, lines) = block.split_once('\n').unwrap();
-        let mut case = Case::new();
-        let mut lines = lines.lines().chain(["pass", "quiet", "poolctl doctor"]);
-        let failed = lines.find_map(|line| Some((line, case.line(line).err()?)));
-        wrong.extend(failed.map(|(line, why)| format!("{name}: {line}: {why}")));
-        many += 1;
+/// What does not hold first in a scenario.
+fn play_scenario(scenario: &Scenario) -> Outcome {
+    let mut player = Player::new();
+    for line in scenario.lines.iter().chain(&["pass", "quiet", "poolctl doctor"]) {
+        player.play_line(line).map_err(|reason| format!("{}: {line}: {reason}", scenario.name))?;
     }
-    assert!(many >= least, "{sections}: {many}");
-    assert!(wrong.is_empty(), "{} of {many}:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(())
 }
 
-#[test]
-fn hosts_register_and_are_judged() {
-    play("AB", 30);
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cases/agents")
 }
 
-#[test]
-fn hosts_are_bound() {
-    play("C", 15);
+fn play_chapter(chapter: &str, at_least: usize) {
+    let file = std::fs::read_to_string(folder().join(format!("{chapter}.txt"))).unwrap();
+    let scenarios = scenarios(&file);
+    let outcomes = scenarios.iter().map(play_scenario);
+    let failures: Vec<String> = outcomes.filter_map(Result::err).collect();
+    assert_all_hold(scenarios.len(), at_least, &failures);
 }
 
-#[test]
-fn hosts_leave_and_move() {
-    play("D", 15);
+/// A test for each chapter, and one that no file of the folder is left out.
+macro_rules! chapters {
+    ($($test:ident: $chapter:literal has at least $count:literal;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                play_chapter($chapter, $count);
+            }
+        )*
+
+        #[test]
+        fn every_chapter_is_played() {
+            let played: BTreeSet<String> = [$($chapter),*].map(str::to_owned).into();
+            let mut chapters = BTreeSet::new();
+            for entry in std::fs::read_dir(folder()).unwrap() {
+                let path = entry.unwrap().path();
+                chapters.insert(path.file_stem().unwrap().display().to_string());
+            }
+            assert_eq!(chapters, played);
+        }
+    };
 }
 
-#[test]
-fn what_goes_takes_no_host_along_and_wishes_are_checked() {
-    play("EFGH", 18);
+chapters! {
+    hosts_register_and_stay_what_they_are: "registration" has at least 34;
+    a_host_is_in_the_state_that_its_reports_justify: "health" has at least 32;
+    hosts_are_bound_only_where_they_fit: "binding" has at least 45;
+    hosts_leave_and_move_between_clusters: "leaving" has at least 34;
+    deleting_an_owner_loses_no_host: "deletion" has at least 20;
+    invalid_infra_envs_and_agents_are_refused: "validation" has at least 24;
+    labels_of_hosts_and_of_people_stay_apart: "labels" has at least 4;
+    pools_take_hosts_that_are_ready: "pools" has at least 2;
 }

@@ -13,6 +13,7 @@ mod bad_input;
 mod baremetal;
 mod baremetal_example;
 mod baremetal_faults;
+mod cases;
 mod chapters;
 mod circles;
 mod claims;

@@ -1,5 +1,7 @@
-//! A state of its own, and poolctl run on it as a user would.
+//! The fixture of tests that run poolctl: a folder with a state of its own, and commands as people
+//! type them.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,13 +12,73 @@ use tempfile::TempDir;
 pub const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
 pub const NOON: &str = "2026-03-02T12:00:00Z";
 
-/// A folder that goes away, with `state.db` in it.
+/// The arguments of poolctl: a line as people type it, or a list of words where a word contains
+/// quotes of its own, such as JSON.
+pub trait CommandLine {
+    fn words(&self) -> Vec<String>;
+}
+
+impl CommandLine for str {
+    /// Words end at spaces. Single quotes keep spaces within a word.
+    fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut word = String::new();
+        let mut has_begun = false;
+        let mut is_quoted = false;
+        for letter in self.chars().chain([' ']) {
+            if letter == '\'' {
+                is_quoted = !is_quoted;
+                has_begun = true;
+            } else if letter != ' ' || is_quoted {
+                word.push(letter);
+                has_begun = true;
+            } else if has_begun {
+                words.push(std::mem::take(&mut word));
+                has_begun = false;
+            }
+        }
+        assert!(!is_quoted, "a quote is not closed: {self}");
+        words
+    }
+}
+
+impl CommandLine for String {
+    fn words(&self) -> Vec<String> {
+        self.as_str().words()
+    }
+}
+
+impl<Word: AsRef<str>> CommandLine for [Word] {
+    fn words(&self) -> Vec<String> {
+        self.iter().map(|word| word.as_ref().to_owned()).collect()
+    }
+}
+
+impl<Word: AsRef<str>, const LENGTH: usize> CommandLine for [Word; LENGTH] {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<Word: AsRef<str>> CommandLine for Vec<Word> {
+    fn words(&self) -> Vec<String> {
+        self.as_slice().words()
+    }
+}
+
+impl<Line: CommandLine + ?Sized> CommandLine for &Line {
+    fn words(&self) -> Vec<String> {
+        (**self).words()
+    }
+}
+
+/// A folder that is removed at the end, with `state.db` in it.
 pub struct Sandbox {
     folder: TempDir,
     variables: Vec<(String, String)>,
 }
 
-/// What a command came to.
+/// How a command ended.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -25,7 +87,7 @@ pub struct Ran {
 }
 
 impl Sandbox {
-    /// The clock stands at noon, and chance is always the same.
+    /// An empty state; the clock stands at noon, and the seed of all random values is fixed.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let variables =
@@ -33,12 +95,11 @@ impl Sandbox {
         Self { folder, variables }
     }
 
-    /// Another one with the same state.
+    /// Another sandbox with a copy of the state.
     pub fn copy(&self) -> Self {
         let copy = Self { variables: self.variables.clone(), ..Self::new() };
-        for end in ["", "-wal"] {
-            let name = format!("state.db{end}");
-            std::fs::copy(self.path().join(&name), copy.path().join(&name)).unwrap();
+        for name in ["state.db", "state.db-wal"] {
+            std::fs::copy(self.path().join(name), copy.path().join(name)).unwrap();
         }
         copy
     }
@@ -51,13 +112,14 @@ impl Sandbox {
         self.path().join("state.db")
     }
 
+    /// Sets a variable of the environment for every command that follows.
     pub fn set(&mut self, name: &str, value: &str) {
-        self.variables.retain(|(known, _)| known != name);
+        self.variables.retain(|(variable, _)| variable != name);
         self.variables.push((name.into(), value.into()));
     }
 
     #[expect(clippy::disallowed_methods, reason = "tests run programs")]
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+    fn command<Word: AsRef<OsStr>>(&self, program: &str, arguments: &[Word]) -> Command {
         let mut command = Command::new(program);
         let bin = Path::new(POOLCTL).parent().unwrap().display().to_string();
         let path = format!("{bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -69,32 +131,39 @@ impl Sandbox {
     }
 
     /// Starts a command; `finish` waits for it.
-    pub fn start(&self, arguments: &[&str]) -> Child {
-        self.command(POOLCTL, arguments).spawn().unwrap()
+    pub fn start(&self, line: &(impl CommandLine + ?Sized)) -> Child {
+        self.command(POOLCTL, &line.words()).spawn().unwrap()
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ran {
-        finish(self.command(POOLCTL, arguments).spawn().unwrap())
+    /// Runs a command, which may succeed or fail.
+    pub fn run(&self, line: &(impl CommandLine + ?Sized)) -> Ran {
+        finish(self.start(line))
     }
 
-    /// Runs and expects success; returns stdout.
-    pub fn ok(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, 0, "{arguments:?}: {}{}", ran.out, ran.err);
+    /// Runs a command that must succeed; returns its standard output.
+    pub fn ok(&self, line: &(impl CommandLine + ?Sized)) -> String {
+        let ran = self.run(line);
+        assert_eq!(ran.code, 0, "{:?}: {}{}", line.words(), ran.out, ran.err);
         ran.out
     }
 
+    /// Runs a command that must be refused with this exit code and a message that contains this
+    /// text; returns its standard error.
+    pub fn refused(&self, code: i32, line: &(impl CommandLine + ?Sized), message: &str) -> String {
+        let ran = self.run(line);
+        assert_eq!(ran.code, code, "{:?}: {}{}", line.words(), ran.out, ran.err);
+        assert!(ran.err.contains(message), "{:?}: {}", line.words(), ran.err);
+        ran.err
+    }
+
+    /// Runs a script in which `poolctl` is this build.
     pub fn shell(&self, script: &str) -> Ran {
         finish(self.command("/bin/sh", &["-c", script]).spawn().unwrap())
     }
 
-    /// Starts all at once and waits for all.
-    pub fn together(&self, all: &[Vec<String>]) -> Vec<Ran> {
-        let start = |arguments: &Vec<String>| {
-            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            self.command(POOLCTL, &arguments).spawn().unwrap()
-        };
-        let children: Vec<Child> = all.iter().map(start).collect();
+    /// Starts all commands at once and waits for all of them.
+    pub fn together(&self, lines: &[impl CommandLine]) -> Vec<Ran> {
+        let children: Vec<Child> = lines.iter().map(|line| self.start(line)).collect();
         children.into_iter().map(finish).collect()
     }
 
@@ -105,19 +174,19 @@ impl Sandbox {
         path.display().to_string()
     }
 
-    /// A fake pool with everything installed.
+    /// Creates a fake pool and waits until all its clusters are installed and running.
     pub fn ready_pool(&self, name: &str, size: usize) {
-        let (size, running) = (size.to_string(), size.to_string());
-        self.ok(&["pool", "create", name, "--fake", "--size", &size, "--running-count", &running]);
-        self.ok(&["reconcile", "--wait", "-q"]);
+        self.ok(&format!("pool create {name} --fake --size {size} --running-count {size}"));
+        self.ok("reconcile --wait -q");
     }
 
-    /// The state as everybody can see it: every object, whole.
+    /// Every object of the kinds that pools consist of, as YAML.
     pub fn objects(&self) -> String {
-        self.ok(&["get", "pool,claim,cluster,cdc,imgset,secret,ns", "-A", "-o", "yaml"])
+        self.ok("get pool,claim,cluster,cdc,imgset,secret,ns -A -o yaml")
     }
 }
 
+/// Waits until a command that was started has ended.
 pub fn finish(child: Child) -> Ran {
     let output = child.wait_with_output().unwrap();
     Ran {
@@ -127,7 +196,7 @@ pub fn finish(child: Child) -> Ran {
     }
 }
 
-/// Whether a program is there.
+/// Whether a program is installed; the test that needs it is skipped otherwise.
 #[expect(clippy::disallowed_methods, reason = "tests run programs")]
 pub fn has(program: &str) -> bool {
     met(
@@ -165,27 +234,30 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A customization that sets the name in DNS.
+/// Creates a customization that sets the cluster's name in DNS.
 pub fn customization(sandbox: &Sandbox, name: &str, dns: &str) {
-    let text = format!(
+    let manifest = format!(
         "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {{name: {name}}}\n\
          spec: {{installConfigPatches: [{{op: replace, path: /metadata/name, value: {dns}}}]}}\n"
     );
-    apply(sandbox, &text);
+    apply(sandbox, &manifest);
 }
 
-pub fn apply(sandbox: &Sandbox, text: &str) -> String {
-    let path = sandbox.file("applied.yaml", text);
-    sandbox.ok(&["apply", "-f", &path])
+/// Applies a manifest, which is YAML or JSON; returns what the command printed.
+pub fn apply(sandbox: &Sandbox, manifest: &str) -> String {
+    let path = sandbox.file("applied.yaml", manifest);
+    sandbox.ok(&format!("apply -f {path}"))
 }
 
-pub fn jsonpath(sandbox: &Sandbox, what: &str, path: &str) -> String {
-    sandbox.ok(&["get", what, "-A", "-o", &format!("jsonpath={path}")])
+/// What `get -o jsonpath=...` prints of objects in any namespace: `KIND` or `KIND/NAME`.
+pub fn jsonpath(sandbox: &Sandbox, objects: &str, path: &str) -> String {
+    sandbox.ok(&["get", objects, "-A", "-o", &format!("jsonpath={path}")])
 }
 
+/// Waits until nothing is left to do, and expects that a further pass would change nothing.
 pub fn steady(sandbox: &Sandbox) {
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let ran = sandbox.run(&["plan"]);
+    sandbox.ok("reconcile --wait -q");
+    let ran = sandbox.run("plan");
     assert_eq!(ran.code, 0, "a second pass acts: {}{}", ran.out, ran.err);
 }
 
