@@ -67,26 +67,26 @@ impl<'a> Case<'a> {
             }
             "refused" => {
                 let path = self.sandbox.file("bad.json", &self.pool.to_string());
-                let ran = self.sandbox.run(&["apply", "-f", &path]);
+                let ran = self.sandbox.run(&format!("apply -f {path}"));
                 assert!(ran.code == 1 && ran.err.contains(rest), "{name}: {}", ran.err);
                 self.made = true;
             }
             "reserve" => {
                 self.make();
-                self.sandbox.ok(&["ip", "reserve", "p", rest]);
+                self.sandbox.ok(&format!("ip reserve p {rest}"));
             }
             "used" => {
                 self.make();
                 for (at, address) in rest.split(' ').enumerate() {
                     let claim = format!("used-{at}");
-                    self.sandbox.ok(&["ip", "claim", "p", &claim, "--address", address]);
+                    self.sandbox.ok(&format!("ip claim p {claim} --address {address}"));
                 }
             }
             "claim" => self.claim(rest),
-            "release" => drop(self.sandbox.ok(&["ip", "release", rest])),
+            "release" => drop(self.sandbox.ok(&format!("ip release {rest}"))),
             "count" => {
                 self.make();
-                let row = self.sandbox.ok(&["get", "ippool", "p", "--no-headers"]);
+                let row = self.sandbox.ok("get ippool p --no-headers");
                 let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
                 let found = [words[4], words[3], words[2], words[1]].join(" ");
                 assert_eq!(found, rest, "{name}: {row}");
@@ -111,7 +111,7 @@ impl<'a> Case<'a> {
         let status: Value = serde_json::from_str(&found).unwrap_or_default();
         if let Some(why) = becomes.strip_prefix("! ") {
             assert_eq!(status["errorMessage"], why, "{name}: {claim}");
-            self.sandbox.ok(&["delete", "ipclaim", claim]);
+            self.sandbox.ok(&format!("delete ipclaim {claim}"));
             return;
         }
         let address =
@@ -136,7 +136,7 @@ fn every_case_ends_as_it_says() {
         let mut case = Case::new(name);
         lines.lines().for_each(|line| case.step(line));
         case.make();
-        let doctor = case.sandbox.run(&["doctor"]);
+        let doctor = case.sandbox.run("doctor");
         assert!(doctor.code == 0 || !case.sandbox.state().exists(), "{name}: {}", doctor.out);
         many += 1;
     }
@@ -151,35 +151,35 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     sandbox.ok(&[&create[..], &["rests", "--range", "10.1.0.1", "--reuse-delay", "5m"]].concat());
     let oldest = ["old", "--range", "10.2.0.1-10.2.0.3", "--allocation", "least-recently-used"];
     sandbox.ok(&[&create[..], &oldest].concat());
-    sandbox.ok(&["ip", "claim", "gone", "d"]);
-    sandbox.ok(&["ip", "claim", "rests", "a"]);
-    sandbox.ok(&["ip", "claim", "old", "b", "--count", "3"]);
+    sandbox.ok("ip claim gone d");
+    sandbox.ok("ip claim rests a");
+    sandbox.ok("ip claim old b --count 3");
     for (minute, claim) in [(1, "b-1"), (2, "b-0"), (3, "d"), (4, "a"), (5, "b-2")] {
         sandbox.set("POOLCTL_NOW", &format!("2026-03-02T12:0{minute}:00Z"));
-        sandbox.ok(&["ip", "release", claim]);
+        sandbox.ok(&format!("ip release {claim}"));
     }
-    sandbox.ok(&["delete", "ippool", "gone"]);
-    sandbox.ok(&["ip", "claim", "old", "c"]);
+    sandbox.ok("delete ippool gone");
+    sandbox.ok("ip claim old c");
     let who = |sandbox: &Sandbox| {
         let all = ["10.1.0.1", "10.2.0.1", "10.2.0.2", "10.2.0.3", "10.3.0.1"];
-        all.map(|address| sandbox.ok(&["ip", "who", address])).concat()
+        all.map(|address| sandbox.ok(&format!("ip who {address}"))).concat()
     };
-    let (export, before) = (sandbox.ok(&["export"]), who(&sandbox));
+    let (export, before) = (sandbox.ok("export"), who(&sandbox));
     assert!(export.contains("history") && before.contains("12:03:00Z"), "{export}{before}");
     let file = sandbox.file("moved.yaml", &export);
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set("POOLCTL_STATE", &state);
-    sandbox.ok(&["import", &file]);
+    sandbox.ok(&format!("import {file}"));
     assert_eq!(who(&sandbox), before);
-    assert_eq!(sandbox.ok(&["export"]), export);
-    assert!(!sandbox.ok(&["get", "ippool", "-o", "yaml"]).contains("history"));
+    assert_eq!(sandbox.ok("export"), export);
+    assert!(!sandbox.ok("get ippool -o yaml").contains("history"));
     // Too early, then the one that was released first, then the rested one.
-    let ran = sandbox.run(&["ip", "claim", "rests", "e"]);
+    let ran = sandbox.run("ip claim rests e");
     assert!(ran.code == 5 && ran.err.contains("again at 2026-03-02T12:09:00Z"), "{}", ran.err);
-    assert_eq!(sandbox.ok(&["ip", "claim", "old", "e"]), "10.2.0.1\n");
-    sandbox.ok(&["doctor"]);
+    assert_eq!(sandbox.ok("ip claim old e"), "10.2.0.1\n");
+    sandbox.ok("doctor");
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:09:00Z");
-    assert_eq!(sandbox.ok(&["ip", "claim", "rests", "f"]), "10.1.0.1\n");
+    assert_eq!(sandbox.ok("ip claim rests f"), "10.1.0.1\n");
 }
 
 #[test]
@@ -187,18 +187,18 @@ fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
     let mut sandbox = Sandbox::new();
     let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--reuse-delay", "5m"];
     sandbox.ok(&[&create[..], &["--allocation", "sequential"]].concat());
-    sandbox.ok(&["ip", "claim", "p", "a", "--count", "2"]);
+    sandbox.ok("ip claim p a --count 2");
     let claim = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
         "metadata": {"name": "b"}, "spec": {"pool": {"name": "p"}}});
     apply(&sandbox, &claim.to_string());
-    sandbox.ok(&["ip", "release", "a-1"]);
+    sandbox.ok("ip release a-1");
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:02:00Z");
-    sandbox.ok(&["ip", "release", "a-0"]);
+    sandbox.ok("ip release a-0");
     let why = jsonpath(&sandbox, "ipclaim/b", "{.status.errorMessage}");
     let says = "10.0.0.2 was just released and can be leased again at 2026-03-02T12:05:00Z";
     assert_eq!(why.trim(), says);
     let until = "--for=jsonpath={.status.address.name}=p-10-0-0-2";
-    sandbox.ok(&["wait", "ipclaim/b", until, "--timeout=1h"]);
+    sandbox.ok(&format!("wait ipclaim/b {until} --timeout=1h"));
     let since = ["ip", "who", "10.0.0.2", "-o", "jsonpath={.items[0].since}"];
     assert_eq!(sandbox.ok(&since).trim(), "2026-03-02T12:05:00Z");
 }
@@ -215,15 +215,15 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
                 "spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]}});
             apply(&sandbox, &pool.to_string());
         }
-        sandbox.ok(&["ip", "claim", "a", "x"]);
-        sandbox.ok(&["ip", "release", "x"]);
+        sandbox.ok("ip claim a x");
+        sandbox.ok("ip release x");
         sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
-        sandbox.ok(&["ip", "claim", "b", "y"]);
-        let ran = sandbox.run(&["ip", "claim", "a", "z"]);
+        sandbox.ok("ip claim b y");
+        let ran = sandbox.run("ip claim a z");
         assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{strategy}: {}", ran.err);
         assert_eq!(jsonpath(&sandbox, "ippool/a", "{.status.ipAddresses.free}").trim(), "0");
-        sandbox.ok(&["ip", "release", "y"]);
-        assert_eq!(sandbox.ok(&["ip", "claim", "a", "z"]), "10.0.0.1\n", "{strategy}");
+        sandbox.ok("ip release y");
+        assert_eq!(sandbox.ok("ip claim a z"), "10.0.0.1\n", "{strategy}");
     }
 }
 
@@ -233,12 +233,12 @@ fn released_addresses_that_were_reserved_since_hide_no_others() {
         let mut sandbox = Sandbox::new();
         let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.3", "--allocation"];
         sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "1s"]].concat());
-        sandbox.ok(&["ip", "claim", "p", "a", "--count", "3"]);
-        sandbox.ok(&["ip", "release", "a-0", "a-1", "a-2"]);
-        sandbox.ok(&["ip", "reserve", "p", "10.0.0.1-10.0.0.2"]);
+        sandbox.ok("ip claim p a --count 3");
+        sandbox.ok("ip release a-0 a-1 a-2");
+        sandbox.ok("ip reserve p 10.0.0.1-10.0.0.2");
         sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
-        assert_eq!(sandbox.ok(&["ip", "claim", "p", "b"]), "10.0.0.3\n", "{strategy}");
-        sandbox.ok(&["doctor"]);
+        assert_eq!(sandbox.ok("ip claim p b"), "10.0.0.3\n", "{strategy}");
+        sandbox.ok("doctor");
     }
 }
 
@@ -247,20 +247,19 @@ fn rested_addresses_are_drawn_as_often_as_others_and_all_of_them() {
     let mut sandbox = Sandbox::new();
     let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.200", "--reuse-delay", "1s"];
     sandbox.ok(&create);
-    let first = sandbox.ok(&["ip", "claim", "p", "a", "--count", "100"]);
+    let first = sandbox.ok("ip claim p a --count 100");
     let names: Vec<String> = (0..100).map(|at| format!("a-{at}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     sandbox.ok(&[&["ip", "release"][..], &names].concat());
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
-    let drawn: Vec<String> =
-        (0..20).map(|at| sandbox.ok(&["ip", "claim", "p", &format!("b{at}")])).collect();
+    let drawn: Vec<String> = (0..20).map(|at| sandbox.ok(&format!("ip claim p b{at}"))).collect();
     let before: Vec<&str> = first.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let rested = drawn.iter().filter(|one| before.contains(&one.trim())).count();
     assert!((3..=17).contains(&rested), "{rested} of {drawn:?}");
-    sandbox.ok(&["ip", "claim", "p", "c", "--count", "180"]);
-    let ran = sandbox.run(&["ip", "claim", "p", "d"]);
+    sandbox.ok("ip claim p c --count 180");
+    let ran = sandbox.run("ip claim p d");
     assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{}", ran.err);
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("doctor");
 }
 
 #[test]
@@ -269,14 +268,14 @@ fn a_pool_that_forgets_when_addresses_were_released_leases_them_again() {
         let sandbox = Sandbox::new();
         let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--allocation"];
         sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "5m"]].concat());
-        sandbox.ok(&["ip", "claim", "p", "a", "--count", "2"]);
-        sandbox.ok(&["ip", "release", "a-0", "a-1"]);
-        assert_eq!(sandbox.run(&["ip", "claim", "p", "b"]).code, 5);
+        sandbox.ok("ip claim p a --count 2");
+        sandbox.ok("ip release a-0 a-1");
+        assert_eq!(sandbox.run("ip claim p b").code, 5);
         let edit = format!("poolctl.dev/reuse-delay{note}");
         sandbox.ok(&["annotate", "ippool/p", &edit, "--overwrite"]);
-        sandbox.ok(&["doctor"]);
-        sandbox.ok(&["ip", "claim", "p", "b", "--count", "2"]);
-        sandbox.ok(&["doctor"]);
+        sandbox.ok("doctor");
+        sandbox.ok("ip claim p b --count 2");
+        sandbox.ok("doctor");
     }
 }
 
@@ -314,13 +313,13 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     let six = ["ippool", "create", "vips6", "--allocation", "sequential", "--range"];
     sandbox.ok(&[&six[..], &["fd00:50::10-fd00:50::ff"]].concat());
     apply(&sandbox, VSPHERE);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let names = sandbox.ok(&["get", "cluster", "-o", "name"]).replace("cluster/", "");
+    sandbox.ok("reconcile --wait -q");
+    let names = sandbox.ok("get cluster -o name").replace("cluster/", "");
     let names: Vec<&str> = names.lines().collect();
     assert_eq!(names.len(), 2);
     for name in &names {
         let secret = format!("secret/{name}-install-config");
-        let config = sandbox.ok(&["extract", &secret, "-n", name, "--to=-"]);
+        let config = sandbox.ok(&format!("extract {secret} -n {name} --to=-"));
         let config = &config[config.find("apiVersion").unwrap()..];
         let config = poolctl::yaml::value(config).unwrap();
         for (role, field) in [("api", "apiVIPs"), ("ingress", "ingressVIPs")] {
@@ -335,9 +334,9 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
         }
     }
     // For a fourth there is no address: it is not made, and the pool says why.
-    sandbox.ok(&["pool", "scale", "lab", "--size", "4", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 3);
+    sandbox.ok("pool scale lab --size 4 -q");
+    sandbox.ok("reconcile --wait -q");
+    assert_eq!(sandbox.ok("get cluster -o name").lines().count(), 3);
     let conditions = jsonpath(&sandbox, "pool/lab", "{.status.conditions}");
     assert!(conditions.contains("IPPool vips, api: Exhausted IP Pools"), "{conditions}");
     // They go with their cluster, and not before, also when the pool has been told otherwise.
@@ -351,9 +350,9 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
         let ran = sandbox.run(&["delete", &what, "-y"]);
         assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{what}: {}", ran.err);
     }
-    sandbox.ok(&["annotate", "pool/lab", "poolctl.dev/vips-from-", "-q"]);
-    sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert_eq!(sandbox.ok(&["get", "ipaddress,ipclaim", "-o", "name"]), "");
-    sandbox.ok(&["doctor"]);
+    sandbox.ok("annotate pool/lab poolctl.dev/vips-from- -q");
+    sandbox.ok("pool scale lab --size 0 -q");
+    sandbox.ok("reconcile --wait -q");
+    assert_eq!(sandbox.ok("get ipaddress,ipclaim -o name"), "");
+    sandbox.ok("doctor");
 }

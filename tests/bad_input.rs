@@ -66,7 +66,7 @@ fn bad_manifests_are_refused_and_nothing_happens() {
     let before = sandbox.objects();
     for (text, code, says) in manifests() {
         let path = sandbox.file("bad.yaml", &text);
-        let ran = sandbox.run(&["apply", "-f", &path]);
+        let ran = sandbox.run(&format!("apply -f {path}"));
         let shown: String = text.chars().take(300).collect();
         assert_eq!(ran.code, code, "{shown}\n{}", ran.err);
         assert!(ran.err.contains(says), "{shown}\n{}\nnot: {says}", ran.err);
@@ -124,7 +124,7 @@ fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
     for (kind, text, says) in HOSTS {
         let path = sandbox.file("bad.yaml", &host(kind, text));
-        let ran = sandbox.run(&["apply", "-f", &path]);
+        let ran = sandbox.run(&format!("apply -f {path}"));
         assert_eq!(ran.code, 1, "{kind} {text}\n{}", ran.err);
         assert!(ran.err.contains(says), "{kind} {text}\n{}\nnot: {says}", ran.err);
     }
@@ -136,12 +136,12 @@ fn one_bad_document_keeps_the_good_ones_out_too() {
     let sandbox = Sandbox::new();
     let text = format!("{POOL}---\n{}", POOL.replace("size: 1", "size: x").replace("lab", "other"));
     let path = sandbox.file("two.yaml", &text);
-    let ran = sandbox.run(&["apply", "-f", &path]);
+    let ran = sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("two.yaml:14:9: `spec.size`"), "{}", ran.err);
     assert!(!sandbox.state().exists());
     // What is not known can be left out when asked.
     let path = sandbox.file("lenient.yaml", &format!("{POOL}  colour: red\n"));
-    let ran = sandbox.run(&["apply", "--lenient", "-f", &path]);
+    let ran = sandbox.run(&format!("apply --lenient -f {path}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("unknown field `spec.colour`; left out"), "{}", ran.err);
 }
@@ -199,7 +199,7 @@ const COMMANDS: [(&str, i32, &str); 33] = [
 fn bad_commands_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("ready", 1);
-    sandbox.ok(&["claim", "ready", "mine", "-q"]);
+    sandbox.ok("claim ready mine -q");
     let before = sandbox.objects();
     for (line, code, says) in COMMANDS {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -214,17 +214,17 @@ fn bad_commands_are_refused_and_nothing_happens() {
 fn a_claimed_cluster_is_not_destroyed_without_a_word() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
-    sandbox.ok(&["claim", "lab", "mine", "-q"]);
+    sandbox.ok("claim lab mine -q");
     let path = "jsonpath={.spec.namespace}";
-    let cluster = sandbox.ok(&["get", "claim", "mine", "-o", path]);
-    let ran = sandbox.run(&["delete", "cluster", &cluster]);
+    let cluster = sandbox.ok(&format!("get claim mine -o {path}"));
+    let ran = sandbox.run(&format!("delete cluster {cluster}"));
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains(&format!("next: poolctl delete cluster {cluster} -y")), "{}", ran.err);
-    sandbox.ok(&["delete", "cluster", &cluster, "-y"]);
-    let state = sandbox.ok(&["get", "claim", "mine"]);
+    sandbox.ok(&format!("delete cluster {cluster} -y"));
+    let state = sandbox.ok("get claim mine");
     assert!(state.contains("ClusterDeleting"), "{state}");
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    assert!(sandbox.ok(&["get", "claim", "mine"]).contains("ClusterDeleted"));
+    sandbox.ok("reconcile --wait -q");
+    assert!(sandbox.ok("get claim mine").contains("ClusterDeleted"));
 }
 
 #[test]
@@ -254,11 +254,11 @@ fn a_folder_that_cannot_be_read_is_denied() {
         let ran = sandbox.shell(&format!("chmod 0 {closed}; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p; {other} $HOME/p apply -f {closed}"));
         assert_eq!(ran.code, 9, "{}", ran.err);
     } else {
-        let ran = sandbox.run(&["apply", "-f", &closed]);
+        let ran = sandbox.run(&format!("apply -f {closed}"));
         assert_eq!(ran.code, 9, "{}", ran.err);
     }
     let empty = format!("{}/empty", sandbox.path().display());
-    let ran = sandbox.run(&["apply", "-f", &empty]);
+    let ran = sandbox.run(&format!("apply -f {empty}"));
     assert_eq!(ran.code, 1, "{}", ran.err);
 }
 
@@ -270,7 +270,7 @@ fn hostile_strings_do_not_reach_the_terminal() {
         "metadata: {name: lab, annotations: {note: \"\\e]0;owned\\a\\u202e\\n x\"}}",
     );
     let path = sandbox.file("hostile.yaml", &text);
-    sandbox.ok(&["apply", "-f", &path]);
+    sandbox.ok(&format!("apply -f {path}"));
     sandbox.run(&["claim", "lab", "c", "--reason", "\u{1b}[31m"]);
     for command in ["get pool", "describe pool lab", "describe claim c", "events", "status", "plan"]
     {

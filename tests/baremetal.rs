@@ -36,7 +36,7 @@ pub fn objects(lab: &Lab, web: &Server) -> String {
 /// Whoever is found by a controller that we drive is approved.
 pub fn discovered(lab: &Sandbox, rack: &Rack) {
     rack.add_to(lab);
-    lab.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    lab.ok("agent discover --all --infraenv rack -q");
 }
 
 pub fn until(lab: &Lab, what: &str, met: impl Fn(&Sandbox) -> bool) {
@@ -54,7 +54,7 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
     let web = Server::of(&lab.bin("images"));
     apply(one, &objects(&lab, &web));
     // Nobody is there yet: the pool says exactly what is short.
-    let why = one.ok(&["describe", "pool", "metal"]);
+    let why = one.ok("describe pool metal");
     assert!(why.contains("needs 3 master-capable agents matching rack=7; 0 free"), "{why}");
     discovered(one, &rack);
     let ready = |one: &Sandbox| jsonpath(one, "pool/metal", "{.status.ready}") == "2";
@@ -79,7 +79,7 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
     }
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
     // One is claimed, used and released: its hosts come back, and are used again.
-    one.ok(&["claim", "metal", "ci", "-q"]);
+    one.ok("claim metal ci -q");
     let cluster = jsonpath(one, "claim/ci", "{.spec.namespace}");
     let its = jsonpath(
         one,
@@ -87,10 +87,10 @@ fn a_rack_becomes_clusters_that_are_claimed_released_and_made_anew() {
         &format!("{{.items[?(@.status.boundTo.name==\"{cluster}\")].metadata.name}}"),
     );
     assert_eq!(its.split_whitespace().count(), 3, "{its}");
-    one.ok(&["release", "ci", "-y", "-q"]);
+    one.ok("release ci -y -q");
     until(&lab, "returned", |one| {
         let all = jsonpath(one, "cluster", "{.items[*].metadata.name}");
         !all.contains(&cluster) && ready(one)
     });
-    one.ok(&["doctor"]);
+    one.ok("doctor");
 }

@@ -96,8 +96,8 @@ fn api(lab: &Lab, name: &str) -> String {
 #[test]
 fn its_table_of_machines_is_taken_as_it_is() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["host", "import", &format!("{EXAMPLE}/hosts.csv"), "--no-reconcile", "-q"]);
-    assert_eq!(sandbox.ok(&["get", "host", "-o", "name"]).lines().count(), 6);
+    sandbox.ok(&format!("host import {EXAMPLE}/hosts.csv --no-reconcile -q"));
+    assert_eq!(sandbox.ok("get host -o name").lines().count(), 6);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
         if jsonpath(&lab.sandbox, "pool/metal", "{.status.ready}") == "2" {
             break;
         }
-        assert!(pass < 200, "never ready: {}", lab.sandbox.ok(&["get", "cluster,agent,job"]));
+        assert!(pass < 200, "never ready: {}", lab.sandbox.ok("get cluster,agent,job"));
         pause();
     }
     let told = fs::read_to_string(lab.sandbox.path().join("rack/dns.told")).unwrap();
@@ -142,5 +142,5 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     }
     cron(&lab, 1);
     assert!(lab.sandbox.path().join("backup.db").exists());
-    lab.sandbox.ok(&["doctor"]);
+    lab.sandbox.ok("doctor");
 }

@@ -43,7 +43,7 @@ fn ready(one: &Sandbox, number: &str) -> bool {
 }
 
 fn events(one: &Sandbox, reason: &str) -> usize {
-    one.ok(&["events"]).lines().filter(|line| line.contains(reason)).count()
+    one.ok("events").lines().filter(|line| line.contains(reason)).count()
 }
 
 /// The cluster that has a customization.
@@ -81,7 +81,7 @@ fn machines_sleep_and_wake_with_their_cluster_claimed_or_not() {
     let both = [with(one, "metal-a"), with(one, "metal-b")].map(|name| machines_of(one, &name));
     assert!(are(&rack, &both.concat(), "On"));
     // Whoever has it has hibernateAfter; whoever waits in the pool runs on.
-    one.ok(&["claim", "metal", "ci", "-q"]);
+    one.ok("claim metal ci -q");
     let mine = jsonpath(one, "claim/ci", "{.spec.namespace}");
     let its = machines_of(one, &mine);
     until(&lab, "asleep", |one| power_of(one, &mine) == "Hibernating");
@@ -93,28 +93,28 @@ fn machines_sleep_and_wake_with_their_cluster_claimed_or_not() {
     assert!(are(&rack, &others, "On") && power_of(one, &other) == "Running");
     // Its hosts are still its own, and nobody turns them on.
     assert_eq!(machines_of(one, &mine), its);
-    (0..3).for_each(|_| drop(one.ok(&["reconcile", "-q"])));
+    (0..3).for_each(|_| drop(one.ok("reconcile -q")));
     assert!(are(&rack, &its, "Off"));
 
-    one.ok(&["cluster", "resume", "ci", "-q"]);
+    one.ok("cluster resume ci -q");
     until(&lab, "its nodes are ready", |one| {
         ["PausingForClusterOperatorsToSettle", "Running"].contains(&&*power_of(one, &mine))
     });
     assert!(are(&rack, &its, "On"));
     // By powerState, as its user says, while it is waking.
-    one.ok(&["cluster", "hibernate", "ci", "-q"]);
+    one.ok("cluster hibernate ci -q");
     until(&lab, "asleep again", |one| power_of(one, &mine) == "Hibernating");
     assert!(are(&rack, &its, "Off"));
     // The pool keeps fewer running.
-    one.ok(&["pool", "scale", "metal", "--running-count", "0", "-q"]);
+    one.ok("pool scale metal --running-count 0 -q");
     until(&lab, "standing by", |one| power_of(one, &other) == "Hibernating");
     assert!(are(&rack, &others, "Off"));
-    one.ok(&["claim", "metal", "next", "-q"]);
+    one.ok("claim metal next -q");
     until(&lab, "waking for a claim", |one| {
         ["PausingForClusterOperatorsToSettle", "Running"].contains(&&*power_of(one, &other))
     });
     assert!(are(&rack, &others, "On") && are(&rack, &its, "Off"));
-    one.ok(&["doctor"]);
+    one.ok("doctor");
 }
 
 #[test]
@@ -130,14 +130,14 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     let its = machines_of(one, &first);
     assert_eq!(its.len(), 3);
     assert!(are(&rack, &its, "On"), "ejected at once");
-    let said = one.ok(&["why", &format!("cluster/{first}")]);
+    let said = one.ok(&format!("why cluster/{first}"));
     assert!(said.contains("failed to install once") && said.contains(why), "{said}");
     // Nothing keeps the other from being installed.
     until(&lab, "the other is ready", |one| ready(one, "1"));
     // The second attempt is the last: off, free, and made anew.
-    one.ok(&["cluster", "retry", &first, "-q"]);
+    one.ok(&format!("cluster retry {first} -q"));
     until(&lab, "given up", |one| events(one, "ProvisionStopped") == 1);
-    assert!(one.ok(&["events", &format!("cluster/{first}")]).contains("after 2 failed"));
+    assert!(one.ok(&format!("events cluster/{first}")).contains("after 2 failed"));
     assert_eq!(jsonpath(one, "pool/metal", "{.status.inventory.metal-a.attempts}"), "2");
     lab.behave("");
     let gone =
@@ -147,7 +147,7 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     let begun = lab.ledger().iter().filter(|line| line.starts_with("image metal-a ")).count();
     assert_eq!(begun, 3);
     assert_eq!(fs::read_dir(lab.bin("images")).unwrap().count(), 0);
-    one.ok(&["doctor"]);
+    one.ok("doctor");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
     rack.refuses.store(2, Ordering::Relaxed);
     scale(one, 2);
     until(&lab, "failed", |one| events(one, "provision failed") > 0);
-    let said = one.ok(&["events"]);
+    let said = one.ok("events");
     assert!(said.contains("n2: ") && said.contains("answers 503"), "{said}");
     let begun = |step: &str| lab.ledger().iter().filter(|line| line.contains(step)).count();
     assert!(begun("begin agent-image") >= 2);
@@ -170,7 +170,7 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
     rack.refuses.store(0, Ordering::Relaxed);
     until(&lab, "both are ready", |one| ready(one, "2"));
     assert_eq!(events(one, "InvariantViolated"), 0);
-    one.ok(&["doctor"]);
+    one.ok("doctor");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn when_one_controller_does_not_switch_its_host_on_none_of_its_cluster_stays_on(
     let its = machines_of(one, &jsonpath(one, "agent/n2", "{.status.boundTo.name}"));
     assert_eq!((its.len(), its.contains(&2)), (3, true), "{its:?}");
     assert!(are(&rack, &its, "Off"), "{its:?}");
-    (0..3).for_each(|_| drop(one.ok(&["reconcile", "-q"])));
+    (0..3).for_each(|_| drop(one.ok("reconcile -q")));
     assert!(are(&rack, &its, "Off"), "{its:?}");
     rack.stays_off.store(0, Ordering::Relaxed);
     until(&lab, "ready", |one| ready(one, "1"));
@@ -199,8 +199,8 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     one.ok(&["patch", "host", "n2", "--type", "merge", "-p", &hole, "-q", "--no-reconcile"]);
     scale(one, 2);
     until(&lab, "one is ready", |one| ready(one, "1"));
-    until(&lab, "it was asked in vain", |one| one.ok(&["status"]).contains("does not answer"));
-    let said = one.ok(&["status"]);
+    until(&lab, "it was asked in vain", |one| one.ok("status").contains("does not answer"));
+    let said = one.ok("status");
     assert!(said.contains("host `n2`: ") && said.contains("does not answer"), "{said}");
     // The weakest is picked first, and of the cluster that has it no machine was told anything.
     let name = jsonpath(one, "agent/n2", "{.status.boundTo.name}");
@@ -211,9 +211,9 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     assert!(images.len() == 1 && !images[0].contains(&mac(2)), "{images:?}");
     let others: Vec<usize> = its.into_iter().filter(|number| *number != 2).collect();
     assert!(are(&rack, &others, "Off"));
-    let said = one.ok(&["why", &format!("cluster/{name}")]);
+    let said = one.ok(&format!("why cluster/{name}"));
     assert!(said.contains("host n2 is disconnected"), "{said}");
     patch(one, "host/n2", &json!({"spec": {"bmc": {"address": rack.address(2)}}}));
     until(&lab, "both are ready", |one| ready(one, "2"));
-    one.ok(&["doctor"]);
+    one.ok("doctor");
 }

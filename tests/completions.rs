@@ -4,9 +4,9 @@ use crate::sandbox::{Sandbox, has};
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake"]);
-    sandbox.ok(&["pool", "create", "other", "--fake"]);
-    sandbox.ok(&["claim", "lab", "ci-17"]);
+    sandbox.ok("pool create lab --fake");
+    sandbox.ok("pool create other --fake");
+    sandbox.ok("claim lab ci-17");
     sandbox
 }
 
@@ -56,7 +56,7 @@ fn the_scripts_are_those_of_the_repository() {
     let sandbox = Sandbox::new();
     for (shell, file) in [("bash", "poolctl.bash"), ("zsh", "_poolctl"), ("fish", "poolctl.fish")] {
         let text = std::fs::read_to_string(format!("completions/{file}")).unwrap();
-        assert_eq!(sandbox.ok(&["completion", shell]), text);
+        assert_eq!(sandbox.ok(&format!("completion {shell}")), text);
     }
 }
 

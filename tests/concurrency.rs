@@ -17,15 +17,15 @@ fn fifty_claims_at_once_get_fifty_clusters() {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     }
     let path = "jsonpath={range .items[*]}{.spec.namespace}{\"\\n\"}{end}";
-    let clusters = sandbox.ok(&["get", "claim", "-o", path]);
+    let clusters = sandbox.ok(&format!("get claim -o '{path}'"));
     let different: BTreeSet<&str> = clusters.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!((clusters.lines().count(), different.len()), (50, 50), "{clusters}");
     // Both ends of each link agree.
     let path =
         "jsonpath={range .items[*]}{.spec.clusterPoolRef.claimName} {.metadata.name}{\"\\n\"}{end}";
-    let from_clusters = sandbox.ok(&["get", "cluster", "-o", path]);
+    let from_clusters = sandbox.ok(&format!("get cluster -o '{path}'"));
     let path = "jsonpath={range .items[*]}{.metadata.name} {.spec.namespace}{\"\\n\"}{end}";
-    let from_claims = sandbox.ok(&["get", "claim", "-o", path]);
+    let from_claims = sandbox.ok(&format!("get claim -o '{path}'"));
     let held = |text: &str| -> BTreeSet<String> {
         text.lines().filter(|line| line.starts_with('c')).map(str::to_owned).collect()
     };
@@ -40,7 +40,7 @@ fn a_state_that_many_open_for_the_first_time_is_one_state() {
     for ran in sandbox.together(&all) {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     }
-    assert_eq!(sandbox.ok(&["get", "pool", "-o", "name"]).lines().count(), 30);
+    assert_eq!(sandbox.ok("get pool -o name").lines().count(), 30);
     let left: Vec<_> =
         std::fs::read_dir(sandbox.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".state.db")), "{left:?}");
@@ -51,7 +51,7 @@ fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 20);
     for at in 0..10 {
-        sandbox.ok(&["claim", "lab", &format!("old{at}"), "-q"]);
+        sandbox.ok(&format!("claim lab old{at} -q"));
     }
     let claims = (0..20).map(|at| words(&format!("claim lab new{at} -q")));
     let releases = (0..10).map(|at| words(&format!("release old{at} -q")));
@@ -60,19 +60,19 @@ fn claims_releases_and_passes_at_once_come_to_a_consistent_end() {
     for (ran, arguments) in sandbox.together(&all).into_iter().zip(&all) {
         assert_eq!(ran.code, 0, "{arguments:?}: {}{}", ran.out, ran.err);
     }
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
+    sandbox.ok("reconcile --wait -q");
     let path = "jsonpath={range .items[*]}{.spec.namespace}{\"\\n\"}{end}";
-    let clusters = sandbox.ok(&["get", "claim", "-o", path]);
+    let clusters = sandbox.ok(&format!("get claim -o '{path}'"));
     let different: BTreeSet<&str> = clusters.lines().collect();
     assert_eq!((clusters.lines().count(), different.len()), (20, 20), "{clusters}");
-    assert_eq!(sandbox.run(&["plan", "-q"]).code, 0);
+    assert_eq!(sandbox.run("plan -q").code, 0);
 }
 
 /// J31, N01.
 #[test]
 fn two_hundred_claims_fifty_at_once_get_two_hundred_addresses() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.200"]);
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.200");
     let mut addresses = BTreeSet::new();
     for first in [0, 50, 100, 150] {
         let claims = (first..first + 50).map(|at| words(&format!("ip claim lan c{at}")));
@@ -82,15 +82,15 @@ fn two_hundred_claims_fifty_at_once_get_two_hundred_addresses() {
         }
     }
     assert_eq!(addresses.len(), 200);
-    assert_eq!(sandbox.run(&["ip", "claim", "lan", "one-more"]).code, 6);
-    sandbox.ok(&["doctor"]);
+    assert_eq!(sandbox.run("ip claim lan one-more").code, 6);
+    sandbox.ok("doctor");
 }
 
 /// Names are made up where nobody else makes up the same.
 #[test]
 fn claims_without_names_at_once_get_addresses_of_their_own() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.40"]);
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.40");
     let all: Vec<Vec<String>> = (0..20).map(|_| words("ip claim lan")).collect();
     let mut addresses = BTreeSet::new();
     for ran in sandbox.together(&all) {
@@ -103,7 +103,7 @@ fn claims_without_names_at_once_get_addresses_of_their_own() {
 #[test]
 fn hosts_that_are_told_at_once_have_numbers_of_their_own() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["ippool", "create", "lan", "--range", "10.0.0.1-10.0.0.40"]);
+    sandbox.ok("ippool create lan --range 10.0.0.1-10.0.0.40");
     let mut text = String::from(
         "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: Metal3DataTemplate\n\
          metadata: {name: nodes}\n\
@@ -121,7 +121,7 @@ fn hosts_that_are_told_at_once_have_numbers_of_their_own() {
     for ran in sandbox.together(&all.collect::<Vec<_>>()) {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     }
-    let numbers = sandbox.ok(&["get", "datatemplate", "nodes", "-o", "jsonpath={.status.indexes}"]);
+    let numbers = sandbox.ok("get datatemplate nodes -o jsonpath={.status.indexes}");
     let hosts = (0..20).filter(|at| numbers.contains(&format!("\"node-{at}\""))).count();
     assert!(hosts == 20 && numbers.contains("\"19\":"), "{numbers}");
 }
@@ -130,7 +130,7 @@ fn hosts_that_are_told_at_once_have_numbers_of_their_own() {
 #[test]
 fn two_passes_do_not_overlap() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake"]);
+    sandbox.ok("pool create lab --fake");
     let lock = format!("{}.pass", sandbox.state().display());
     let held =
         |command: &str| sandbox.shell(&format!("touch {lock}; flock {lock} sh -c '{command}'"));

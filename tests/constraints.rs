@@ -13,9 +13,9 @@ fn sql(sandbox: &Sandbox, text: &str) -> rusqlite::Result<()> {
 #[test]
 fn nothing_can_be_held_twice() {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["apply", "-qf", "examples/pool"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    sandbox.ok("apply -qf examples/pool");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab c -q");
     for (what, text) in [
         (
             "a customization, two clusters",
@@ -49,12 +49,12 @@ fn nothing_can_be_held_twice() {
 fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
     let sandbox = Sandbox::new();
     for name in ["good", "bad", "fine"] {
-        sandbox.ok(&["pool", "create", name, "--fake", "--size", "1", "-q", "--no-reconcile"]);
+        sandbox.ok(&format!("pool create {name} --fake --size 1 -q --no-reconcile"));
     }
     let trigger = "CREATE TRIGGER wall BEFORE INSERT ON cluster WHEN NEW.pool = 'bad' \
                    BEGIN SELECT RAISE(ABORT, 'a wall'); END";
     sql(&sandbox, trigger).unwrap();
-    let ran = sandbox.run(&["reconcile"]);
+    let ran = sandbox.run("reconcile");
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(
         ran.err.contains("changes of pool `default/bad` were undone (InvariantViolated)"),
@@ -62,29 +62,29 @@ fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
         ran.err
     );
     let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} {end}";
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", path]), "good fine ");
-    let events = sandbox.ok(&["events", "pool/bad"]);
+    assert_eq!(sandbox.ok(&format!("get cluster -o '{path}'")), "good fine ");
+    let events = sandbox.ok("events pool/bad");
     assert!(events.contains("InvariantViolated"), "{events}");
     sql(&sandbox, "DROP TRIGGER wall").unwrap();
-    sandbox.ok(&["reconcile"]);
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", path]), "good fine bad ");
+    sandbox.ok("reconcile");
+    assert_eq!(sandbox.ok(&format!("get cluster -o '{path}'")), "good fine bad ");
 }
 
 #[test]
 fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
     let mut sandbox = Sandbox::new();
     crate::sandbox::customization(&sandbox, "a", "a");
-    sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["pool", "scale", "p", "--size", "0"]);
+    sandbox.ok("pool create p --fake --customization a");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("pool scale p --size 0");
     let wall = "CREATE TRIGGER wall BEFORE UPDATE ON pool BEGIN SELECT RAISE(ABORT, 'a wall'); END";
     sql(&sandbox, wall).unwrap();
     sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
-    assert_eq!(sandbox.run(&["reconcile"]).code, 1);
+    assert_eq!(sandbox.run("reconcile").code, 1);
     sql(&sandbox, "DROP TRIGGER wall").unwrap();
     crate::sandbox::steady(&sandbox);
-    assert!(sandbox.ok(&["get", "cdc"]).contains("Available"));
-    assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]), "");
+    assert!(sandbox.ok("get cdc").contains("Available"));
+    assert_eq!(sandbox.ok("get cluster -o name"), "");
 }
 
 #[test]
@@ -92,17 +92,11 @@ fn secret_values_are_in_one_table() {
     let sandbox = Sandbox::new();
     let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: pull}\nstringData: {.dockerconfigjson: CANARY-IN-THE-STATE}\n";
     let path = sandbox.file("secret.yaml", text);
-    sandbox.ok(&["apply", "-qf", &path]);
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--running-count", "1", "-q"]);
-    sandbox.ok(&[
-        "patch",
-        "pool",
-        "lab",
-        "-p",
-        "{\"spec\": {\"pullSecretRef\": {\"name\": \"pull\"}}}",
-    ]);
-    sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    sandbox.ok(&format!("apply -qf {path}"));
+    sandbox.ok("pool create lab --fake --running-count 1 -q");
+    sandbox.ok("patch pool lab -p '{\"spec\": {\"pullSecretRef\": {\"name\": \"pull\"}}}'");
+    sandbox.ok("reconcile --wait -q");
+    sandbox.ok("claim lab c -q");
     let mut shown = String::new();
     for command in [
         "get pool,claim,cluster,secret,event,job -A -o yaml",

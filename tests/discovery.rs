@@ -45,7 +45,7 @@ impl Site {
         sandbox.set("POOLCTL_NOW", "");
         sandbox.set("POOLCTL_SEED", "");
         apply(&sandbox, OBJECTS);
-        let token = sandbox.ok(&["infraenv", "token", "create", "rack", "-q"]).trim().to_owned();
+        let token = sandbox.ok("infraenv token create rack -q").trim().to_owned();
         let keys = sandbox.shell(
             "for key in host_key key; do ssh-keygen -q -t ed25519 -N '' -f $HOME/$key; done; id -un",
         );
@@ -78,7 +78,7 @@ impl Site {
     }
 
     fn agents(&self) -> Vec<Value> {
-        let text = self.sandbox.ok(&["get", "agent", "-A", "-o", "json"]);
+        let text = self.sandbox.ok("get agent -A -o json");
         let all: Value = serde_json::from_str(&text).unwrap();
         all["items"].as_array().unwrap().clone()
     }
@@ -142,7 +142,7 @@ fn plausible(inventory: &Value) {
 fn a_booted_host_registers_reports_and_checks_in() {
     let Some(site) = Site::open() else { return };
     // A pass would make a cluster of it.
-    site.sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--no-reconcile"]);
+    site.sandbox.ok("pool create lab --fake --size 1 --no-reconcile");
     let ran = site.agent("");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
@@ -157,9 +157,9 @@ fn a_booted_host_registers_reports_and_checks_in() {
     assert_ne!(site.agent("").code, 0);
     assert_eq!(site.agents().len(), 1);
     // It was written down, and nothing else was done.
-    assert_eq!(site.sandbox.ok(&["get", "cluster", "-A", "-o", "name"]), "");
-    assert_eq!(site.sandbox.ok(&["get", "job", "-A", "-o", "name"]), "");
-    let events = site.sandbox.ok(&["get", "event", "-A", "-o", "json"]);
+    assert_eq!(site.sandbox.ok("get cluster -A -o name"), "");
+    assert_eq!(site.sandbox.ok("get job -A -o name"), "");
+    let events = site.sandbox.ok("get event -A -o json");
     let events: Value = serde_json::from_str(&events).unwrap();
     let about = |one: &Value| one["involvedObject"]["kind"] == "Agent";
     let events = events["items"].as_array().unwrap();
@@ -198,7 +198,7 @@ fn no_secret_is_among_the_arguments_of_a_program() {
 #[test]
 fn the_key_of_hosts_runs_nothing_else() {
     let Some(site) = Site::open() else { return };
-    site.sandbox.ok(&["pool", "create", "treasure", "--fake", "--size", "0"]);
+    site.sandbox.ok("pool create treasure --fake --size 0");
     let taken = |ran: &Ran| ran.out.contains("treasure") || ran.err.contains("treasure");
     for command in [
         "'get pools'",

@@ -21,11 +21,11 @@ fn a_vsphere_pool_lives_its_life_on_openshift_install() {
     assert_eq!(read(&seen), read(expected), "{seen}");
     assert!(fs::read_to_string(lab.bin("scheduler-foo.yaml")).unwrap().contains("false"));
     // It can be used, and claimed.
-    lab.sandbox.ok(&["claim", "lab", "k", "-q"]);
-    lab.until("claimed", |lab| lab.sandbox.ok(&["get", "claim"]).contains("Running"));
-    assert!(lab.sandbox.ok(&["credentials", "k"]).contains("CANARY-kubeadmin"));
-    assert!(lab.sandbox.ok(&["extract", "secret/pull", "--to=-"]).contains(CANARY));
-    lab.sandbox.ok(&["release", "k", "-q"]);
+    lab.sandbox.ok("claim lab k -q");
+    lab.until("claimed", |lab| lab.sandbox.ok("get claim").contains("Running"));
+    assert!(lab.sandbox.ok("credentials k").contains("CANARY-kubeadmin"));
+    assert!(lab.sandbox.ok("extract secret/pull --to=-").contains(CANARY));
+    lab.sandbox.ok("release k -q");
     lab.gone();
     assert!(lab.ledger().iter().any(|line| line.starts_with("destroyed foo-")));
     silent(&lab);
@@ -73,7 +73,7 @@ fn another_release_is_refused_by_name() {
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     let says = "wanted is the one of example.com/ocp:4.18.3-x86_64";
-    lab.until(says, |lab| lab.sandbox.ok(&["events"]).contains(says));
+    lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
 }
 
 #[test]
@@ -85,15 +85,15 @@ fn logs_can_be_read_and_jobs_killed() {
         lab.ledger().iter().any(|line| line.starts_with("begin create-cluster"))
     });
     let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
-    let logs = lab.sandbox.ok(&["job", "logs", &cluster]);
+    let logs = lab.sandbox.ok(&format!("job logs {cluster}"));
     assert!(
         logs.contains("$ openshift-install create cluster") && !logs.contains(CANARY),
         "{logs}"
     );
     lab.behave("");
-    lab.sandbox.ok(&["job", "kill", &cluster]);
+    lab.sandbox.ok(&format!("job kill {cluster}"));
     lab.until("cancelled", |lab| {
-        lab.sandbox.ok(&["events"]).contains("provision broke off: cancelled")
+        lab.sandbox.ok("events").contains("provision broke off: cancelled")
     });
     lab.installed();
     lab.gone();
@@ -104,7 +104,7 @@ fn under_a_rehearsed_clock_no_real_job_runs() {
     let mut lab = Lab::new();
     lab.sandbox.set("POOLCTL_NOW", "2026-03-02T12:00:00Z");
     let path = lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
-    let ran = lab.sandbox.run(&["apply", "-f", &path]);
+    let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("only simulated jobs run under it"), "{}", ran.err);
     assert!(lab.ledger().is_empty());
 }
@@ -117,7 +117,7 @@ fn programs_are_looked_at_as_cron_will_see_them() {
     let check =
         lab.sandbox.shell(&format!("env -i POOLCTL_STATE=$POOLCTL_STATE {poolctl} driver check"));
     assert!(check.out.contains("bin/openshift-install"), "{}{}", check.out, check.err);
-    assert!(lab.sandbox.ok(&["driver", "list"]).contains("default/lab"));
+    assert!(lab.sandbox.ok("driver list").contains("default/lab"));
     lab.installed();
     lab.gone();
 }
@@ -136,14 +136,14 @@ fn the_example_driver_keeps_clusters_in_a_folder() {
     let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
     let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
     assert!(file("").unwrap().contains(&format!("name: {cluster}")));
-    lab.until("asleep", |lab| lab.sandbox.ok(&["get", "cluster"]).contains("Hibernating"));
+    lab.until("asleep", |lab| lab.sandbox.ok("get cluster").contains("Hibernating"));
     assert_eq!(file(".power").unwrap(), "stopped\n");
-    lab.sandbox.ok(&["claim", "lab", "k", "-q"]);
-    lab.until("awake", |lab| lab.sandbox.ok(&["get", "claim"]).contains("Running"));
+    lab.sandbox.ok("claim lab k -q");
+    lab.until("awake", |lab| lab.sandbox.ok("get claim").contains("Running"));
     let cluster = jsonpath(&lab.sandbox, "claim", "{.items[0].spec.namespace}");
     let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
     assert_eq!(file(".power").unwrap(), "running\n");
-    lab.sandbox.ok(&["release", "k", "-y", "-q"]);
+    lab.sandbox.ok("release k -y -q");
     lab.gone();
     assert!(file("").is_err());
 }
@@ -158,12 +158,12 @@ fn a_driver_that_others_can_change_is_not_started() {
     let exec = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
     mode(0o777);
     let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", exec));
-    let ran = lab.sandbox.run(&["apply", "-f", &path]);
+    let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("can be written by others"), "{}", ran.err);
-    let check = lab.sandbox.run(&["driver", "check"]);
+    let check = lab.sandbox.run("driver check");
     assert!(check.code == 1 && check.out.contains("missing"), "{}", check.out);
     mode(0o755);
-    lab.sandbox.ok(&["driver", "check"]);
+    lab.sandbox.ok("driver check");
     lab.installed();
     lab.gone();
     for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
@@ -179,7 +179,7 @@ fn a_driver_that_others_can_change_is_not_started() {
 fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     let lab = Lab::new();
     lab.behave("create-cluster: sleep 700");
-    let settings = lab.sandbox.ok(&["get", "settings", "default", "-o", "yaml"]);
+    let settings = lab.sandbox.ok("get settings default -o yaml");
     apply(&lab.sandbox, &settings.replace("spec:\n", "spec:\n  maxJobs: 2\n"));
     let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
     apply(&lab.sandbox, &pool("lab", openstack, "").replace("size: 1", "size: 4"));
@@ -193,14 +193,14 @@ fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     };
     lab.until("all", |lab| {
         assert!(running(lab) <= 2);
-        lab.sandbox.ok(&["get", "cluster", "--no-headers"]).matches("Installed").count() == 5
+        lab.sandbox.ok("get cluster --no-headers").matches("Installed").count() == 5
     });
     // The other pool did not wait for all four of the first.
     let seen: Vec<String> =
         lab.ledger().into_iter().filter(|line| line.starts_with("made ")).collect();
     let place = seen.iter().position(|line| line.starts_with("made other-"));
     assert!(place.is_some_and(|at| at <= 3), "{seen:?}");
-    lab.sandbox.ok(&["pool", "scale", "other", "--size", "0", "-q"]);
+    lab.sandbox.ok("pool scale other --size 0 -q");
     lab.gone();
 }
 
@@ -229,7 +229,7 @@ fn a_real_cluster_wakes_in_hives_steps() {
     fs::write(lab.bin("Ready"), "True").unwrap();
     fs::write(lab.bin("Available"), "False").unwrap();
     fs::copy("tests/cases/csr.json", lab.bin("csr")).unwrap();
-    let settings = lab.sandbox.ok(&["get", "settings", "default", "-o", "yaml"]);
+    let settings = lab.sandbox.ok("get settings default -o yaml");
     let oc = format!("  programs:\n    oc: {}\n", lab.bin("oc").display());
     apply(&lab.sandbox, &settings.replace("  programs:\n", &oc));
     let power = "  annotations: {poolctl.dev/power: 'exec:switch'}\n";
@@ -239,7 +239,7 @@ fn a_real_cluster_wakes_in_hives_steps() {
     lab.until("asleep", |lab| state(lab) == "Hibernating");
     assert!(lab.bin("down").exists());
     fs::write(lab.bin("Ready"), "False").unwrap();
-    lab.sandbox.ok(&["claim", "lab", "k", "-q"]);
+    lab.sandbox.ok("claim lab k -q");
     lab.until("nodes", |lab| state(lab) == "WaitingForNodes");
     // The request of a node that was there when it was installed, and no other.
     let approved = fs::read_to_string(lab.bin("approved")).unwrap();
@@ -249,14 +249,10 @@ fn a_real_cluster_wakes_in_hives_steps() {
     // Who cannot wait for the operators says so.
     let cluster =
         format!("cluster/{}", jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}"));
-    lab.sandbox.ok(&[
-        "label",
-        &cluster,
-        "hive.openshift.io/resume-skips-cluster-operators=true",
-        "-q",
-    ]);
+    lab.sandbox
+        .ok(&format!("label {cluster} hive.openshift.io/resume-skips-cluster-operators=true -q"));
     lab.until("awake", |lab| state(lab) == "Running");
-    lab.sandbox.ok(&["release", "k", "-y", "-q"]);
+    lab.sandbox.ok("release k -y -q");
     lab.gone();
 }
 
@@ -269,7 +265,7 @@ fn under_crons_environment_it_works_and_what_looks_like_a_command_is_text() {
     );
     let path =
         lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
-    let applied = lab.sandbox.run(&["apply", "--no-reconcile", "-f", &path]);
+    let applied = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
     assert!(applied.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", applied.err);
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
     let pass = format!(
@@ -305,7 +301,7 @@ fn the_installer_of_a_release_is_fetched_once() {
          printf '#!/bin/sh\\nif [ \"$1\" = version ]; then echo openshift-install 4.18.3; else exec %s/openshift-install \"$@\"; fi\\n' \"$here\" > \"$2/openshift-install\"\n\
          chmod 755 \"$2/openshift-install\"\n",
     );
-    let settings = lab.sandbox.ok(&["get", "settings", "default", "-o", "yaml"]);
+    let settings = lab.sandbox.ok("get settings default -o yaml");
     let oc = format!("  programs:\n    oc: {}\n", lab.bin("oc").display());
     apply(&lab.sandbox, &settings.replace("  programs:\n", &oc));
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
@@ -328,7 +324,7 @@ fn credentials_that_would_start_a_program_are_refused() {
     );
     apply(&lab.sandbox, &pool("lab", aws, ""));
     let says = "it would start a program";
-    lab.until(says, |lab| lab.sandbox.ok(&["events"]).contains(says));
+    lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
     assert!(lab.ledger().is_empty());
     lab.gone();
 }

@@ -25,7 +25,7 @@ fn a_full_disk_is_said_and_nothing_is_changed() {
         }
     }
     assert!(refused > 0, "the fault never fired");
-    sandbox.ok(&["claim", "lab", "c", "-q"]);
+    sandbox.ok("claim lab c -q");
     // Making a state needs room as well.
     let empty = Sandbox::new();
     for blocks in [0, 1, 8, 20] {
@@ -98,19 +98,19 @@ fn the_log_does_not_grow_for_ever() {
 #[test]
 fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
     let mut sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
+    sandbox.ok("pool create lab --fake -q");
     for at in 0..110 {
         sandbox.ok(&["pool", "scale", "lab", "--size", &(at % 2).to_string(), "-q"]);
     }
-    let count = || sandbox.ok(&["events", "pool/lab"]).lines().count() - 1;
+    let count = || sandbox.ok("events pool/lab").lines().count() - 1;
     assert!(count() > 105, "{}", count());
-    sandbox.ok(&["reconcile"]);
+    sandbox.ok("reconcile");
     assert!(count() > 105);
     for month in ["2026-05", "2026-08", "2026-10", "2027-01", "2027-03", "2027-05"] {
         sandbox.set("POOLCTL_NOW", &format!("{month}-01T00:00:00Z"));
-        sandbox.ok(&["reconcile"]);
+        sandbox.ok("reconcile");
     }
-    assert_eq!(sandbox.ok(&["events", "pool/lab"]).lines().count() - 1, 100);
+    assert_eq!(sandbox.ok("events pool/lab").lines().count() - 1, 100);
 }
 
 /// A claim killed at each of its system calls that change anything: it happened or it did not.
@@ -134,28 +134,21 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
             }
             assert_eq!(code, 137, "{call} {at}");
             fired += 1;
-            sandbox.ok(&["reconcile", "-q"]);
-            let claims = sandbox.ok(&[
-                "get",
-                "claim",
-                "-o",
-                "jsonpath={range .items[*]}{.spec.namespace}{end}",
-            ]);
-            let clusters = sandbox.ok(&[
-                "get",
-                "cluster",
-                "-o",
-                "jsonpath={range .items[*]}{.spec.clusterPoolRef.claimName}{end}",
-            ]);
+            sandbox.ok("reconcile -q");
+            let claims =
+                sandbox.ok("get claim -o 'jsonpath={range .items[*]}{.spec.namespace}{end}'");
+            let clusters = sandbox.ok(
+                "get cluster -o 'jsonpath={range .items[*]}{.spec.clusterPoolRef.claimName}{end}'",
+            );
             assert_eq!(claims.is_empty(), clusters.is_empty(), "{call} {at}: {claims} {clusters}");
-            let again = sandbox.run(&["claim", "lab", "c", "-q"]);
+            let again = sandbox.run("claim lab c -q");
             assert_eq!(
                 again.code,
                 if claims.is_empty() { 0 } else { 4 },
                 "{call} {at}: {}",
                 again.err
             );
-            assert_eq!(sandbox.run(&["plan", "-q"]).code, 0, "{call} {at}");
+            assert_eq!(sandbox.run("plan -q").code, 0, "{call} {at}");
         }
     }
     assert!(fired > 20, "{fired}");
@@ -171,7 +164,7 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
     for call in ["pwrite64", "fdatasync", "ftruncate", "write"] {
         for at in 1..60 {
             let sandbox = Sandbox::new();
-            sandbox.ok(&["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.9"]);
+            sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.9");
             let options = format!("-e trace={call} -e inject={call}:signal=KILL:when={at}");
             let (code, _) = trace(&sandbox, &options, "ip claim p c");
             if code == 0 {
@@ -179,10 +172,10 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
             }
             assert_eq!(code, 137, "{call} {at}");
             fired += 1;
-            let leases = sandbox.ok(&["get", "ipaddress", "-o", "name"]).lines().count();
+            let leases = sandbox.ok("get ipaddress -o name").lines().count();
             let used = ["get", "ippool", "p", "-o", "jsonpath={.status.ipAddresses.used}"];
             assert_eq!(sandbox.ok(&used).trim(), leases.to_string(), "{call} {at}");
-            let doctor = sandbox.run(&["doctor"]).out;
+            let doctor = sandbox.run("doctor").out;
             for check in ["constraints", "addresses"] {
                 let fine = |line: &str| line.starts_with(check) && line.contains(" ok ");
                 assert!(doctor.lines().any(fine), "{call} {at}: {doctor}");
@@ -228,7 +221,7 @@ fn a_state_whose_making_is_killed_anywhere_has_one_name() {
             fired += 1;
             let linked = sandbox.shell("find $HOME -type f -links +1");
             assert_eq!((linked.code, linked.out.as_str()), (0, ""), "{calls} {at} {fault}");
-            let again = sandbox.run(&["pool", "create", "lab", "--fake", "-q"]);
+            let again = sandbox.run("pool create lab --fake -q");
             assert!([0, 4].contains(&again.code), "{calls} {at} {fault}: {}", again.err);
         }
         assert!((at_least..59).contains(&fired), "{calls} {fault}: {fired}");
@@ -249,6 +242,6 @@ fn a_state_is_made_once_also_where_no_rename_spares_what_is_there() {
     ));
     assert!(ran.out.contains("RENAME_NOREPLACE) = -1 EINVAL"), "the fault never fired");
     assert_eq!(ran.err, "");
-    assert_eq!(sandbox.ok(&["get", "pool", "-o", "name"]).lines().count(), 8);
+    assert_eq!(sandbox.ok("get pool -o name").lines().count(), 8);
     assert_eq!(sandbox.shell("ls -A $HOME | grep '^[.]state[.]db'").out, "");
 }

@@ -77,7 +77,7 @@ pub fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
         let takes = ["claim", "apply", "run", "wait"].contains(&path[0].as_str());
         let sandbox = if takes { free.copy() } else { claimed.copy() };
         if path[0] == "wait" {
-            sandbox.ok(&["claim", "lab", "ci-17", "-q"]);
+            sandbox.ok("claim lab ci-17 -q");
         }
         let example = example
             .replace("CLUSTER", "$CLUSTER")
@@ -180,7 +180,7 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
 #[test]
 fn a_wrong_name_is_answered_with_the_right_one() {
     let sandbox = prepared();
-    sandbox.ok(&["claim", "lab", "ci-17", "-q"]);
+    sandbox.ok("claim lab ci-17 -q");
     for (line, near) in [
         ("claim lba", "lab"),
         ("run lba -- true", "lab"),
@@ -268,17 +268,16 @@ fn behind_sudo_only_a_few_commands_are_let_in() {
 #[test]
 fn the_version_names_the_commit_and_the_schema_of_states() {
     let sandbox = Sandbox::new();
-    let said = sandbox.ok(&["version"]);
+    let said = sandbox.ok("version");
     let (program, built) = said.trim_end().split_once(" (commit ").unwrap();
     assert_eq!(program, format!("poolctl {}", env!("CARGO_PKG_VERSION")));
     let (commit, schema) = built.split_once(", state schema ").unwrap();
     assert!(!commit.is_empty() && !commit.contains(' '), "{said}");
     assert_eq!(schema, format!("{})", poolctl::store::SCHEMA));
     for flag in ["--version", "-V"] {
-        assert_eq!(sandbox.ok(&[flag]), said, "{flag}");
+        assert_eq!(sandbox.ok(flag), said, "{flag}");
     }
-    let document: serde_json::Value =
-        serde_json::from_str(&sandbox.ok(&["version", "-o", "json"])).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&sandbox.ok("version -o json")).unwrap();
     assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(document["commit"], commit);
     assert_eq!(document["schema"], poolctl::store::SCHEMA);

@@ -40,17 +40,13 @@ fn every_path_can_be_explained() {
         fields(schema(kind), kind.word(), &mut |path, _| paths.push(path.to_owned()));
     }
     for path in paths {
-        let shown = sandbox.ok(&["explain", &path]);
+        let shown = sandbox.ok(&format!("explain {path}"));
         let (_, field) = path.split_once('.').unwrap();
         assert!(shown.contains(&format!("FIELD: {field} <")), "{path}: {shown}");
     }
-    assert!(sandbox.ok(&["explain", "settings.spec.keepEventsDays"]).contains("default 400"));
-    assert!(
-        sandbox
-            .ok(&["explain", "clusterpools.hive.openshift.io"])
-            .contains("KIND:     ClusterPool")
-    );
-    assert!(sandbox.ok(&["explain", "pool", "--recursive"]).contains("      maximum <duration>"));
+    assert!(sandbox.ok("explain settings.spec.keepEventsDays").contains("default 400"));
+    assert!(sandbox.ok("explain clusterpools.hive.openshift.io").contains("KIND:     ClusterPool"));
+    assert!(sandbox.ok("explain pool --recursive").contains("      maximum <duration>"));
 }
 
 #[test]
@@ -75,9 +71,9 @@ fn explain_says_that_patches_of_manifests_are_applied() {
     let sandbox = Sandbox::new();
     for field in ["manifestSelector", "patches"] {
         let path = format!("cdc.spec.installerManifestPatches.{field}");
-        let shown = sandbox.ok(&["explain", &path]);
+        let shown = sandbox.ok(&format!("explain {path}"));
         assert!(!shown.contains("not applied") && !shown.contains("no effect"), "{shown}");
     }
-    let shown = sandbox.ok(&["explain", "cdc.spec.installerManifestPatches.patches"]);
+    let shown = sandbox.ok("explain cdc.spec.installerManifestPatches.patches");
     assert!(shown.contains("applied before the installation begins"), "{shown}");
 }

@@ -16,10 +16,10 @@ fn exit_codes_are_reasons_and_failures_are_cleaned_up() {
         let lab = Lab::new();
         lab.behave(behave);
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-        lab.until(says, |lab| lab.sandbox.ok(&["events"]).contains(says));
+        lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
         lab.behave("");
         // Given up, or tried again later: whoever has mended it need not wait.
-        lab.sandbox.ok(&["customization", "reset", "foo", "-q"]);
+        lab.sandbox.ok("customization reset foo -q");
         let retry =
             "for c in $(poolctl get cluster -qo name); do poolctl cluster retry $c -q; done";
         lab.sandbox.shell(retry);
@@ -56,16 +56,16 @@ fn whoever_is_killed_the_next_pass_repairs() {
         lab.sandbox.shell(&format!("kill -9 {victim}"));
         if whom == "__supervise" {
             // Its program goes on and holds the lock: the job counts as running.
-            lab.sandbox.ok(&["reconcile", "-q"]);
+            lab.sandbox.ok("reconcile -q");
             assert_eq!(lab.phase(), "Installing", "{at}");
             let installer = pid(&lab, "openshift-install").unwrap();
             lab.sandbox.shell(&format!("kill -9 {installer}"));
         }
         if at == "create-ignition-configs" {
             // Nothing existed: that uses up no attempt, and the next one waits for a minute.
-            let paused = |lab: &Lab| lab.sandbox.ok(&["events"]).contains("InstallationsPaused");
+            let paused = |lab: &Lab| lab.sandbox.ok("events").contains("InstallationsPaused");
             lab.until("paused", paused);
-            let cluster = lab.sandbox.ok(&["get", "cluster", "-qo", "name"]);
+            let cluster = lab.sandbox.ok("get cluster -qo name");
             lab.sandbox.ok(&["cluster", "retry", cluster.trim(), "-q"]);
         }
         lab.installed();
@@ -105,7 +105,7 @@ fn a_deadline_ends_programs() {
     lab.behave("create-cluster: hang");
     let quick = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
     apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{quick}")));
-    lab.until("late", |lab| lab.sandbox.ok(&["events"]).contains("not over after"));
+    lab.until("late", |lab| lab.sandbox.ok("events").contains("not over after"));
     lab.behave("");
     lab.until("ended", |lab| pid(lab, "create").is_none());
     lab.gone();
@@ -134,7 +134,7 @@ fn a_pass_that_is_killed_anywhere_begins_a_job_once() {
             "strace -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={at} poolctl pool scale lab --size 1 -q"
         );
         fired += usize::from(lab.sandbox.shell(&script).code == 137);
-        lab.sandbox.ok(&["pool", "scale", "lab", "--size", "1", "-q"]);
+        lab.sandbox.ok("pool scale lab --size 1 -q");
         lab.installed();
         lab.gone();
     }
@@ -197,9 +197,9 @@ fn an_older_backup_finds_what_became_of_its_job() {
     lab.behave("create-cluster: sleep 1500");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     let backup = lab.sandbox.path().join("backup.db").display().to_string();
-    lab.sandbox.ok(&["backup", &backup]);
+    lab.sandbox.ok(&format!("backup {backup}"));
     lab.installed();
-    lab.sandbox.ok(&["restore", &backup, "-y"]);
+    lab.sandbox.ok(&format!("restore {backup} -y"));
     lab.installed();
     assert_eq!(lab.ledger().iter().filter(|line| line.starts_with("made ")).count(), 1);
     lab.gone();
@@ -249,14 +249,14 @@ fn a_job_whose_folder_is_gone_is_not_begun_again() {
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.until("made", |lab| lab.ledger().iter().any(|line| line.starts_with("made ")));
     // The state has seen it: whatever becomes of its folder, it was begun.
-    let secrets = |lab: &Lab| lab.sandbox.ok(&["get", "secret", "-A", "-o", "name"]);
+    let secrets = |lab: &Lab| lab.sandbox.ok("get secret -A -o name");
     lab.until("known", |lab| secrets(lab).contains("metadata-json"));
     let supervisor = pid(&lab, "__supervise").unwrap();
     let installer = pid(&lab, "create").unwrap();
     lab.sandbox.shell(&format!("kill -9 {supervisor} {installer}; rm -rf $HOME/jobs"));
     lab.behave("");
     lab.installed();
-    let events = lab.sandbox.ok(&["events"]);
+    let events = lab.sandbox.ok("events");
     assert!(events.contains("its folder is gone"), "{events}");
     lab.gone();
 }
@@ -270,7 +270,7 @@ fn a_supervisor_that_is_held_up_is_ended_by_force() {
     let supervisor = pid(&lab, "__supervise").unwrap();
     lab.sandbox.shell(&format!("kill -STOP {supervisor}"));
     lab.behave("");
-    lab.sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
+    lab.sandbox.ok("pool scale lab --size 0 -q");
     assert!(pid(&lab, "create").is_some());
     lab.sandbox.shell("touch -d '1 minute ago' $HOME/jobs/*/cancel");
     lab.gone();
@@ -301,7 +301,7 @@ fn what_drivers_leave_hangs_no_pass_and_counts_only_if_it_is_of_use() {
         apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
         let says = format!("provision failed: {says}");
         let told = |lab: &Lab| {
-            let events = lab.sandbox.ok(&["events"]);
+            let events = lab.sandbox.ok("events");
             events.contains("provision failed: ")
                 && events.contains(says.trim_start_matches("provision failed: "))
         };

@@ -128,19 +128,19 @@ impl Lab {
     /// Passes until a look is met, at most half a minute.
     pub fn until(&self, what: &str, met: impl Fn(&Self) -> bool) {
         for _ in 0..120 {
-            self.sandbox.run(&["reconcile", "-q"]);
+            self.sandbox.run("reconcile -q");
             if met(self) {
                 return;
             }
             self.sandbox.shell("sleep 0.25");
         }
-        let seen = self.sandbox.ok(&["get", "cluster,job"]);
+        let seen = self.sandbox.ok("get cluster,job");
         let logs = self.sandbox.shell("tail -n 20 $HOME/jobs/*/log").out;
-        panic!("never {what}:\n{seen}\n{}\n{logs}", self.sandbox.ok(&["events"]));
+        panic!("never {what}:\n{seen}\n{}\n{logs}", self.sandbox.ok("events"));
     }
 
     pub fn phase(&self) -> String {
-        let all = self.sandbox.ok(&["get", "cluster", "--no-headers"]);
+        let all = self.sandbox.ok("get cluster --no-headers");
         all.split_whitespace().nth(2).unwrap_or_default().to_owned()
     }
 
@@ -149,7 +149,7 @@ impl Lab {
     }
 
     pub fn gone(&self) {
-        self.sandbox.ok(&["pool", "scale", "lab", "--size", "0", "-q"]);
+        self.sandbox.ok("pool scale lab --size 0 -q");
         self.until("gone", |lab| lab.phase().is_empty());
         self.balanced();
     }

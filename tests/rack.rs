@@ -170,77 +170,77 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     let lab = lab();
     apply(&lab, RACK);
     rack.add_to(&lab);
-    lab.ok(&["agent", "discover", "--all", "--infraenv", "rack", "-q"]);
+    lab.ok("agent discover --all --infraenv rack -q");
     let good: Vec<String> = (2..=MACHINES).map(|number| format!("n{number}")).collect();
     until(&lab, "known", |lab| good.iter().all(|one| state_of(lab, one) == "known-unbound"));
     assert_eq!(state_of(&lab, "n1"), "insufficient-unbound");
     let why = condition(&lab, "n1", "Validated");
     assert!(why.contains("required CPU cores for any role is 2, found only 1"), "{why}");
     // One that reports itself, with the address of another.
-    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "reporter", "-q"]);
+    lab.ok("agent register --infraenv rack --id reporter -q");
     let inventory = lab.file("report.json", &report("reporter", "52:54:00:bb:00:01"));
-    lab.ok(&["agent", "report", "reporter", "--inventory", &inventory, "-q"]);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
+    lab.ok("reconcile -q");
     assert_eq!(state_of(&lab, "reporter"), "known-unbound");
 
     apply(&lab, &cluster("a", 3, 0));
     apply(&lab, &cluster("b", 3, 1));
-    lab.ok(&["agent", "bind", "n2", "n3", "--cluster", "a", "-q"]);
+    lab.ok("agent bind n2 n3 --cluster a -q");
     assert_eq!(state_of(&lab, "n2"), "known");
     assert_eq!(jsonpath(&lab, "host/n2", "{.spec.consumerRef.name}"), "a");
     // All or none: one of them is too small.
-    let ran = lab.run(&["agent", "bind", "n4", "n1", "--cluster", "b"]);
+    let ran = lab.run("agent bind n4 n1 --cluster b");
     assert!(ran.code == 4 && ran.err.contains("none of them was bound"), "{}", ran.err);
     assert_eq!(state_of(&lab, "n4"), "known-unbound");
     // Another was faster.
-    let ran = lab.run(&["agent", "bind", "n2", "--cluster", "b"]);
+    let ran = lab.run("agent bind n2 --cluster b");
     assert!(ran.code == 4 && ran.err.contains("already bound to cluster a"), "{}", ran.err);
     // From a to b, never in both.
     let to = json!({"spec": {"clusterDeploymentName": {"name": "b", "namespace": "default"}}});
     lab.ok(&["patch", "agent", "n3", "--type", "merge", "-p", &to.to_string(), "-q"]);
     bound_once(&lab);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok("reconcile -q");
     assert_eq!(jsonpath(&lab, "agent/n3", "{.status.boundTo.name}"), "b");
     assert_eq!(state_of(&lab, "n3"), "known");
-    lab.ok(&["agent", "unbind", "n2", "-q"]);
+    lab.ok("agent unbind n2 -q");
     assert_eq!(state_of(&lab, "n2"), "known-unbound");
     assert_eq!(jsonpath(&lab, "host/n2", "{.spec.consumerRef}"), "");
 
     // The same machine in two environments is two Agents, and one counts: the one that is bound.
     lab.ok(&["agent", "register", "--infraenv", "other", "--id", &uuid(3), "-q"]);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok("reconcile -q");
     assert!(condition(&lab, &uuid(3), "Duplicate").contains("Agent n3 already"));
     let inventory = lab.file("report.json", &report("thief", &mac(3).to_uppercase()));
-    lab.ok(&["agent", "report", "reporter", "--inventory", &inventory, "-q"]);
-    lab.ok(&["reconcile", "-q"]);
+    lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
+    lab.ok("reconcile -q");
     assert!(condition(&lab, "reporter", "Duplicate").contains("Agent n3 already"));
-    let ran = lab.run(&["agent", "bind", "reporter", "--cluster", "a"]);
+    let ran = lab.run("agent bind reporter --cluster a");
     assert!(ran.code == 4 && ran.err.contains("the same machine as Agent n3"), "{}", ran.err);
 
     // The weakest become masters; the cluster is installed on all four, and gives them back.
-    lab.ok(&["agent", "bind", "n8", "n5", "n4", "--cluster", "b", "-q"]);
+    lab.ok("agent bind n8 n5 n4 --cluster b -q");
     let role = |one: &str| jsonpath(&lab, &format!("agent/{one}"), "{.status.role}");
     assert_eq!(["n3", "n4", "n5", "n8"].map(role), ["master", "master", "master", "worker"]);
     until(&lab, "installed", |lab| state_of(lab, "n8") == "installed");
     bound_once(&lab);
-    let seen = lab.ok(&["events", "cluster/b", "-o", "json"]);
+    let seen = lab.ok("events cluster/b -o json");
     for reason in ["host_bind_succeeded", "host_role_updated", "host_status_updated"] {
         assert!(seen.contains(reason), "{reason}");
     }
-    lab.ok(&["delete", "cluster", "b", "-y", "-q"]);
+    lab.ok("delete cluster b -y -q");
     until(&lab, "returned", |lab| {
         ["n3", "n4", "n5", "n8"].iter().all(|one| state_of(lab, one) == "known-unbound")
     });
-    let seen = lab.ok(&["events", "infraenv/rack", "-o", "json"]);
+    let seen = lab.ok("events infraenv/rack -o json");
     assert!(seen.contains("host_unbind_succeeded") && seen.contains("Registered infra env"));
-    lab.ok(&["doctor"]);
+    lab.ok("doctor");
 }
 
 #[test]
 fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
     let lab = lab();
     apply(&lab, RACK);
-    let token = lab.ok(&["infraenv", "token", "create", "rack", "-q"]).trim().to_owned();
+    let token = lab.ok("infraenv token create rack -q").trim().to_owned();
     let say = |verb: &str, document: &Value| {
         let file = lab.file("said.json", &document.to_string());
         lab.shell(&format!("SSH_ORIGINAL_COMMAND='{verb}' poolctl agent ssh < {file}"))
@@ -258,7 +258,7 @@ fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
     }
     // It is there: nobody else registers as it with what all hosts have.
     assert_eq!(say("register", &with("token", &token)).code, 9);
-    lab.ok(&["infraenv", "token", "revoke", "rack", "-q"]);
+    lab.ok("infraenv token revoke rack -q");
     let mut other = with("token", &token);
     other["hostID"] = "h2".into();
     assert_eq!(say("register", &other).code, 9);
@@ -270,6 +270,6 @@ fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
     let ran = say("report", &said);
     assert!(ran.code == 1 && ran.err.contains("more than 1 MiB"), "{}", ran.err);
     // Neither is anywhere to be read.
-    let all = lab.ok(&["export"]) + &lab.ok(&["events"]);
+    let all = lab.ok("export") + &lab.ok("events");
     assert!(!all.contains(&token) && !all.contains(&secret));
 }
