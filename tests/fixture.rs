@@ -1,4 +1,6 @@
-//! States for planner tests, written in a line: see `cases/pools.txt`.
+//! States for planner tests, written in a line. `cases/pools.txt` explains the words: a pool `p`,
+//! its clusters, `claims` and customizations (`cdcs`), separated by semicolons. No program, disk or
+//! clock is involved.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -25,25 +27,26 @@ pub const NAMESPACE: &str = "default";
 const IMAGE_SET: &str = "test-image-set";
 const PULL_SECRET: &str = "test-pull-secret";
 
-/// Noon of a day.
+/// The instant at which every planner test begins.
 pub fn noon() -> Tick {
     let now = Time(1_790_000_000_000_000);
     Tick { now, seed: 7, actor: "test".into(), ..Tick::default() }
 }
 
-/// Every name that the fixture itself uses.
+/// The names of the clusters that a line lists, and no addresses: what a plan asks the store.
 #[derive(Default)]
 pub struct Names(BTreeSet<String>);
 
-/// Nobody has any address.
 impl AddressBook for Names {
     fn holder(&self, _: &str, _: Addr) -> Option<String> {
         None
     }
 
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch> {
-        let open = pool.open().into_iter().map(|(_, one)| one);
-        if after.is_none() { open.collect() } else { Vec::new() }
+        if after.is_some() {
+            return Vec::new();
+        }
+        pool.open().into_iter().map(|(_, range)| range).collect()
     }
 
     fn released(&self, _: &IpPool, _: Addr) -> Option<Time> {
@@ -69,37 +72,32 @@ impl NameBook for Names {
     }
 }
 
-/// What a line describes. Under the pool's scope, what belongs to other pools is left out.
+/// The state that a line describes: with another pool and what belongs to it (`whole`), or with
+/// what is in the scope of pool `p` only.
 pub fn state(line: &str, whole: bool) -> (State, Names) {
-    let (mut state, mut names) = (State::default(), Names::default());
+    let mut state = State::default();
+    let mut names = Names::default();
     let parts: Vec<&str> = line.split("; ").map(str::trim).collect();
     let absent = parts.iter().find_map(|part| part.strip_prefix("absent: ")).unwrap_or("");
     let pool = pool(parts[0]);
     let version = plan::pool_version(&pool);
-    dependencies(&mut state, absent);
-    if let (Some(wide), false) = (&pool.spec.customization_ref, absent.contains("wide")) {
-        state.customizations.load(customization(&wide.name, "fresh"));
+    add_dependencies(&mut state, absent);
+    if let Some(reference) = &pool.spec.customization_ref
+        && !absent.contains("wide")
+    {
+        state.customizations.load(customization(&reference.name, "fresh"));
     }
     state.pools.load(pool);
     if whole {
-        let mut other = self::pool("size 1");
-        other.metadata.name = "other".into();
-        state.pools.load(other);
+        let mut other_pool = self::pool("size 1");
+        other_pool.metadata.name = "other".into();
+        state.pools.load(other_pool);
     }
     for part in &parts[1..] {
         if let Some(claims) = part.strip_prefix("claims ") {
-            for (name, marks) in items(claims) {
-                let claim = claim(&name, &marks);
-                if claim.namespace == NAMESPACE || whole {
-                    state.load_claim(claim);
-                }
-            }
-        } else if let Some(all) = part.strip_prefix("cdcs ") {
-            for (name, marks) in items(all) {
-                if state.customizations.find(&Key::new(NAMESPACE, &*name)).is_none() {
-                    state.customizations.load(customization(&name, &marks));
-                }
-            }
+            add_claims(&mut state, claims, whole);
+        } else if let Some(customizations) = part.strip_prefix("cdcs ") {
+            add_customizations(&mut state, customizations);
         } else if !part.starts_with("absent: ") {
             for (name, marks) in items(part) {
                 let cluster = cluster(&name, &marks, &version);
@@ -113,9 +111,29 @@ pub fn state(line: &str, whole: bool) -> (State, Names) {
     (state, names)
 }
 
-/// `a[x, y] b(z)` or `c1=R[x] c2=S`: names with what is in their brackets, and the letter.
+fn add_claims(state: &mut State, claims: &str, whole: bool) {
+    for (name, marks) in items(claims) {
+        let claim = claim(&name, &marks);
+        if claim.namespace == NAMESPACE || whole {
+            state.load_claim(claim);
+        }
+    }
+}
+
+/// The customization of the whole pool may be listed again: it is there already.
+fn add_customizations(state: &mut State, customizations: &str) {
+    for (name, marks) in items(customizations) {
+        if state.customizations.find(&Key::new(NAMESPACE, &*name)).is_none() {
+            state.customizations.load(customization(&name, &marks));
+        }
+    }
+}
+
+/// Splits `a[x, y] b(z)` or `c1=R[x] c2=S` into names and what follows each name.
 fn items(text: &str) -> Vec<(String, String)> {
-    let (mut found, mut depth, mut item) = (Vec::new(), 0, String::new());
+    let mut items = Vec::new();
+    let mut depth = 0;
+    let mut item = String::new();
     for letter in text.chars().chain([' ']) {
         match letter {
             '[' | '(' => depth += 1,
@@ -125,33 +143,44 @@ fn items(text: &str) -> Vec<(String, String)> {
         if letter == ' ' && depth == 0 {
             let end = item.find(['[', '(', '=']).unwrap_or(item.len());
             if !item.is_empty() {
-                found.push((item[..end].to_owned(), item[end..].to_owned()));
+                items.push((item[..end].to_owned(), item[end..].to_owned()));
             }
             item.clear();
         } else {
             item.push(letter);
         }
     }
-    found
+    items
 }
 
-/// The text after `word ` up to the next comma or bracket.
+/// What follows a word in the marks, up to the next comma or bracket.
 fn value<'a>(marks: &'a str, word: &str) -> Option<&'a str> {
     let start = marks.find(word)? + word.len();
     let rest = &marks[start..];
-    Some(rest[..rest.find([',', ']', ')']).unwrap_or(rest.len())].trim().trim_matches('\''))
+    let end = rest.find([',', ']', ')']).unwrap_or(rest.len());
+    Some(rest[..end].trim().trim_matches('\''))
 }
 
-fn seconds(text: &str) -> Span {
+fn parse_span(text: &str) -> Span {
     text.parse().unwrap_or_else(|_| panic!("{text} is not a duration"))
 }
 
-fn pool(text: &str) -> ClusterPool {
-    let number = |word: &str| {
-        let mut words = text.split(' ');
-        words.find(|one| *one == word)?;
-        words.next()?.parse::<u32>().ok()
-    };
+/// The number that follows a word in the description of a pool.
+fn number(description: &str, word: &str) -> Option<u32> {
+    let mut words = description.split(' ');
+    words.find(|candidate| *candidate == word)?;
+    words.next()?.parse().ok()
+}
+
+/// The customizations that `inv[a,b]` lists.
+fn inventory(description: &str) -> Option<Vec<InventoryEntry>> {
+    let (_, rest) = description.split_once("inv[")?;
+    let (names, _) = rest.split_once(']').unwrap();
+    let entry = |name: &str| InventoryEntry { kind: String::new(), name: name.into() };
+    Some(names.split(',').map(entry).collect())
+}
+
+fn pool(description: &str) -> ClusterPool {
     let mut pool = ClusterPool::default();
     let now = noon().now;
     pool.metadata = Meta {
@@ -159,30 +188,28 @@ fn pool(text: &str) -> ClusterPool {
         namespace: NAMESPACE.into(),
         uid: "00000000-0000-0000-0000-000000000001".into(),
         generation: 1,
-        deletion_timestamp: text.contains("POOL DELETED").then_some(now),
+        deletion_timestamp: description.contains("POOL DELETED").then_some(now),
         ..Meta::default()
     };
     let spec = &mut pool.spec;
-    spec.size = number("size").unwrap();
-    spec.running_count = number("run").unwrap_or(0);
-    spec.max_size = number("maxSize");
-    spec.max_concurrent = number("maxConc");
+    spec.size = number(description, "size").unwrap();
+    spec.running_count = number(description, "run").unwrap_or(0);
+    spec.max_size = number(description, "maxSize");
+    spec.max_concurrent = number(description, "maxConc");
     spec.base_domain = "example.com".into();
     spec.image_set_ref = LocalRef::to(IMAGE_SET);
     spec.pull_secret_ref = Some(LocalRef::to(PULL_SECRET));
     spec.platform = Platform::named("aws").unwrap();
     spec.annotations.insert(FAKE.into(), "true".into());
-    spec.customization_ref = text.contains("customizationRef wide").then(|| LocalRef::to("wide"));
-    spec.inventory = value(text, "inv[").map(|_| {
-        let listed = &text[text.find("inv[").unwrap() + 4..];
-        let listed = &listed[..listed.find(']').unwrap()];
-        let entry = |name: &str| InventoryEntry { kind: String::new(), name: name.into() };
-        listed.split(',').map(entry).collect()
-    });
+    if description.contains("customizationRef wide") {
+        spec.customization_ref = Some(LocalRef::to("wide"));
+    }
+    spec.inventory = inventory(description);
     pool
 }
 
-fn dependencies(state: &mut State, absent: &str) {
+/// The image set and the pull secret of the pool, unless they are said to be absent.
+fn add_dependencies(state: &mut State, absent: &str) {
     if !absent.contains("imageset") {
         let metadata = Meta { name: IMAGE_SET.into(), ..Meta::default() };
         state.image_sets.load(ClusterImageSet { metadata, ..ClusterImageSet::default() });
@@ -197,7 +224,7 @@ fn dependencies(state: &mut State, absent: &str) {
 
 fn cluster(name: &str, marks: &str, version: &str) -> Cluster {
     let tick = noon();
-    let age = value(marks, "age ").map(seconds).unwrap_or_default();
+    let age = value(marks, "age ").map(parse_span).unwrap_or_default();
     let created = Time(tick.now.0 - Span::hours(6).0 - age.0);
     let kind = marks.trim_start_matches('=').chars().next().unwrap();
     let installed = matches!(kind, 'S' | 'R').then_some(created);
@@ -208,12 +235,12 @@ fn cluster(name: &str, marks: &str, version: &str) -> Cluster {
     };
     let pool = match value(marks, "pool ") {
         Some("none") => None,
-        Some(other) => Some(Rc::new(Key::new(NAMESPACE, other))),
+        Some(name) => Some(Rc::new(Key::new(NAMESPACE, name))),
         None => Some(Rc::new(Key::new(NAMESPACE, "p"))),
     };
     let claim = value(marks, "claimed:").map(str::to_owned);
-    let marked =
-        |word: &str| marks.trim_end_matches(']').split([',', '[']).any(|one| one.trim() == word);
+    let has_mark =
+        |word: &str| marks.trim_end_matches(']').split([',', '[']).any(|mark| mark.trim() == word);
     Cluster {
         name: name.into(),
         namespace: name.into(),
@@ -233,18 +260,18 @@ fn cluster(name: &str, marks: &str, version: &str) -> Cluster {
         installed_at: installed,
         stopped: kind == 'B',
         failed_at: (kind == 'B').then_some(created),
-        marked: marked("marked"),
-        deleting: marked("deleting").then_some(created),
+        marked: has_mark("marked"),
+        deleting: has_mark("deleting").then_some(created),
         ..Cluster::default()
     }
 }
 
 fn claim(name: &str, marks: &str) -> Claim {
-    let age = value(marks, "age ").map(seconds).unwrap_or_default();
-    let elsewhere = marks.contains("other namespace");
+    let age = value(marks, "age ").map(parse_span).unwrap_or_default();
+    let namespace = if marks.contains("other namespace") { "elsewhere" } else { NAMESPACE };
     Claim {
         name: name.into(),
-        namespace: if elsewhere { "elsewhere" } else { NAMESPACE }.into(),
+        namespace: namespace.into(),
         created: Time(noon().now.0 - age.0),
         pool: "p".into(),
         pending: Pending::Initialized,
@@ -253,35 +280,35 @@ fn claim(name: &str, marks: &str) -> Claim {
 }
 
 fn customization(name: &str, marks: &str) -> Customization {
-    let mut one = Customization::default();
-    let tick = noon();
-    one.metadata = Meta {
+    let mut customization = Customization::default();
+    let now = noon().now;
+    customization.metadata = Meta {
         name: name.into(),
         namespace: NAMESPACE.into(),
         generation: 1,
-        deletion_timestamp: marks.contains("being deleted").then_some(tick.now),
+        deletion_timestamp: marks.contains("being deleted").then_some(now),
         ..Meta::default()
     };
     let pool = value(marks, "pool ").map(|pool| Key::new(NAMESPACE, pool));
     if marks.contains("Reserved") {
         let cluster = value(marks, "->").unwrap_or("").to_owned();
-        one.holder = Some(ClusterHolder { pool: pool.clone(), ..ClusterHolder::new(cluster) });
+        customization.holder =
+            Some(ClusterHolder { pool: pool.clone(), ..ClusterHolder::new(cluster) });
     }
     // The old status is what was written last, right or wrong.
-    one.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);
-    one.status.cluster_pool_ref = pool.map(|pool| LocalRef::to(pool.name));
+    customization.status.cluster_deployment_ref = value(marks, "->").map(LocalRef::to);
+    customization.status.cluster_pool_ref = pool.map(|pool| LocalRef::to(pool.name));
     for (reason, status) in [("Succeeded", "True"), ("BrokenByCloud", "False")] {
         if let Some(ago) = value(marks, &format!("{reason} ")) {
-            let at = Time(tick.now.0 - seconds(ago.trim_end_matches(" ago")).0);
+            let since = Time(now.0 - parse_span(ago.trim_end_matches(" ago")).0);
             let applied = Condition {
                 kind: ConditionType::ApplySucceeded.into(),
                 status: status.into(),
                 reason: reason.into(),
                 ..Condition::default()
             };
-            let condition = applied.at(at);
-            one.status.conditions.push(condition);
+            customization.status.conditions.push(applied.at(since));
         }
     }
-    one
+    customization
 }

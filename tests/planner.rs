@@ -1,174 +1,218 @@
-//! Hive's own scenarios as planner tests: each under the pool's scope and under the whole, and
-//! each settled plan looked at a second time.
+//! Hive's own scenarios as planner tests: one round of the plan does what Hive does in one pass,
+//! under the pool's scope and under the whole, and a settled plan stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use poolctl::model::claim::Claim;
+use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::ConditionType;
 use poolctl::model::meta::Key;
+use poolctl::model::pool::ClusterPool;
 use poolctl::model::state::State;
 use poolctl::plan;
 
+use crate::cases::{columns, first_word, rows};
 use crate::fixture::{NAMESPACE, Names, noon, state};
-
-const CASES: &str = include_str!("cases/pools.txt");
 
 struct Case {
     id: String,
+    /// The state before, as `fixture` reads it.
     before: String,
-    after: BTreeMap<String, String>,
+    /// What is expected, by its subject.
+    expected: BTreeMap<String, String>,
 }
 
-/// Expectations by what they are about; a departure replaces what Hive does.
+/// The rows of `cases/pools.txt`. What a decision departs from replaces what Hive does.
 fn cases() -> Vec<Case> {
-    let lines = CASES.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    lines
-        .map(|line| {
-            let columns: Vec<&str> = line.split(" | ").collect();
-            let mut after = BTreeMap::new();
-            let departure = columns.get(3).and_then(|column| column.split_once(": "));
-            for text in [Some(columns[2]), departure.map(|(_, text)| text)].into_iter().flatten() {
-                for one in text.split("; ") {
-                    let (about, what) = split(one);
-                    after.insert(about, what);
-                }
-            }
-            Case { id: columns[0].into(), before: columns[1].into(), after }
-        })
-        .collect()
+    let mut cases = Vec::new();
+    for row in rows(include_str!("cases/pools.txt")) {
+        let columns = columns(row);
+        let mut expectations: Vec<&str> = columns[2].split("; ").collect();
+        if let Some((_, departure)) = columns.get(3).and_then(|column| column.split_once(": ")) {
+            expectations.extend(departure.split("; "));
+        }
+        let mut expected = BTreeMap::new();
+        for expectation in expectations {
+            let (subject, value) = split_expectation(expectation);
+            expected.insert(subject, value);
+        }
+        cases.push(Case { id: columns[0].into(), before: columns[1].into(), expected });
+    }
+    cases
 }
 
-/// `st.size 2` and `Pending reason k:X` are about their first words.
-fn split(text: &str) -> (String, String) {
-    for about in [
+/// The subject of an expectation, which is its first word or one of a few pairs of words, and the
+/// value that is expected.
+fn split_expectation(expectation: &str) -> (String, String) {
+    for subject in [
         "assigned claims",
         "claimed clusters",
         "waiting claims",
         "Pending reason",
         "ApplySucceeded reason",
     ] {
-        if let Some(rest) = text.strip_prefix(about) {
-            return (about.into(), rest.trim().into());
+        if let Some(value) = expectation.strip_prefix(subject) {
+            return (subject.into(), value.trim().into());
         }
     }
-    let (about, what) = text.split_once(' ').unwrap_or((text, ""));
-    (about.into(), what.into())
+    let (subject, value) = first_word(expectation);
+    (subject.into(), value.into())
 }
 
-struct Seen<'a> {
-    before: &'a State,
-    after: &'a State,
-    /// Names of clusters made in the round, in order.
-    new: Vec<String>,
+fn key(name: &str) -> Key {
+    Key::new(NAMESPACE, name)
 }
 
-impl Seen<'_> {
-    fn here(&self) -> impl Iterator<Item = &poolctl::model::cluster::Cluster> {
-        self.after.clusters.rows()
+/// A round of the plan: the states before and after it.
+struct Round {
+    before: State,
+    after: State,
+}
+
+impl Round {
+    fn play(line: &str, whole: bool) -> Self {
+        let (before, _) = state(line, whole);
+        let (mut after, names) = state(line, whole);
+        // Another pool is there only to be left alone; its own clusters are not looked at.
+        if whole {
+            let other_pool = after.pools.find(&key("other")).unwrap();
+            after.pools.update(other_pool, |pool| pool.spec.size = 0);
+        }
+        plan::round(&mut after, &noon(), &names);
+        Self { before, after }
     }
 
-    /// Clusters that were not deleted in the round.
-    fn left(&self) -> usize {
-        let deleted = self.deleted();
-        self.here().filter(|one| !deleted.contains(&one.name)).count()
+    fn pool(&self) -> &ClusterPool {
+        self.before.pools.by_key(&key("p")).unwrap()
     }
 
-    fn deleted(&self) -> BTreeSet<String> {
-        let before = self.before.clusters.rows().filter(|one| one.deleting.is_none());
-        let names: BTreeSet<String> = before.map(|one| one.name.clone()).collect();
-        let gone = |name: &&String| {
-            let found = self.after.cluster(name).and_then(|at| self.after.clusters.get(at));
-            found.is_none_or(|one| one.deleting.is_some())
-        };
-        names.iter().filter(gone).cloned().collect()
+    /// Names of the clusters that were created in the round, in order.
+    fn created(&self) -> Vec<&str> {
+        let before: BTreeSet<&str> =
+            self.before.clusters.rows().map(|cluster| cluster.name.as_str()).collect();
+        let after = self.after.clusters.rows().map(|cluster| cluster.name.as_str());
+        after.filter(|name| !before.contains(name)).collect()
     }
 
-    fn condition(&self, kind: &str) -> String {
-        let pool = self.after.pools.by_key(&Key::new(NAMESPACE, "p"));
-        let found = pool.and_then(|pool| pool.condition(ConditionType::named(kind)?));
-        let status = found.map_or("gone", |one| one.status.as_str());
-        match (kind, status, found) {
-            ("DeletionPossible", "False", Some(one)) => {
-                let names = one.message.split(": ").nth(1).unwrap_or_default();
-                format!("False naming {names}")
+    /// Names of the clusters whose deletion began in the round.
+    fn deleted(&self) -> BTreeSet<&str> {
+        let mut deleted = BTreeSet::new();
+        for cluster in self.before.clusters.rows().filter(|cluster| cluster.deleting.is_none()) {
+            let id = self.after.cluster(&cluster.name);
+            let after = id.and_then(|id| self.after.clusters.get(id));
+            if after.is_none_or(|cluster| cluster.deleting.is_some()) {
+                deleted.insert(cluster.name.as_str());
             }
-            // A pool whose deletion is possible is gone.
-            ("DeletionPossible", "gone", _) => "True".into(),
-            _ => status.into(),
         }
+        deleted
     }
 
-    fn holders(&self) -> Vec<String> {
-        let holder = |name: &str| match self.new.iter().position(|one| one == name) {
-            Some(at) => format!("new-{at}"),
-            None => name.to_owned(),
+    fn count_left(&self, is_counted: impl Fn(&Cluster) -> bool) -> String {
+        let deleted = self.deleted();
+        let left = self
+            .after
+            .clusters
+            .rows()
+            .filter(|cluster| is_counted(cluster) && !deleted.contains(cluster.name.as_str()));
+        left.count().to_string()
+    }
+
+    fn count_claims(&self, is_counted: impl Fn(&Claim) -> bool) -> String {
+        self.after.claims.rows().filter(|claim| is_counted(claim)).count().to_string()
+    }
+
+    /// Status of a condition of the pool.
+    fn pool_condition(&self, kind: &str) -> String {
+        let pool = self.after.pools.by_key(&key("p"));
+        let condition = pool.and_then(|pool| pool.condition(ConditionType::named(kind)?));
+        let Some(condition) = condition else {
+            // A pool whose deletion is possible is gone.
+            return if kind == "DeletionPossible" { "True" } else { "gone" }.into();
         };
-        let all = self.after.customizations.rows();
-        all.filter_map(|one| {
-            let by = one.holder.as_ref()?;
-            Some(format!("{}:{}", one.metadata.name, holder(&by.cluster)))
-        })
-        .collect()
+        let status = condition.status.as_str();
+        if kind == "DeletionPossible" && status == "False" {
+            let names = condition.message.split(": ").nth(1).unwrap_or_default();
+            return format!("False naming {names}");
+        }
+        status.into()
     }
 
-    fn look(&self, about: &str, wanted: &str) -> String {
-        let count = |number: usize| number.to_string();
-        let pool = self.before.pools.by_key(&Key::new(NAMESPACE, "p")).unwrap();
-        let sorted = || plan::buckets::sort_pool(self.before, pool, noon().now);
-        let in_pool =
-            |pool: &str| self.after.claims.rows().filter(move |one| one.pool == *pool).count();
-        let claims = || self.after.claims.rows();
-        match about {
-            "left" => count(self.left()),
-            "st.size" => count(sorted().unclaimed()),
-            "st.ready" => count(sorted().ready.len()),
+    /// The customizations that are held, as `NAME:CLUSTER`; a cluster that was created is `new-N`.
+    fn reservations(&self) -> BTreeSet<String> {
+        let created = self.created();
+        let mut reservations = BTreeSet::new();
+        for customization in self.after.customizations.rows() {
+            let Some(holder) = &customization.holder else { continue };
+            let name = &customization.metadata.name;
+            let cluster = match created.iter().position(|created| *created == holder.cluster) {
+                Some(index) => format!("new-{index}"),
+                None => holder.cluster.clone(),
+            };
+            reservations.insert(format!("{name}:{cluster}"));
+        }
+        reservations
+    }
+
+    /// `NAME:REASON` of a customization's condition ApplySucceeded, for the name in `expected`.
+    fn apply_reason(&self, expected: &str) -> String {
+        let (name, _) = expected.split_once(':').unwrap();
+        let customization = self.after.customizations.by_key(&key(name));
+        let condition = customization.and_then(|held| held.condition("ApplySucceeded"));
+        format!("{name}:{}", condition.map_or("", |condition| &condition.reason))
+    }
+
+    /// `NAME:REASON` of the claims' condition Pending, for the names in `expected`.
+    fn pending_reasons(&self, expected: &str) -> String {
+        let mut reasons = Vec::new();
+        for pair in expected.split(", ") {
+            let (name, _) = pair.split_once(':').unwrap();
+            let claim = self.after.claims.by_key(&key(name)).unwrap();
+            reasons.push(format!("{name}:{}", claim.pending.wire()[1]));
+        }
+        reasons.join(", ")
+    }
+
+    /// What came of a subject, as an expectation writes it.
+    fn actual(&self, subject: &str, expected: &str) -> String {
+        let buckets = || plan::buckets::sort_pool(&self.before, self.pool(), noon().now);
+        match subject {
+            "left" => self.count_left(|_| true),
+            "st.size" => buckets().unclaimed().to_string(),
+            "st.ready" => buckets().ready.len().to_string(),
             "power=Running" => {
-                let runs = |one: &&poolctl::model::cluster::Cluster| {
-                    one.deleting.is_none()
-                        && one.power_wanted == poolctl::model::cluster::Power::Running
-                };
-                count(self.here().filter(runs).count())
+                let running = self.after.clusters.rows().filter(|cluster| {
+                    cluster.deleting.is_none() && cluster.power_wanted == Power::Running
+                });
+                running.count().to_string()
             }
             "deleted" => {
-                let deleted: Vec<String> = self.deleted().into_iter().collect();
+                let deleted: Vec<&str> = self.deleted().into_iter().collect();
                 if deleted.is_empty() { "none".into() } else { deleted.join(",") }
             }
-            "assigned claims" => count(claims().filter(|one| one.cluster.is_some()).count()),
+            "assigned claims" => self.count_claims(|claim| claim.cluster.is_some()),
             "waiting claims" => {
-                assert!(in_pool("p") > 0);
-                count(claims().filter(|one| one.cluster.is_none()).count())
+                assert_ne!(self.count_claims(|claim| claim.pool == *"p"), "0");
+                self.count_claims(|claim| claim.cluster.is_none())
             }
-            "claimed clusters" => {
-                let deleted = self.deleted();
-                let claimed = self.here().filter(|one| one.claim.is_some());
-                count(claimed.filter(|one| !deleted.contains(&one.name)).count())
-            }
+            "claimed clusters" => self.count_left(|cluster| cluster.claim.is_some()),
             "reserved" => {
-                let wanted: BTreeSet<&str> = wanted.split(", ").collect();
-                let held = self.holders();
-                let held: BTreeSet<&str> = held.iter().map(String::as_str).collect();
-                held.iter()
-                    .filter(|one| wanted.contains(*one))
-                    .copied()
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                let mut reservations = self.reservations();
+                let listed: Vec<&str> = expected.split(", ").collect();
+                reservations.retain(|reservation| listed.contains(&reservation.as_str()));
+                reservations.into_iter().collect::<Vec<_>>().join(", ")
             }
-            "ApplySucceeded reason" => {
-                let (name, _) = wanted.split_once(':').unwrap();
-                let found = self.after.customizations.by_key(&Key::new(NAMESPACE, name));
-                let reason = found.and_then(|one| one.condition("ApplySucceeded"));
-                format!("{name}:{}", reason.map_or("", |one| &one.reason))
-            }
-            "Pending reason" => {
-                let reason = |one: &str| {
-                    let (name, _) = one.split_once(':').unwrap();
-                    let found = self.after.claims.by_key(&Key::new(NAMESPACE, name)).unwrap();
-                    format!("{name}:{}", found.pending.wire().1.as_str())
-                };
-                wanted.split(", ").map(reason).collect::<Vec<_>>().join(", ")
-            }
-            kind => self.condition(kind),
+            "ApplySucceeded reason" => self.apply_reason(expected),
+            "Pending reason" => self.pending_reasons(expected),
+            condition => self.pool_condition(condition),
         }
     }
+}
+
+/// Whether an expectation counts what the scope of the pool leaves out.
+fn counts_what_is_elsewhere(case: &Case, subject: &str) -> bool {
+    let elsewhere = ["pool none", "pool other", "other namespace"];
+    elsewhere.iter().any(|mark| case.before.contains(mark))
+        && ["left", "waiting claims", "assigned claims"].contains(&subject)
 }
 
 #[test]
@@ -176,37 +220,19 @@ fn one_round_does_what_hive_does_in_one_pass() {
     let mut wrong = Vec::new();
     for case in cases() {
         for whole in [false, true] {
-            let (before, _) = state(&case.before, whole);
-            let (mut after, names) = state(&case.before, whole);
-            // Another pool is there only to be left alone; its own round is not looked at.
-            if whole {
-                let other = after.pools.find(&Key::new(NAMESPACE, "other")).unwrap();
-                after.pools.update(other, |pool| pool.spec.size = 0);
-            }
-            plan::round(&mut after, &noon(), &names);
-            let known: BTreeSet<String> =
-                before.clusters.rows().map(|one| one.name.clone()).collect();
-            let new = after.clusters.rows().filter(|one| !known.contains(&one.name));
-            let new = new.map(|one| one.name.clone()).collect();
-            let seen = Seen { before: &before, after: &after, new };
-            for (about, wanted) in &case.after {
-                if about == "error" || wanted == "-" {
+            let round = Round::play(&case.before, whole);
+            let scope = if whole { "whole" } else { "pool" };
+            for (subject, expected) in &case.expected {
+                if subject == "error" || expected == "-" {
                     continue;
                 }
-                let elsewhere = case.before.contains("pool none")
-                    || case.before.contains("pool other")
-                    || case.before.contains("other namespace");
-                // What the pool's scope leaves out is not there to be counted.
-                if elsewhere
-                    && !whole
-                    && ["left", "waiting claims", "assigned claims"].contains(&about.as_str())
-                {
+                if !whole && counts_what_is_elsewhere(&case, subject) {
                     continue;
                 }
-                let found = seen.look(about, wanted);
-                if found != *wanted {
-                    let scope = if whole { "whole" } else { "pool" };
-                    wrong.push(format!("{} ({scope}): {about} is {found}, not {wanted}", case.id));
+                let actual = round.actual(subject, expected);
+                if actual != *expected {
+                    let id = &case.id;
+                    wrong.push(format!("{id} ({scope}): {subject} is {actual}, not {expected}"));
                 }
             }
         }
@@ -214,68 +240,90 @@ fn one_round_does_what_hive_does_in_one_pass() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+fn is_of_pool(pool: Option<&Key>) -> bool {
+    pool.is_some_and(|pool| pool.name == "p")
+}
+
 /// What belongs to the pool, in a form that can be compared.
-fn objects(state: &State) -> Vec<String> {
-    let mut all = Vec::new();
-    let mine = |pool: &Option<std::rc::Rc<Key>>| pool.as_ref().is_some_and(|pool| pool.name == "p");
-    all.extend(
-        state.pools.rows().filter(|one| one.metadata.name == "p").map(|one| format!("{one:?}")),
-    );
-    all.extend(state.clusters.rows().filter(|one| mine(&one.pool)).map(|one| format!("{one:?}")));
-    let claims = state.claims.rows().filter(|one| one.namespace == NAMESPACE);
-    all.extend(claims.map(|one| format!("{one:?}")));
-    all.extend(state.customizations.rows().map(|one| format!("{one:?}")));
-    all.extend(state.jobs.rows().filter(|one| mine(&one.pool)).map(|one| format!("{one:?}")));
-    all
+fn objects_of_pool(state: &State) -> Vec<String> {
+    let mut objects = Vec::new();
+    for pool in state.pools.rows().filter(|pool| pool.metadata.name == "p") {
+        objects.push(format!("{pool:?}"));
+    }
+    for cluster in state.clusters.rows().filter(|cluster| is_of_pool(cluster.pool.as_deref())) {
+        objects.push(format!("{cluster:?}"));
+    }
+    for claim in state.claims.rows().filter(|claim| claim.namespace == NAMESPACE) {
+        objects.push(format!("{claim:?}"));
+    }
+    for customization in state.customizations.rows() {
+        objects.push(format!("{customization:?}"));
+    }
+    for job in state.jobs.rows().filter(|job| is_of_pool(job.pool.as_deref())) {
+        objects.push(format!("{job:?}"));
+    }
+    objects
+}
+
+/// The state that a line describes after a settled plan.
+fn settle(line: &str, whole: bool) -> (State, Names) {
+    let (mut state, names) = state(line, whole);
+    plan::settle(&mut state, &noon(), &names).unwrap_or_else(|_| panic!("{line}"));
+    (state, names)
 }
 
 #[test]
 fn the_whole_and_the_pools_scope_come_to_the_same_and_a_second_pass_is_silent() {
     for case in cases() {
-        let settle = |whole: bool| -> (State, Names) {
-            let (mut found, names) = state(&case.before, whole);
-            plan::settle(&mut found, &noon(), &names).unwrap_or_else(|_| panic!("{}", case.id));
-            (found, names)
-        };
-        let (mut small, names) = settle(false);
-        let (whole, _) = settle(true);
-        assert_eq!(objects(&small), objects(&whole), "{}", case.id);
-        let (changes, events) = (small.changes_made(), small.events.len());
-        plan::settle(&mut small, &noon(), &names).unwrap();
-        assert_eq!((small.changes_made(), small.events.len()), (changes, events), "{}", case.id);
+        let (mut of_pool, names) = settle(&case.before, false);
+        let (whole, _) = settle(&case.before, true);
+        assert_eq!(objects_of_pool(&of_pool), objects_of_pool(&whole), "{}", case.id);
+        let changes = of_pool.changes_made();
+        let events = of_pool.events.len();
+        plan::settle(&mut of_pool, &noon(), &names).unwrap();
+        assert_eq!(of_pool.changes_made(), changes, "{}", case.id);
+        assert_eq!(of_pool.events.len(), events, "{}", case.id);
     }
 }
 
-/// X rows: what Hive gets wrong.
+/// Names of the clusters that are being deleted after a settled plan.
+fn deleted_after(line: &str) -> Vec<String> {
+    let (state, _) = settle(line, true);
+    let deleted = state.clusters.rows().filter(|cluster| cluster.deleting.is_some());
+    deleted.map(|cluster| cluster.name.clone()).collect()
+}
+
+/// X-01, X-02.
 #[test]
-fn what_starves_in_hive_does_not_starve() {
-    let settled = |line: &str| {
-        let (mut found, names) = state(line, true);
-        plan::settle(&mut found, &noon(), &names).unwrap();
-        found
-    };
-    let deleting = |state: &State| -> Vec<String> {
-        let gone = state.clusters.rows().filter(|one| one.deleting.is_some());
-        gone.map(|one| one.name.clone()).collect()
-    };
-    // X-01: the broken cluster holds what the claim waits for.
-    let one = settled("size 1 inv[a]; c1=B[cdc a]; claims k; cdcs a(Reserved, ->c1, pool p)");
-    assert_eq!(deleting(&one), ["c1"]);
-    // X-02
-    let two = settled(
-        "size 3 inv[a,b]; c1=B[cdc a] c2=B[cdc b]; cdcs a(Reserved, ->c1, pool p) b(Reserved, ->c2, pool p)",
-    );
-    assert_eq!(deleting(&two), ["c1", "c2"]);
-    // X-03: a size that cannot be reached does not keep stale clusters for ever.
-    let three = settled("size 5 maxSize 3; c1=S[ver 'x'] c2=S[ver 'x'] c3=S[ver 'x']");
-    assert_eq!(deleting(&three), ["c1"]);
-    // X-04, X-05: a stale cluster that is claimed in this pass is kept.
+fn a_broken_cluster_gives_its_customization_to_what_waits_for_it() {
+    let line = "size 1 inv[a]; c1=B[cdc a]; claims k; cdcs a(Reserved, ->c1, pool p)";
+    assert_eq!(deleted_after(line), ["c1"]);
+    let line = "size 3 inv[a,b]; c1=B[cdc a] c2=B[cdc b]; \
+                cdcs a(Reserved, ->c1, pool p) b(Reserved, ->c2, pool p)";
+    assert_eq!(deleted_after(line), ["c1", "c2"]);
+}
+
+/// X-03.
+#[test]
+fn a_size_that_cannot_be_reached_keeps_no_stale_cluster_for_ever() {
+    let line = "size 5 maxSize 3; c1=S[ver 'x'] c2=S[ver 'x'] c3=S[ver 'x']";
+    assert_eq!(deleted_after(line), ["c1"]);
+}
+
+/// X-04, X-05.
+#[test]
+fn a_stale_cluster_that_is_claimed_in_this_pass_is_kept() {
     for line in ["size 0; c1=R[ver 'x']; claims k", "size 1; c1=R[ver 'x'] c2=S[ver 'x']; claims k"]
     {
-        let kept = settled(line);
-        let c1 = kept.clusters.get(kept.cluster("c1").unwrap()).unwrap();
-        assert_eq!((c1.claim.as_deref(), c1.deleting), (Some("k"), None), "{line}");
+        let (state, _) = settle(line, true);
+        let cluster = state.clusters.get(state.cluster("c1").unwrap()).unwrap();
+        assert_eq!(cluster.claim.as_deref(), Some("k"), "{line}");
+        assert_eq!(cluster.deleting, None, "{line}");
     }
-    // X-22: three installing clusters go in one pass.
-    assert_eq!(deleting(&settled("size 0; c1=I c2=I c3=I")).len(), 3);
+}
+
+/// X-22.
+#[test]
+fn all_installing_clusters_that_are_too_many_go_in_one_pass() {
+    assert_eq!(deleted_after("size 0; c1=I c2=I c3=I").len(), 3);
 }
