@@ -1,12 +1,14 @@
-//! Pools of addresses: what is accepted, who gets which, in one process as the commands do it.
+//! Pools of addresses: which pools are accepted, and which address each claim gets. The scenarios
+//! are in tests/cases/addresses.txt, which explains its words.
 
 use serde_json::{Value, json};
 
+use crate::cases::{first_word, scenarios};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 
 /// An entry of a pool from its short form.
-fn entry(text: &str) -> Value {
-    let mut parts = text.split(',');
+fn entry(short_form: &str) -> Value {
+    let mut parts = short_form.split(',');
     let range = parts.next().unwrap();
     let mut entry = match range.split_once('@') {
         Some((start, subnet)) => json!({"start": start, "subnet": subnet}),
@@ -17,140 +19,164 @@ fn entry(text: &str) -> Value {
             None => json!({"subnet": range}),
         },
     };
-    parts.for_each(|part| set(&mut entry, part));
+    for part in parts {
+        set_network(&mut entry, part);
+    }
     entry
 }
 
-fn set(to: &mut Value, part: &str) {
+/// Sets the prefix, gateway or DNS server of a pool or an entry: `p24`, `g10.0.0.1`, `d8.8.8.8`.
+fn set_network(object: &mut Value, part: &str) {
     let (kind, value) = part.split_at(1);
     match kind {
-        "p" => to["prefix"] = value.parse::<i64>().unwrap().into(),
-        "g" => to["gateway"] = value.into(),
-        "d" => to["dnsServers"] = json!([value]),
-        other => panic!("{other}"),
+        "p" => object["prefix"] = value.parse::<i64>().unwrap().into(),
+        "g" => object["gateway"] = value.into(),
+        "d" => object["dnsServers"] = json!([value]),
+        _ => panic!("`{part}` begins with none of p, g, d"),
     }
 }
 
-struct Case<'a> {
-    name: &'a str,
+/// Plays one scenario in a state of its own. The pool is created by the first step that needs it.
+struct Player<'a> {
+    scenario: &'a str,
     sandbox: Sandbox,
     pool: Value,
-    made: bool,
+    is_created: bool,
 }
 
-impl<'a> Case<'a> {
-    fn new(name: &'a str) -> Self {
+impl<'a> Player<'a> {
+    fn new(scenario: &'a str) -> Self {
         let pool = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool",
             "metadata": {"name": "p"},
             "spec": {"allocationStrategy": "sequential", "namePrefix": "abcpref", "pools": []}});
-        Self { name, sandbox: Sandbox::new(), pool, made: false }
+        Self { scenario, sandbox: Sandbox::new(), pool, is_created: false }
     }
 
-    fn make(&mut self) {
-        if !self.made {
+    fn create_pool(&mut self) {
+        if !self.is_created {
             apply(&self.sandbox, &self.pool.to_string());
-            self.made = true;
+            self.is_created = true;
         }
     }
 
-    fn step(&mut self, line: &str) {
-        let name = self.name;
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        match word {
-            "random" => self.pool["spec"]["allocationStrategy"] = "random".into(),
-            "pool" => self.pool["spec"]["pools"] = rest.split(' ').map(entry).collect(),
-            "default" => rest.split(' ').for_each(|part| set(&mut self.pool["spec"], part)),
-            "pre" => {
-                for (claim, address) in rest.split(' ').map(|one| one.split_once('=').unwrap()) {
-                    self.pool["spec"]["preAllocations"][claim] = address.into();
+    /// A setting of the pool that is not created yet; `false` for a line that is a step.
+    fn set_up(&mut self, verb: &str, rest: &str) -> bool {
+        let spec = &mut self.pool["spec"];
+        match verb {
+            "random" => spec["allocationStrategy"] = "random".into(),
+            "pool" => spec["pools"] = rest.split(' ').map(entry).collect(),
+            "default" => {
+                for part in rest.split(' ') {
+                    set_network(spec, part);
                 }
             }
-            "refused" => {
-                let path = self.sandbox.file("bad.json", &self.pool.to_string());
-                let ran = self.sandbox.run(&format!("apply -f {path}"));
-                assert!(ran.code == 1 && ran.err.contains(rest), "{name}: {}", ran.err);
-                self.made = true;
+            "pre" => {
+                for pair in rest.split(' ') {
+                    let (claim, address) = pair.split_once('=').unwrap();
+                    spec["preAllocations"][claim] = address.into();
+                }
             }
-            "reserve" => {
-                self.make();
-                self.sandbox.ok(&format!("ip reserve p {rest}"));
-            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn play_line(&mut self, line: &str) {
+        let (verb, rest) = first_word(line);
+        if self.set_up(verb, rest) {
+            return;
+        }
+        if verb == "refused" {
+            let path = self.sandbox.file("bad.json", &self.pool.to_string());
+            self.sandbox.refused(1, &format!("apply -f {path}"), rest);
+            self.is_created = true;
+            return;
+        }
+        self.create_pool();
+        match verb {
+            "reserve" => drop(self.sandbox.ok(&format!("ip reserve p {rest}"))),
             "used" => {
-                self.make();
-                for (at, address) in rest.split(' ').enumerate() {
-                    let claim = format!("used-{at}");
-                    self.sandbox.ok(&format!("ip claim p {claim} --address {address}"));
+                for (index, address) in rest.split(' ').enumerate() {
+                    self.sandbox.ok(&format!("ip claim p used-{index} --address {address}"));
                 }
             }
             "claim" => self.claim(rest),
             "release" => drop(self.sandbox.ok(&format!("ip release {rest}"))),
             "count" => {
-                self.make();
                 let row = self.sandbox.ok("get ippool p --no-headers");
-                let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
-                let found = [words[4], words[3], words[2], words[1]].join(" ");
-                assert_eq!(found, rest, "{name}: {row}");
+                let columns: Vec<&str> = row.split_whitespace().rev().take(5).collect();
+                let counts = [columns[4], columns[3], columns[2], columns[1]].join(" ");
+                assert_eq!(counts, rest, "{}: {row}", self.scenario);
             }
-            other => panic!("{name}: {other}"),
+            _ => panic!("{}: there is no step `{verb}`", self.scenario),
         }
     }
 
-    fn claim(&mut self, text: &str) {
-        self.make();
-        let (asked, becomes) = text.split_once(" => ").unwrap();
-        let mut words = asked.split(' ');
-        // Names with capitals are those of others' manifests.
-        let (claim, name) = (words.next().unwrap(), self.name);
+    /// `NAME [ADDRESS] => ADDRESS [PREFIX GATEWAY DNS]`, or `NAME [ADDRESS] => ! MESSAGE`.
+    fn claim(&self, line: &str) {
+        let (request, expected) = line.split_once(" => ").unwrap();
+        let (claim, address) = first_word(request);
+        let scenario = self.scenario;
+        // Claims are applied: their names have capitals, which the command line refuses.
         let mut document = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
             "metadata": {"name": claim}, "spec": {"pool": {"name": "p"}}});
-        if let Some(address) = words.next() {
+        if !address.is_empty() {
             document["metadata"]["annotations"] = json!({"ipAddress": address});
         }
         apply(&self.sandbox, &document.to_string());
-        let found = jsonpath(&self.sandbox, &format!("ipclaim/{claim}"), "{.status}");
-        let status: Value = serde_json::from_str(&found).unwrap_or_default();
-        if let Some(why) = becomes.strip_prefix("! ") {
-            assert_eq!(status["errorMessage"], why, "{name}: {claim}");
+        let status = jsonpath(&self.sandbox, &format!("ipclaim/{claim}"), "{.status}");
+        let status: Value = serde_json::from_str(&status).unwrap_or_default();
+        if let Some(message) = expected.strip_prefix("! ") {
+            assert_eq!(status["errorMessage"], message, "{scenario}: {claim}");
             self.sandbox.ok(&format!("delete ipclaim {claim}"));
             return;
         }
-        let address =
-            status["address"]["name"].as_str().unwrap_or_else(|| panic!("{name}: {status}"));
-        let lease = jsonpath(&self.sandbox, &format!("ipaddress/{address}"), "{.spec}");
+        let lease_name = status["address"]["name"].as_str();
+        let lease_name = lease_name.unwrap_or_else(|| panic!("{scenario}: {status}"));
+        let lease = jsonpath(&self.sandbox, &format!("ipaddress/{lease_name}"), "{.spec}");
         let lease: Value = serde_json::from_str(&lease).unwrap();
-        let dns = lease["dnsServers"][0].as_str().unwrap_or_default();
+        let address = lease["address"].as_str().unwrap();
+        if !expected.contains(' ') {
+            assert_eq!(address, expected, "{scenario}: {claim}");
+            return;
+        }
         let prefix = lease["prefix"].as_i64().map(|prefix| prefix.to_string()).unwrap_or_default();
         let gateway = lease["gateway"].as_str().unwrap_or_default();
-        let found = [lease["address"].as_str().unwrap(), &prefix, gateway, dns].join(" ");
-        let found = if becomes.contains(' ') { &found } else { found.split(' ').next().unwrap() };
-        assert_eq!(found, becomes, "{name}: {claim}");
+        let dns_server = lease["dnsServers"][0].as_str().unwrap_or_default();
+        let network = [address, &prefix, gateway, dns_server].join(" ");
+        assert_eq!(network, expected, "{scenario}: {claim}");
     }
 }
 
 #[test]
-fn every_case_ends_as_it_says() {
-    let text = include_str!("cases/addresses.txt");
-    let mut many = 0;
-    for block in text.split("\n\n").filter(|block| !block.starts_with('#')) {
-        let (name, lines) = block.trim().split_once('\n').unwrap_or((block, ""));
-        let mut case = Case::new(name);
-        lines.lines().for_each(|line| case.step(line));
-        case.make();
-        let doctor = case.sandbox.run("doctor");
-        assert!(doctor.code == 0 || !case.sandbox.state().exists(), "{name}: {}", doctor.out);
-        many += 1;
+fn addresses_are_leased_as_the_scenarios_say() {
+    let scenarios = scenarios(include_str!("cases/addresses.txt"));
+    for scenario in &scenarios {
+        let mut player = Player::new(scenario.name);
+        for line in &scenario.lines {
+            player.play_line(line);
+        }
+        player.create_pool();
+        let doctor = player.sandbox.run("doctor");
+        let is_refused = !player.sandbox.state().exists();
+        assert!(doctor.code == 0 || is_refused, "{}: {}", scenario.name, doctor.out);
     }
-    assert!(many > 40, "{many}");
+    assert!(scenarios.len() > 40, "{}", scenarios.len());
+}
+
+/// What `ip who` says of the addresses of the test below.
+fn holders(sandbox: &Sandbox) -> String {
+    let addresses = ["10.1.0.1", "10.2.0.1", "10.2.0.2", "10.2.0.3", "10.3.0.1"];
+    addresses.map(|address| sandbox.ok(&format!("ip who {address}"))).concat()
 }
 
 #[test]
 fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     let mut sandbox = Sandbox::new();
-    let create = ["ippool", "create"];
-    sandbox.ok(&[&create[..], &["gone", "--range", "10.3.0.1"]].concat());
-    sandbox.ok(&[&create[..], &["rests", "--range", "10.1.0.1", "--reuse-delay", "5m"]].concat());
-    let oldest = ["old", "--range", "10.2.0.1-10.2.0.3", "--allocation", "least-recently-used"];
-    sandbox.ok(&[&create[..], &oldest].concat());
+    sandbox.ok("ippool create gone --range 10.3.0.1");
+    sandbox.ok("ippool create rests --range 10.1.0.1 --reuse-delay 5m");
+    let range = "--range 10.2.0.1-10.2.0.3";
+    sandbox.ok(&format!("ippool create old {range} --allocation least-recently-used"));
     sandbox.ok("ip claim gone d");
     sandbox.ok("ip claim rests a");
     sandbox.ok("ip claim old b --count 3");
@@ -160,22 +186,18 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
     }
     sandbox.ok("delete ippool gone");
     sandbox.ok("ip claim old c");
-    let who = |sandbox: &Sandbox| {
-        let all = ["10.1.0.1", "10.2.0.1", "10.2.0.2", "10.2.0.3", "10.3.0.1"];
-        all.map(|address| sandbox.ok(&format!("ip who {address}"))).concat()
-    };
-    let (export, before) = (sandbox.ok("export"), who(&sandbox));
-    assert!(export.contains("history") && before.contains("12:03:00Z"), "{export}{before}");
+    let export = sandbox.ok("export");
+    let holders = holders(&sandbox);
+    assert!(export.contains("history") && holders.contains("12:03:00Z"), "{export}{holders}");
     let file = sandbox.file("moved.yaml", &export);
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set("POOLCTL_STATE", &state);
     sandbox.ok(&format!("import {file}"));
-    assert_eq!(who(&sandbox), before);
+    assert_eq!(self::holders(&sandbox), holders);
     assert_eq!(sandbox.ok("export"), export);
     assert!(!sandbox.ok("get ippool -o yaml").contains("history"));
     // Too early, then the one that was released first, then the rested one.
-    let ran = sandbox.run("ip claim rests e");
-    assert!(ran.code == 5 && ran.err.contains("again at 2026-03-02T12:09:00Z"), "{}", ran.err);
+    sandbox.refused(5, "ip claim rests e", "again at 2026-03-02T12:09:00Z");
     assert_eq!(sandbox.ok("ip claim old e"), "10.2.0.1\n");
     sandbox.ok("doctor");
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:09:00Z");
@@ -185,8 +207,8 @@ fn who_had_an_address_and_how_long_it_rests_is_moved_too() {
 #[test]
 fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
     let mut sandbox = Sandbox::new();
-    let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--reuse-delay", "5m"];
-    sandbox.ok(&[&create[..], &["--allocation", "sequential"]].concat());
+    let options = "--range 10.0.0.1-10.0.0.2 --reuse-delay 5m --allocation sequential";
+    sandbox.ok(&format!("ippool create p {options}"));
     sandbox.ok("ip claim p a --count 2");
     let claim = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPClaim",
         "metadata": {"name": "b"}, "spec": {"pool": {"name": "p"}}});
@@ -194,13 +216,12 @@ fn a_rehearsed_clock_goes_to_the_end_of_the_first_rest() {
     sandbox.ok("ip release a-1");
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:02:00Z");
     sandbox.ok("ip release a-0");
-    let why = jsonpath(&sandbox, "ipclaim/b", "{.status.errorMessage}");
-    let says = "10.0.0.2 was just released and can be leased again at 2026-03-02T12:05:00Z";
-    assert_eq!(why.trim(), says);
-    let until = "--for=jsonpath={.status.address.name}=p-10-0-0-2";
-    sandbox.ok(&format!("wait ipclaim/b {until} --timeout=1h"));
-    let since = ["ip", "who", "10.0.0.2", "-o", "jsonpath={.items[0].since}"];
-    assert_eq!(sandbox.ok(&since).trim(), "2026-03-02T12:05:00Z");
+    let message = jsonpath(&sandbox, "ipclaim/b", "{.status.errorMessage}");
+    let expected = "10.0.0.2 was just released and can be leased again at 2026-03-02T12:05:00Z";
+    assert_eq!(message.trim(), expected);
+    sandbox.ok("wait ipclaim/b --for=jsonpath={.status.address.name}=p-10-0-0-2 --timeout=1h");
+    let since = sandbox.ok("ip who 10.0.0.2 -o jsonpath={.items[0].since}");
+    assert_eq!(since.trim(), "2026-03-02T12:05:00Z");
 }
 
 #[test]
@@ -208,10 +229,10 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
     for strategy in ["sequential", "random", "least-recently-used"] {
         let mut sandbox = Sandbox::new();
         for pool in ["a", "b"] {
-            let notes = json!({"poolctl.dev/allow-overlap": "true", "poolctl.dev/reuse-delay": "1s",
+            let annotations = json!({"poolctl.dev/allow-overlap": "true", "poolctl.dev/reuse-delay": "1s",
                 "poolctl.dev/allocation": strategy});
             let pool = json!({"apiVersion": "ipam.metal3.io/v1alpha1", "kind": "IPPool",
-                "metadata": {"name": pool, "annotations": notes},
+                "metadata": {"name": pool, "annotations": annotations},
                 "spec": {"pools": [{"start": "10.0.0.1", "end": "10.0.0.1"}]}});
             apply(&sandbox, &pool.to_string());
         }
@@ -219,8 +240,7 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
         sandbox.ok("ip release x");
         sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
         sandbox.ok("ip claim b y");
-        let ran = sandbox.run("ip claim a z");
-        assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{strategy}: {}", ran.err);
+        sandbox.refused(6, "ip claim a z", "Exhausted IP Pools");
         assert_eq!(jsonpath(&sandbox, "ippool/a", "{.status.ipAddresses.free}").trim(), "0");
         sandbox.ok("ip release y");
         assert_eq!(sandbox.ok("ip claim a z"), "10.0.0.1\n", "{strategy}");
@@ -231,8 +251,8 @@ fn what_an_overlapping_pool_leases_meanwhile_is_nobody_elses_and_free_again_afte
 fn released_addresses_that_were_reserved_since_hide_no_others() {
     for strategy in ["sequential", "random", "least-recently-used"] {
         let mut sandbox = Sandbox::new();
-        let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.3", "--allocation"];
-        sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "1s"]].concat());
+        let range = "--range 10.0.0.1-10.0.0.3";
+        sandbox.ok(&format!("ippool create p {range} --allocation {strategy} --reuse-delay 1s"));
         sandbox.ok("ip claim p a --count 3");
         sandbox.ok("ip release a-0 a-1 a-2");
         sandbox.ok("ip reserve p 10.0.0.1-10.0.0.2");
@@ -245,34 +265,31 @@ fn released_addresses_that_were_reserved_since_hide_no_others() {
 #[test]
 fn rested_addresses_are_drawn_as_often_as_others_and_all_of_them() {
     let mut sandbox = Sandbox::new();
-    let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.200", "--reuse-delay", "1s"];
-    sandbox.ok(&create);
-    let first = sandbox.ok("ip claim p a --count 100");
-    let names: Vec<String> = (0..100).map(|at| format!("a-{at}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    sandbox.ok(&[&["ip", "release"][..], &names].concat());
+    sandbox.ok("ippool create p --range 10.0.0.1-10.0.0.200 --reuse-delay 1s");
+    let leases = sandbox.ok("ip claim p a --count 100");
+    let claims: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
+    sandbox.ok(&format!("ip release {}", claims.join(" ")));
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:01:00Z");
-    let drawn: Vec<String> = (0..20).map(|at| sandbox.ok(&format!("ip claim p b{at}"))).collect();
-    let before: Vec<&str> = first.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-    let rested = drawn.iter().filter(|one| before.contains(&one.trim())).count();
+    let drawn: Vec<String> =
+        (0..20).map(|number| sandbox.ok(&format!("ip claim p b{number}"))).collect();
+    let released: Vec<&str> = leases.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    let rested = drawn.iter().filter(|address| released.contains(&address.trim())).count();
     assert!((3..=17).contains(&rested), "{rested} of {drawn:?}");
     sandbox.ok("ip claim p c --count 180");
-    let ran = sandbox.run("ip claim p d");
-    assert!(ran.code == 6 && ran.err.contains("Exhausted IP Pools"), "{}", ran.err);
+    sandbox.refused(6, "ip claim p d", "Exhausted IP Pools");
     sandbox.ok("doctor");
 }
 
 #[test]
 fn a_pool_that_forgets_when_addresses_were_released_leases_them_again() {
-    for (strategy, note) in [("sequential", "-"), ("sequential", "=0"), ("random", "-")] {
+    for (strategy, change) in [("sequential", "-"), ("sequential", "=0"), ("random", "-")] {
         let sandbox = Sandbox::new();
-        let create = ["ippool", "create", "p", "--range", "10.0.0.1-10.0.0.2", "--allocation"];
-        sandbox.ok(&[&create[..], &[strategy, "--reuse-delay", "5m"]].concat());
+        let range = "--range 10.0.0.1-10.0.0.2";
+        sandbox.ok(&format!("ippool create p {range} --allocation {strategy} --reuse-delay 5m"));
         sandbox.ok("ip claim p a --count 2");
         sandbox.ok("ip release a-0 a-1");
         assert_eq!(sandbox.run("ip claim p b").code, 5);
-        let edit = format!("poolctl.dev/reuse-delay{note}");
-        sandbox.ok(&["annotate", "ippool/p", &edit, "--overwrite"]);
+        sandbox.ok(&format!("annotate ippool/p poolctl.dev/reuse-delay{change} --overwrite"));
         sandbox.ok("doctor");
         sandbox.ok("ip claim p b --count 2");
         sandbox.ok("doctor");
@@ -305,32 +322,32 @@ spec:
       vCenter: v.example.com, datacenter: d, defaultDatastore: s}
 "#;
 
+/// The address that a claim has.
+fn leased_address(sandbox: &Sandbox, claim: &str) -> Value {
+    let name = jsonpath(sandbox, &format!("ipclaim/{claim}"), "{.status.address.name}");
+    jsonpath(sandbox, &format!("ipaddress/{}", name.trim()), "{.spec.address}").into()
+}
+
 #[test]
 fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     let sandbox = Sandbox::new();
-    let create = ["ippool", "create", "vips", "--allocation", "sequential", "--range"];
-    sandbox.ok(&[&create[..], &["10.50.0.10-10.50.0.15"]].concat());
-    let six = ["ippool", "create", "vips6", "--allocation", "sequential", "--range"];
-    sandbox.ok(&[&six[..], &["fd00:50::10-fd00:50::ff"]].concat());
+    sandbox.ok("ippool create vips --allocation sequential --range 10.50.0.10-10.50.0.15");
+    sandbox.ok("ippool create vips6 --allocation sequential --range fd00:50::10-fd00:50::ff");
     apply(&sandbox, VSPHERE);
     sandbox.ok("reconcile --wait -q");
-    let names = sandbox.ok("get cluster -o name").replace("cluster/", "");
-    let names: Vec<&str> = names.lines().collect();
+    let name_lines = sandbox.ok("get cluster -o name").replace("cluster/", "");
+    let names: Vec<&str> = name_lines.lines().collect();
     assert_eq!(names.len(), 2);
     for name in &names {
-        let secret = format!("secret/{name}-install-config");
-        let config = sandbox.ok(&format!("extract {secret} -n {name} --to=-"));
-        let config = &config[config.find("apiVersion").unwrap()..];
-        let config = poolctl::yaml::value(config).unwrap();
+        let extracted =
+            sandbox.ok(&format!("extract secret/{name}-install-config -n {name} --to=-"));
+        let start = extracted.find("apiVersion").unwrap();
+        let install_config = poolctl::yaml::value(&extracted[start..]).unwrap();
         for (role, field) in [("api", "apiVIPs"), ("ingress", "ingressVIPs")] {
-            let found = config["platform"]["vsphere"][field].as_array().unwrap().clone();
-            let leased = |pool: &str| {
-                let claim = format!("ipclaim/{name}-{role}-{pool}");
-                let lease = jsonpath(&sandbox, &claim, "{.status.address.name}");
-                let lease = format!("ipaddress/{}", lease.trim());
-                Value::from(jsonpath(&sandbox, &lease, "{.spec.address}"))
-            };
-            assert_eq!(found, [leased("vips"), leased("vips6")], "{config}");
+            let vips = install_config["platform"]["vsphere"][field].as_array().unwrap();
+            let leased = ["vips", "vips6"]
+                .map(|pool| leased_address(&sandbox, &format!("{name}-{role}-{pool}")));
+            assert_eq!(*vips, leased, "{install_config}");
         }
     }
     // For a fourth there is no address: it is not made, and the pool says why.
@@ -340,15 +357,14 @@ fn clusters_have_the_addresses_of_their_api_and_ingress_from_pools() {
     let conditions = jsonpath(&sandbox, "pool/lab", "{.status.conditions}");
     assert!(conditions.contains("IPPool vips, api: Exhausted IP Pools"), "{conditions}");
     // They go with their cluster, and not before, also when the pool has been told otherwise.
-    let ran = sandbox.run(&["ip", "release", &format!("{}-api-vips", names[0])]);
-    assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{}", ran.err);
+    let release = format!("ip release {}-api-vips", names[0]);
+    sandbox.refused(4, &release, "and goes with it");
     let claim = format!("ipclaim/{}-api-vips", names[0]);
-    let edit = "{\"metadata\": {\"finalizers\": null, \"ownerReferences\": null}}";
-    sandbox.ok(&["patch", &claim, "-p", edit]);
-    let lease = jsonpath(&sandbox, &claim, "{.status.address.name}");
-    for what in [claim, format!("ipaddress/{}", lease.trim())] {
-        let ran = sandbox.run(&["delete", &what, "-y"]);
-        assert!(ran.code == 4 && ran.err.contains("and goes with it"), "{what}: {}", ran.err);
+    let patch = "{\"metadata\": {\"finalizers\": null, \"ownerReferences\": null}}";
+    sandbox.ok(&["patch", &claim, "-p", patch]);
+    let address = jsonpath(&sandbox, &claim, "{.status.address.name}");
+    for object in [claim, format!("ipaddress/{}", address.trim())] {
+        sandbox.refused(4, &format!("delete {object} -y"), "and goes with it");
     }
     sandbox.ok("annotate pool/lab poolctl.dev/vips-from- -q");
     sandbox.ok("pool scale lab --size 0 -q");

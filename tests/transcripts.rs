@@ -1,82 +1,85 @@
-//! Transcripts: `$ command`, and what it printed. They are documentation that is always true.
-//! A command goes on in lines that begin with `> `. `POOLCTL_BLESS=1` writes them anew.
+//! Transcripts, in tests/cli: `$ command`, and what it printed. They are documentation that is always
+//! true. A command goes on in lines that begin with `> `; lines that begin with `# ` are comments.
+//! `POOLCTL_BLESS=1` writes what is printed now into the files.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::sandbox::{Sandbox, has};
 
 struct Step {
-    /// Comment lines before it.
-    before: String,
+    /// Comment lines before the command.
+    comment: String,
     command: String,
     printed: String,
 }
 
-fn parse(text: &str) -> (Vec<Step>, String) {
-    let (mut steps, mut comment): (Vec<Step>, String) = (Vec::new(), String::new());
-    for line in text.lines() {
+/// The steps of a transcript, and the comment after the last of them.
+fn parse_transcript(transcript: &str) -> (Vec<Step>, String) {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut comment = String::new();
+    for line in transcript.lines() {
+        let is_comment = line.starts_with("# ") || line == "#" || !comment.is_empty();
         if let Some(command) = line.strip_prefix("$ ") {
-            let before = std::mem::take(&mut comment);
-            steps.push(Step { before, command: command.into(), printed: String::new() });
-        } else if let (Some(more), Some(step)) = (line.strip_prefix("> "), steps.last_mut()) {
-            write!(step.command, "\n{more}").unwrap();
-        } else if line.starts_with("# ") || line == "#" || steps.is_empty() {
-            writeln!(comment, "{line}").unwrap();
-        } else if let Some(step) = steps.last_mut().filter(|_| comment.is_empty()) {
-            writeln!(step.printed, "{line}").unwrap();
-        } else {
-            writeln!(comment, "{line}").unwrap();
+            let comment = std::mem::take(&mut comment);
+            steps.push(Step { comment, command: command.into(), printed: String::new() });
+            continue;
+        }
+        match (line.strip_prefix("> "), steps.last_mut()) {
+            (Some(continuation), Some(step)) => write!(step.command, "\n{continuation}").unwrap(),
+            (None, Some(step)) if !is_comment => writeln!(step.printed, "{line}").unwrap(),
+            _ => writeln!(comment, "{line}").unwrap(),
         }
     }
     (steps, comment)
 }
 
-/// The width of columns depends on who runs the test; what is in them does not.
-fn loosely(text: &str) -> Vec<String> {
-    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    text.trim_end().lines().map(words).collect()
+/// The words of each line: the width of columns depends on who runs the test.
+fn words_of_lines(printed: &str) -> Vec<String> {
+    let lines = printed.trim_end().lines();
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-fn run(sandbox: &mut Sandbox, command: &str) -> String {
+/// Runs a command; the sandbox's folder and the user's name are replaced by fixed words.
+fn run_command(sandbox: &mut Sandbox, command: &str) -> String {
     if let Some((name, value)) =
-        command.strip_prefix("export ").and_then(|rest| rest.split_once('='))
+        command.strip_prefix("export ").and_then(|variable| variable.split_once('='))
     {
         sandbox.set(name, value);
         return String::new();
     }
     let ran = sandbox.shell(&format!("({command}\n) 2>&1"));
-    let mut printed = ran.out.replace(&sandbox.path().display().to_string(), "DIR");
-    let actor = sandbox.shell("id -un").out;
-    let actor = actor.trim();
-    printed = printed
-        .split_inclusive(|letter: char| letter.is_whitespace())
-        .map(
-            |word| {
-                if word.trim_end() == actor { word.replacen(actor, "me", 1) } else { word.into() }
-            },
-        )
-        .collect();
+    let output = ran.out.replace(&sandbox.path().display().to_string(), "DIR");
+    let user = sandbox.shell("id -un").out;
+    let mut printed = String::new();
+    for word in output.split_inclusive(char::is_whitespace) {
+        if word.trim_end() == user.trim() {
+            printed += &word.replacen(user.trim(), "me", 1);
+        } else {
+            printed += word;
+        }
+    }
     if ran.code != 0 {
         writeln!(printed, "[exit {}]", ran.code).unwrap();
     }
     printed
 }
 
-fn check(path: &Path, bless: bool) {
-    let text = std::fs::read_to_string(path).unwrap();
-    if text.contains("jq ") && !has("jq") {
+/// Fails at the first command that prints something else; when blessing, writes that to the file.
+fn check_transcript(path: &Path, bless: bool) {
+    let transcript = std::fs::read_to_string(path).unwrap();
+    if transcript.contains("jq ") && !has("jq") {
         return;
     }
-    let (steps, end) = parse(&text);
+    let (steps, last_comment) = parse_transcript(&transcript);
     assert!(!steps.is_empty(), "{} has no steps", path.display());
     let mut sandbox = Sandbox::new();
-    let mut anew = String::new();
+    let mut blessed = String::new();
     for step in steps {
-        let printed = run(&mut sandbox, &step.command);
-        let same = loosely(&printed) == loosely(&step.printed);
+        let printed = run_command(&mut sandbox, &step.command);
+        let is_same = words_of_lines(&printed) == words_of_lines(&step.printed);
         assert!(
-            same || bless,
+            is_same || bless,
             "{}\n$ {}\n--- printed\n{printed}\n--- expected\n{}",
             path.display(),
             step.command,
@@ -85,36 +88,38 @@ fn check(path: &Path, bless: bool) {
         let command = step.command.replace('\n', "\n> ");
         let printed = printed.trim_end();
         let gap = if printed.is_empty() { "" } else { "\n" };
-        write!(anew, "{}$ {command}\n{printed}{gap}\n", step.before).unwrap();
+        write!(blessed, "{}$ {command}\n{printed}{gap}\n", step.comment).unwrap();
     }
     if bless {
-        anew += &end;
-        std::fs::write(path, anew.trim_end().to_owned() + "\n").unwrap();
+        blessed += &last_comment;
+        std::fs::write(path, blessed.trim_end().to_owned() + "\n").unwrap();
     }
 }
 
-fn paths() -> Vec<std::path::PathBuf> {
+fn paths() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli");
-    let mut paths: Vec<_> =
-        std::fs::read_dir(folder).unwrap().map(|one| one.unwrap().path()).collect();
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        paths.push(entry.unwrap().path());
+    }
     paths.sort();
     assert!(!paths.is_empty());
     paths
 }
 
-/// What each transcript leaves behind, after each of its steps that changed anything.
-pub fn replay(mut see: impl FnMut(&str, &Sandbox)) {
+/// Calls `visit` with the state that each step of each transcript leaves, if the step changed it.
+pub fn replay(mut visit: impl FnMut(&str, &Sandbox)) {
     for path in paths() {
-        let (steps, _) = parse(&std::fs::read_to_string(&path).unwrap());
+        let (steps, _) = parse_transcript(&std::fs::read_to_string(&path).unwrap());
         let mut sandbox = Sandbox::new();
-        let mut known = String::new();
+        let mut before = String::new();
         for step in steps {
-            run(&mut sandbox, &step.command);
-            let now = sandbox.run(&["export"]).out;
-            if now != known && !now.is_empty() {
-                see(&format!("{}: {}", path.display(), step.command), &sandbox);
+            run_command(&mut sandbox, &step.command);
+            let after = sandbox.run("export").out;
+            if after != before && !after.is_empty() {
+                visit(&format!("{}: {}", path.display(), step.command), &sandbox);
             }
-            known = now;
+            before = after;
         }
     }
 }
@@ -124,6 +129,6 @@ fn every_transcript_is_true() {
     #[expect(clippy::disallowed_methods, reason = "blessing is asked for by a variable")]
     let bless = std::env::var_os("POOLCTL_BLESS").is_some();
     for path in paths() {
-        check(&path, bless);
+        check_transcript(&path, bless);
     }
 }
