@@ -1,9 +1,11 @@
-//! The bare-metal example as a stranger runs it: its script, on controllers that are there, then its
-//! crontab.
+//! The bare-metal example as somebody runs it who follows its README: its script, on emulated
+//! controllers, then its crontab.
 
+use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use crate::baremetal::read_yaml;
 use crate::lab::Lab;
 use crate::once::bound_once;
 use crate::rack::{Rack, mac};
@@ -12,17 +14,18 @@ use crate::sandbox::{POOLCTL, Sandbox, jsonpath};
 use crate::served::Server;
 
 const EXAMPLE: &str = "examples/baremetal";
-/// Where its folder and the state are, with what cron is to find.
+/// The folder of the example and of the state, where cron finds them.
 const HOME: &str = "/var/lib/poolctl";
-/// Where the folder of images is.
+/// The folder of the folder of images.
 const SHELF: &str = "/srv/poolctl";
 
-/// A copy in the lab's home, with the lab's machines, programs, places and passwords.
-fn copied(lab: &Lab, rack: &Rack, web: &Server) {
+/// Copies the example into the lab's home, with the machines, programs, folders and passwords of
+/// the lab.
+fn copy_example(lab: &Lab, rack: &Rack, web: &Server) {
     let home = lab.sandbox.path().display().to_string();
     let programs = format!("openshift-install: {}", lab.bin("openshift-install").display());
     let spec = format!("spec:\n  programs: {{{programs}}}\n  isoDirectory:");
-    let swaps = [
+    let replacements = [
         (HOME, &*home),
         (SHELF, &*home),
         ("/etc/poolctl", &*home),
@@ -33,38 +36,39 @@ fn copied(lab: &Lab, rack: &Rack, web: &Server) {
     ]
     .map(|(from, to)| (from, to.to_owned()));
     fs::create_dir(lab.sandbox.path().join("rack")).unwrap();
-    let mut whole = String::new();
-    for entry in fs::read_dir(EXAMPLE).unwrap() {
-        let entry = entry.unwrap();
-        let mut text = fs::read_to_string(entry.path()).unwrap();
-        whole += &text;
-        for (from, to) in &swaps {
-            text = text.replace(from, to);
+    let mut originals = String::new();
+    for path in fs::read_dir(EXAMPLE).unwrap().map(|entry| entry.unwrap().path()) {
+        let mut content = fs::read_to_string(&path).unwrap();
+        originals += &content;
+        for (from, to) in &replacements {
+            content = content.replace(from, to);
         }
-        if entry.file_name() == "hosts.csv" {
-            text = machines(&text, rack);
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name == "hosts.csv" {
+            content = hosts_of_rack(&content, rack);
         }
-        let name = entry.file_name().into_string().unwrap();
-        lab.sandbox.file(&format!("rack/{name}"), &text);
+        lab.sandbox.file(&format!("rack/{name}"), &content);
     }
-    assert!(swaps.iter().all(|(from, _)| whole.contains(from)), "what is replaced is not there");
+    for (from, _) in &replacements {
+        assert!(originals.contains(from), "{from} is nowhere in the example");
+    }
 }
 
-/// The same machines, where the rack has them.
-fn machines(table: &str, rack: &Rack) -> String {
-    let lines: Vec<&str> = table.lines().filter(|line| !line.starts_with('#')).collect();
-    assert_eq!(lines[0], "name,bmc,mac,secret");
-    // The first of the rack is too small for any role.
-    let line = |(at, line): (usize, &&str)| {
-        let name = line.split(',').next().unwrap();
-        format!("{name},{},{},bmc,true\n", rack.address(at + 2), mac(at + 2))
-    };
-    let lines: Vec<String> = lines[1..].iter().enumerate().map(line).collect();
-    format!("name,bmc,mac,secret,insecure\n{}", lines.concat())
+/// The hosts of a table, at the addresses that the rack has for them.
+fn hosts_of_rack(table: &str, rack: &Rack) -> String {
+    let mut rows = table.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(rows.next(), Some("name,bmc,mac,secret"));
+    let mut hosts = String::from("name,bmc,mac,secret,insecure\n");
+    // From the second machine of the rack on: the first is too small for any role.
+    for (number, row) in (2..).zip(rows) {
+        let name = row.split(',').next().unwrap();
+        writeln!(hosts, "{name},{},{},bmc,true", rack.address(number), mac(number)).unwrap();
+    }
+    hosts
 }
 
-/// Plays nsupdate: writes down what it is told.
-fn name_server(lab: &Lab) {
+/// A stand-in for nsupdate, which writes down what it is told.
+fn install_nsupdate(lab: &Lab) {
     let told = lab.bin("told").display().to_string();
     let program = lab.bin("nsupdate");
     lab.sandbox.file("dns.key", "");
@@ -72,29 +76,28 @@ fn name_server(lab: &Lab) {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs a job of the crontab as cron does.
-fn cron(lab: &Lab, job: usize) {
+/// Runs a job of the crontab as cron does: any word that it prints would be mailed.
+fn run_cron_job(lab: &Lab, job: usize) {
     let home = lab.sandbox.path().display().to_string();
-    let text = fs::read_to_string(lab.sandbox.path().join("rack/crontab")).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    let (jobs, settings): (Vec<&str>, Vec<&str>) =
-        lines.into_iter().partition(|line| line.contains(" * * * "));
+    let crontab = fs::read_to_string(lab.sandbox.path().join("rack/crontab")).unwrap();
+    let lines = crontab.lines().filter(|line| !line.starts_with('#'));
+    let (jobs, variables): (Vec<&str>, Vec<&str>) =
+        lines.partition(|line| line.contains(" * * * "));
     let bin = std::path::Path::new(POOLCTL).parent().unwrap().display();
-    let settings = settings.join(" ").replace("/usr/local/bin", &format!("{bin}:{home}/bin"));
+    let variables = variables.join(" ").replace("/usr/local/bin", &format!("{bin}:{home}/bin"));
     let command = jobs[job].split(' ').skip(5).collect::<Vec<_>>().join(" ");
-    let ran = lab.sandbox.shell(&format!("env -i HOME={home} {settings} /bin/sh -c '{command}'"));
+    let ran = lab.sandbox.shell(&format!("env -i HOME={home} {variables} /bin/sh -c '{command}'"));
     assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", ""), "{command}");
 }
 
-/// The address that a cluster's installer was told for its API.
-fn api(lab: &Lab, name: &str) -> String {
-    let text = fs::read_to_string(lab.bin(&format!("seen-{name}.yaml"))).unwrap();
-    let config = poolctl::yaml::value(&text).unwrap();
-    config["platform"]["baremetal"]["apiVIPs"][0].as_str().unwrap().to_owned()
+/// The address of its API that a cluster's installer was told.
+fn api_vip(lab: &Lab, cluster: &str) -> String {
+    let install_config = read_yaml(lab, &format!("seen-{cluster}.yaml"));
+    install_config["platform"]["baremetal"]["apiVIPs"][0].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn its_table_of_machines_is_taken_as_it_is() {
+fn the_table_of_hosts_is_imported_as_it_is() {
     let sandbox = Sandbox::new();
     sandbox.ok(&format!("host import {EXAMPLE}/hosts.csv --no-reconcile -q"));
     assert_eq!(sandbox.ok("get host -o name").lines().count(), 6);
@@ -105,8 +108,8 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
     let web = Server::of(&lab.sandbox.path().join("images"));
-    copied(&lab, &rack, &web);
-    name_server(&lab);
+    copy_example(&lab, &rack, &web);
+    install_nsupdate(&lab);
     let ran = lab.sandbox.shell("PATH=$HOME/bin:$PATH sh $HOME/rack/day.sh");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     for part in [
@@ -127,7 +130,7 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     }
     // What was released is made anew by cron alone.
     for pass in 0.. {
-        cron(&lab, 0);
+        run_cron_job(&lab, 0);
         bound_once(&lab.sandbox);
         if jsonpath(&lab.sandbox, "pool/metal", "{.status.ready}") == "2" {
             break;
@@ -137,10 +140,11 @@ fn an_empty_rack_becomes_a_claimed_cluster_and_cron_goes_on() {
     }
     let told = fs::read_to_string(lab.sandbox.path().join("rack/dns.told")).unwrap();
     for name in ["metal-a", "metal-b"] {
-        let record = format!("update add api.{name}.lab.example.com. 60 A {}\n", api(&lab, name));
+        let address = api_vip(&lab, name);
+        let record = format!("update add api.{name}.lab.example.com. 60 A {address}\n");
         assert!(told.contains(&record), "{record}: {told}");
     }
-    cron(&lab, 1);
+    run_cron_job(&lab, 1);
     assert!(lab.sandbox.path().join("backup.db").exists());
     lab.sandbox.ok("doctor");
 }
