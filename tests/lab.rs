@@ -1,4 +1,5 @@
-//! A lab for real drivers: openshift-install's stand-in with its ledger, on the real clock.
+//! The fixture of tests with real drivers: a sandbox on the real clock with a stand-in for
+//! openshift-install, which keeps a ledger of everything that it begins, makes and destroys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::{Sandbox, apply, jsonpath};
 
-/// In every secret that goes in: never to come out.
+/// A part of every secret that goes in. It must never come out.
 pub const CANARY: &str = "CANARY";
 
 const OBJECTS: &str = r#"
@@ -55,6 +56,7 @@ spec:
       patches: [{op: replace, path: /spec/mastersSchedulable, value: false}]
 "#;
 
+/// The manifest of a pool of one running cluster; `more` are further lines of its spec.
 pub fn pool(name: &str, platform: &str, more: &str) -> String {
     format!(
         "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {{name: {name}}}\nspec:\n  \
@@ -79,8 +81,8 @@ impl Lab {
         sandbox.set("POOLCTL_SEED", "");
         let bin = sandbox.path().join("bin");
         fs::create_dir(&bin).unwrap();
-        let stub = Path::new(env!("CARGO_BIN_EXE_poolctl")).parent().unwrap();
-        let stub = stub.join("examples/openshift-install");
+        let programs = Path::new(env!("CARGO_BIN_EXE_poolctl")).parent().unwrap();
+        let stub = programs.join("examples/openshift-install");
         std::os::unix::fs::symlink(stub, bin.join("openshift-install")).unwrap();
         let settings = format!(
             "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\nspec:\n  \
@@ -92,62 +94,72 @@ impl Lab {
         Self { sandbox }
     }
 
+    /// The path of a file in the folder of programs, where the stand-in keeps its own, too.
     pub fn bin(&self, name: &str) -> PathBuf {
         self.sandbox.path().join("bin").join(name)
     }
 
-    pub fn behave(&self, text: &str) {
-        fs::write(self.bin("behave"), text).unwrap();
+    /// Tells the stand-in what to do at which step, such as `create-cluster: hang`; empty for all
+    /// that a good installer does.
+    pub fn behave(&self, script: &str) {
+        fs::write(self.bin("behave"), script).unwrap();
     }
 
+    /// What the stand-in did, a line a deed.
     pub fn ledger(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.bin("ledger")).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
+        let ledger = fs::read_to_string(self.bin("ledger")).unwrap_or_default();
+        ledger.lines().map(str::to_owned).collect()
     }
 
-    /// No attempt was begun twice, and what was made and is not there was destroyed.
+    /// Expects that no attempt was begun twice, and that all infrastructure that was made is
+    /// known or destroyed.
     pub fn balanced(&self) {
-        let (mut begun, mut made): (BTreeMap<String, u32>, Vec<String>) = Default::default();
+        let mut begun: BTreeMap<String, u32> = BTreeMap::new();
+        let mut made: Vec<String> = Vec::new();
         for line in self.ledger() {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["begin", step @ ("create-manifests" | "create-cluster" | "destroy"), folder] => {
                     *begun.entry(format!("{step} {folder}")).or_default() += 1;
                 }
-                ["made", infra] => made.push(infra.to_owned()),
-                ["destroyed", infra] => made.retain(|one| one != infra),
+                ["made", infra_id] => made.push(infra_id.to_owned()),
+                ["destroyed", infra_id] => made.retain(|made_id| made_id != infra_id),
                 _ => {}
             }
         }
         let twice: Vec<_> = begun.iter().filter(|(_, times)| **times > 1).collect();
         assert!(twice.is_empty(), "{twice:?}");
         let live = jsonpath(&self.sandbox, "cluster", "{.items[*].spec.clusterMetadata.infraID}");
-        let lost: Vec<_> = made.iter().filter(|one| !live.contains(one.as_str())).collect();
-        assert!(lost.is_empty(), "made, not known, not destroyed: {lost:?} {:?}", self.ledger());
+        made.retain(|infra_id| !live.contains(infra_id));
+        assert!(made.is_empty(), "made, not known, not destroyed: {made:?} {:?}", self.ledger());
     }
 
-    /// Passes until a look is met, at most half a minute.
-    pub fn until(&self, what: &str, met: impl Fn(&Self) -> bool) {
+    /// Passes until a condition is met, for half a minute at most.
+    pub fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
         for _ in 0..120 {
             self.sandbox.run("reconcile -q");
-            if met(self) {
+            if is_met(self) {
                 return;
             }
             self.sandbox.shell("sleep 0.25");
         }
-        let seen = self.sandbox.ok("get cluster,job");
+        let objects = self.sandbox.ok("get cluster,job");
         let logs = self.sandbox.shell("tail -n 20 $HOME/jobs/*/log").out;
-        panic!("never {what}:\n{seen}\n{}\n{logs}", self.sandbox.ok("events"));
+        panic!("never {what}:\n{objects}\n{}\n{logs}", self.sandbox.ok("events"));
     }
 
+    /// The phase of the first cluster; empty if there is none.
     pub fn phase(&self) -> String {
-        let all = self.sandbox.ok("get cluster --no-headers");
-        all.split_whitespace().nth(2).unwrap_or_default().to_owned()
+        let rows = self.sandbox.ok("get cluster --no-headers");
+        rows.split_whitespace().nth(2).unwrap_or_default().to_owned()
     }
 
+    /// Waits until the first cluster is installed.
     pub fn installed(&self) {
         self.until("installed", |lab| lab.phase() == "Installed");
     }
 
+    /// Scales pool `lab` to nothing, waits until no cluster is left, and expects that nothing else
+    /// is left of them either.
     pub fn gone(&self) {
         self.sandbox.ok("pool scale lab --size 0 -q");
         self.until("gone", |lab| lab.phase().is_empty());
@@ -155,21 +167,20 @@ impl Lab {
     }
 }
 
-/// A process of this lab with this word among its arguments: a supervisor, or an installer.
+/// The number of a process of this lab with this word among its arguments: a supervisor
+/// (`__supervise`) or an installer.
 pub fn pid(lab: &Lab, word: &str) -> Option<String> {
     let home = lab.sandbox.path().display().to_string();
-    let arguments = |pid: &str| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).split('\0').map(str::to_owned).collect::<Vec<_>>()
-    };
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = all.filter_map(|entry| entry.file_name().into_string().ok());
-    pids.find(|pid| {
-        let words = arguments(pid);
-        let ours = words[0].contains("poolctl")
-            || words[0].contains("openshift-install")
-            || words[0].ends_with("exe");
-        ours && words.iter().any(|one| one.contains(word))
-            && words.iter().any(|one| one.contains(&home))
-    })
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let command_line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command_line = String::from_utf8_lossy(&command_line);
+        let program = command_line.split('\0').next().unwrap_or_default();
+        let is_ours = program.contains("poolctl")
+            || program.contains("openshift-install")
+            || program.ends_with("exe");
+        if is_ours && command_line.contains(word) && command_line.contains(&home) {
+            return entry.file_name().into_string().ok();
+        }
+    }
+    None
 }

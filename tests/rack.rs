@@ -1,6 +1,7 @@
-//! A rack: eight machines with controllers on loopback that become Agents, beside hosts that
-//! report themselves, and the clusters they are bound to.
+//! A rack: eight machines with emulated controllers on loopback. They become Agents, beside hosts
+//! that report themselves, and are bound to clusters.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,16 +11,16 @@ use crate::machines::{import, lab, until};
 use crate::once::bound_once;
 use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
 use crate::sandbox::{Sandbox, apply, jsonpath};
-use crate::served::{Answer, Server, forward};
+use crate::served::{Answer, Asked, Server, forward};
 
 const MACHINES: usize = 8;
 const SYSTEMS: &str = "/redfish/v1/Systems/";
 
-/// What is in the machine of a number, at links below it.
-fn inventory(number: usize, path: &str) -> Option<Value> {
-    let link = |to: &str| json!({"@odata.id": format!("/{number}/{to}")});
-    let only = |to: &str| json!({"Members": [link(to)]});
-    // The first is too small for any role.
+/// What Redfish says of the hardware of a machine, at a path of our own below its number.
+fn hardware(number: usize, path: &str) -> Option<Value> {
+    let link = |target: &str| json!({"@odata.id": format!("/{number}/{target}")});
+    let only = |target: &str| json!({"Members": [link(target)]});
+    // The first machine is too small for any role.
     let threads = if number == 1 { 1 } else { 8 };
     Some(match path {
         "" => json!({"Manufacturer": "Acme", "Model": "R7", "SerialNumber": format!("SN-{number}"),
@@ -44,84 +45,96 @@ pub fn mac(number: usize) -> String {
     format!("52:54:00:aa:00:0{number}")
 }
 
-/// Machines of an emulator, behind a front that says what is in them.
+/// The machines of an emulator, behind a server that adds what hardware they have.
 pub struct Rack {
     pub emulator: Emulator,
     front: Server,
-    /// The machine whose controller takes no images now.
+    /// The number of the machine whose controller takes no images, 0 for none.
     pub refuses: Arc<AtomicUsize>,
-    /// The machine whose controller does not switch it on now.
+    /// The number of the machine whose controller does not switch it on, 0 for none.
     pub stays_off: Arc<AtomicUsize>,
+}
+
+/// The answer of a controller that has no time.
+fn busy() -> Answer {
+    Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy")
+}
+
+/// What the emulator at `behind` answers; for a machine itself, with its hardware added.
+fn answer_with_hardware(behind: SocketAddr, asked: &Asked) -> Answer {
+    let mut answer = forward(behind, asked);
+    let mut numbers = 1..=MACHINES;
+    let asked_for = numbers.find(|number| asked.path == format!("{SYSTEMS}{}", uuid(*number)));
+    if let Some(number) = asked_for
+        && asked.method == "GET"
+    {
+        let mut system: Value = serde_json::from_slice(&answer.body).unwrap();
+        for (name, value) in hardware(number, "").unwrap().as_object().unwrap() {
+            system[name] = value.clone();
+        }
+        answer.body = system.to_string().into_bytes();
+    }
+    answer
 }
 
 impl Rack {
     pub fn start() -> Option<Self> {
         let emulator = Emulator::start(MACHINES, false)?;
-        let behind = ([127, 0, 0, 1], emulator.port).into();
+        let behind = SocketAddr::from(([127, 0, 0, 1], emulator.port));
         let chain = certificate(&["127.0.0.1"], |_| {});
         let refuses = Arc::new(AtomicUsize::new(0));
-        let busy = Arc::clone(&refuses);
+        let refusing = Arc::clone(&refuses);
         let stays_off = Arc::new(AtomicUsize::new(0));
-        let off = Arc::clone(&stays_off);
+        let staying_off = Arc::clone(&stays_off);
         let front = Server::tls(&chain, move |asked| {
-            let no = uuid(busy.load(Ordering::Relaxed));
-            if asked.path.contains(&no) && asked.path.contains("InsertMedia") {
-                return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
+            let refusing_uuid = uuid(refusing.load(Ordering::Relaxed));
+            if asked.path.contains(&refusing_uuid) && asked.path.contains("InsertMedia") {
+                return busy();
             }
-            let no = uuid(off.load(Ordering::Relaxed));
-            if asked.path.contains(&no) && asked.body.contains("\"On\"") {
-                return Answer::error(503, "Base.1.0.ServiceTemporarilyUnavailable", "busy");
+            let off_uuid = uuid(staying_off.load(Ordering::Relaxed));
+            if asked.path.contains(&off_uuid) && asked.body.contains("\"On\"") {
+                return busy();
             }
             let parts = asked.path.trim_start_matches('/').split_once('/');
-            let own = parts.and_then(|(number, rest)| inventory(number.parse().ok()?, rest));
-            if let Some(own) = own {
-                return Answer::json(&own);
+            match parts.and_then(|(number, path)| hardware(number.parse().ok()?, path)) {
+                Some(part) => Answer::json(&part),
+                None => answer_with_hardware(behind, asked),
             }
-            let mut answer = forward(behind, asked);
-            let number =
-                (1..=MACHINES).find(|one| asked.path == format!("{SYSTEMS}{}", uuid(*one)));
-            if let Some(number) = number.filter(|_| asked.method == "GET") {
-                let mut system: Value = serde_json::from_slice(&answer.body).unwrap();
-                for (name, value) in inventory(number, "").unwrap().as_object().unwrap() {
-                    system[name] = value.clone();
-                }
-                answer.body = system.to_string().into_bytes();
-            }
-            answer
         });
         Some(Self { emulator, front, refuses, stays_off })
     }
 
-    /// Where the controller of a machine is.
+    /// The address of the controller of a machine.
     pub fn address(&self, number: usize) -> String {
         self.front.bmc(&format!("{SYSTEMS}{}", uuid(number)))
     }
 
-    /// Its machines as hosts n1 to n8, which are not asked yet.
+    /// Adds its machines as hosts n1 to n8, whose controllers are not asked yet.
     pub fn add_to(&self, lab: &Sandbox) {
-        let line = |number: usize| {
+        let mut lines = Vec::new();
+        for number in 1..=MACHINES {
             let address = self.address(number);
-            format!("n{number},{address},{USER},{PASSWORD},{},true", mac(number))
-        };
-        let lines: Vec<String> = (1..=MACHINES).map(line).collect();
+            lines.push(format!("n{number},{address},{USER},{PASSWORD},{},true", mac(number)));
+        }
         import(lab, "name,bmc,username,password,mac,insecure", &lines);
     }
 }
 
+/// The state of an Agent, such as `known-unbound`.
 pub fn state_of(lab: &Sandbox, agent: &str) -> String {
     jsonpath(lab, &format!("agent/{agent}"), "{.status.debugInfo.state}")
 }
 
-/// Status, reason and message of a condition.
+/// Status, reason and message of a condition of an Agent.
 pub fn condition(lab: &Sandbox, agent: &str, kind: &str) -> String {
     let path = format!("{{.status.conditions[?(@.type==\"{kind}\")]}}");
-    let found = jsonpath(lab, &format!("agent/{agent}"), &path);
-    let one: Value = serde_json::from_str(&found).unwrap_or_default();
-    let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
-    format!("{} {} {}", text("status"), text("reason"), text("message"))
+    let json = jsonpath(lab, &format!("agent/{agent}"), &path);
+    let condition: Value = serde_json::from_str(&json).unwrap_or_default();
+    let fields = ["status", "reason", "message"];
+    fields.map(|field| condition[field].as_str().unwrap_or_default()).join(" ")
 }
 
-/// A cluster that takes hosts, on the fake driver.
+/// A simulated cluster that needs hosts, with its install-config.
 pub fn cluster(name: &str, masters: usize, workers: usize) -> String {
     let config = json!({"apiVersion": "v1", "baseDomain": "lab.test", "metadata": {"name": name},
         "controlPlane": {"name": "master", "replicas": masters},
@@ -154,7 +167,7 @@ metadata: {name: other}
 spec: {pullSecretRef: {name: pull}}
 ";
 
-/// What a host says of itself.
+/// The inventory that a host reports: enough for any role.
 pub fn report(hostname: &str, mac: &str) -> String {
     json!({"hostname": hostname, "cpu": {"count": 8, "architecture": "x86_64"},
         "memory": {"physical_bytes": 17_179_869_184_u64},
@@ -171,12 +184,14 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     apply(&lab, RACK);
     rack.add_to(&lab);
     lab.ok("agent discover --all --infraenv rack -q");
-    let good: Vec<String> = (2..=MACHINES).map(|number| format!("n{number}")).collect();
-    until(&lab, "known", |lab| good.iter().all(|one| state_of(lab, one) == "known-unbound"));
+    until(&lab, "known", |lab| {
+        (2..=MACHINES).all(|number| state_of(lab, &format!("n{number}")) == "known-unbound")
+    });
     assert_eq!(state_of(&lab, "n1"), "insufficient-unbound");
-    let why = condition(&lab, "n1", "Validated");
-    assert!(why.contains("required CPU cores for any role is 2, found only 1"), "{why}");
-    // One that reports itself, with the address of another.
+    let validated = condition(&lab, "n1", "Validated");
+    let expected = "required CPU cores for any role is 2, found only 1";
+    assert!(validated.contains(expected), "{validated}");
+    // Beside them, a host that reports itself.
     lab.ok("agent register --infraenv rack --id reporter -q");
     let inventory = lab.file("report.json", &report("reporter", "52:54:00:bb:00:01"));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
@@ -189,15 +204,12 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     assert_eq!(state_of(&lab, "n2"), "known");
     assert_eq!(jsonpath(&lab, "host/n2", "{.spec.consumerRef.name}"), "a");
     // All or none: one of them is too small.
-    let ran = lab.run("agent bind n4 n1 --cluster b");
-    assert!(ran.code == 4 && ran.err.contains("none of them was bound"), "{}", ran.err);
+    lab.refused(4, "agent bind n4 n1 --cluster b", "none of them was bound");
     assert_eq!(state_of(&lab, "n4"), "known-unbound");
-    // Another was faster.
-    let ran = lab.run("agent bind n2 --cluster b");
-    assert!(ran.code == 4 && ran.err.contains("already bound to cluster a"), "{}", ran.err);
-    // From a to b, never in both.
-    let to = json!({"spec": {"clusterDeploymentName": {"name": "b", "namespace": "default"}}});
-    lab.ok(&["patch", "agent", "n3", "--type", "merge", "-p", &to.to_string(), "-q"]);
+    lab.refused(4, "agent bind n2 --cluster b", "already bound to cluster a");
+    // A host moves from a to b, and is never in both.
+    let patch = json!({"spec": {"clusterDeploymentName": {"name": "b", "namespace": "default"}}});
+    lab.ok(&["patch", "agent", "n3", "--type", "merge", "-p", &patch.to_string(), "-q"]);
     bound_once(&lab);
     lab.ok("reconcile -q");
     assert_eq!(jsonpath(&lab, "agent/n3", "{.status.boundTo.name}"), "b");
@@ -207,32 +219,30 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     assert_eq!(jsonpath(&lab, "host/n2", "{.spec.consumerRef}"), "");
 
     // The same machine in two environments is two Agents, and one counts: the one that is bound.
-    lab.ok(&["agent", "register", "--infraenv", "other", "--id", &uuid(3), "-q"]);
+    lab.ok(&format!("agent register --infraenv other --id {} -q", uuid(3)));
     lab.ok("reconcile -q");
     assert!(condition(&lab, &uuid(3), "Duplicate").contains("Agent n3 already"));
     let inventory = lab.file("report.json", &report("thief", &mac(3).to_uppercase()));
     lab.ok(&format!("agent report reporter --inventory {inventory} -q"));
     lab.ok("reconcile -q");
     assert!(condition(&lab, "reporter", "Duplicate").contains("Agent n3 already"));
-    let ran = lab.run("agent bind reporter --cluster a");
-    assert!(ran.code == 4 && ran.err.contains("the same machine as Agent n3"), "{}", ran.err);
+    lab.refused(4, "agent bind reporter --cluster a", "the same machine as Agent n3");
 
     // The weakest become masters; the cluster is installed on all four, and gives them back.
     lab.ok("agent bind n8 n5 n4 --cluster b -q");
-    let role = |one: &str| jsonpath(&lab, &format!("agent/{one}"), "{.status.role}");
-    assert_eq!(["n3", "n4", "n5", "n8"].map(role), ["master", "master", "master", "worker"]);
+    let hosts = ["n3", "n4", "n5", "n8"];
+    let roles = hosts.map(|host| jsonpath(&lab, &format!("agent/{host}"), "{.status.role}"));
+    assert_eq!(roles, ["master", "master", "master", "worker"]);
     until(&lab, "installed", |lab| state_of(lab, "n8") == "installed");
     bound_once(&lab);
-    let seen = lab.ok("events cluster/b -o json");
+    let events = lab.ok("events cluster/b -o json");
     for reason in ["host_bind_succeeded", "host_role_updated", "host_status_updated"] {
-        assert!(seen.contains(reason), "{reason}");
+        assert!(events.contains(reason), "{reason}");
     }
     lab.ok("delete cluster b -y -q");
-    until(&lab, "returned", |lab| {
-        ["n3", "n4", "n5", "n8"].iter().all(|one| state_of(lab, one) == "known-unbound")
-    });
-    let seen = lab.ok("events infraenv/rack -o json");
-    assert!(seen.contains("host_unbind_succeeded") && seen.contains("Registered infra env"));
+    until(&lab, "returned", |lab| hosts.iter().all(|host| state_of(lab, host) == "known-unbound"));
+    let events = lab.ok("events infraenv/rack -o json");
+    assert!(events.contains("host_unbind_succeeded") && events.contains("Registered infra env"));
     lab.ok("doctor");
 }
 
@@ -241,35 +251,35 @@ fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
     let lab = lab();
     apply(&lab, RACK);
     let token = lab.ok("infraenv token create rack -q").trim().to_owned();
-    let say = |verb: &str, document: &Value| {
-        let file = lab.file("said.json", &document.to_string());
+    let send = |verb: &str, document: &Value| {
+        let file = lab.file("sent.json", &document.to_string());
         lab.shell(&format!("SSH_ORIGINAL_COMMAND='{verb}' poolctl agent ssh < {file}"))
     };
     let with = |field: &str, value: &str| json!({"infraEnv": "default/rack", "hostID": "h1", field: value});
-    let ran = say("register", &with("token", &token));
+    let ran = send("register", &with("token", &token));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     let secret = answer["secret"].as_str().unwrap().to_owned();
-    assert_eq!(say("check-in", &with("secret", &secret)).code, 0);
-    assert_eq!(say("check-in", &with("token", &token)).code, 9);
-    assert_eq!(say("check-in", &with("secret", "guessed")).code, 9);
+    assert_eq!(send("check-in", &with("secret", &secret)).code, 0);
+    assert_eq!(send("check-in", &with("token", &token)).code, 9);
+    assert_eq!(send("check-in", &with("secret", "guessed")).code, 9);
     for words in ["", "get pools", "register; id", "agent ssh"] {
-        assert_eq!(say(words, &with("token", &token)).code, 9, "{words}");
+        assert_eq!(send(words, &with("token", &token)).code, 9, "{words}");
     }
-    // It is there: nobody else registers as it with what all hosts have.
-    assert_eq!(say("register", &with("token", &token)).code, 9);
+    // The host is known: nobody registers in its name with the token, which all hosts have.
+    assert_eq!(send("register", &with("token", &token)).code, 9);
     lab.ok("infraenv token revoke rack -q");
-    let mut other = with("token", &token);
-    other["hostID"] = "h2".into();
-    assert_eq!(say("register", &other).code, 9);
-    // Those that were admitted stay.
-    let mut said = with("secret", &secret);
-    said["report"] = json!({"inventory": serde_json::from_str::<Value>(&report("h1", "52:54:00:cc:00:01")).unwrap()});
-    assert_eq!(say("report", &said).code, 0);
-    said["report"] = json!({"inventory": {"hostname": "x".repeat(2 << 20)}});
-    let ran = say("report", &said);
+    let mut other_host = with("token", &token);
+    other_host["hostID"] = "h2".into();
+    assert_eq!(send("register", &other_host).code, 9);
+    // Hosts that were admitted before stay.
+    let mut document = with("secret", &secret);
+    document["report"] = json!({"inventory": serde_json::from_str::<Value>(&report("h1", "52:54:00:cc:00:01")).unwrap()});
+    assert_eq!(send("report", &document).code, 0);
+    document["report"] = json!({"inventory": {"hostname": "x".repeat(2 << 20)}});
+    let ran = send("report", &document);
     assert!(ran.code == 1 && ran.err.contains("more than 1 MiB"), "{}", ran.err);
-    // Neither is anywhere to be read.
-    let all = lab.ok("export") + &lab.ok("events");
-    assert!(!all.contains(&token) && !all.contains(&secret));
+    // Neither the token nor the secret can be read anywhere.
+    let shown = lab.ok("export") + &lab.ok("events");
+    assert!(!shown.contains(&token) && !shown.contains(&secret));
 }

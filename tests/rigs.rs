@@ -1,5 +1,5 @@
-//! Management controllers on loopback: ipmi_sim, sushy-emulator, and servers of our own. Each ends
-//! with the value that stands for it.
+//! Management controllers on loopback: ipmi_sim speaks IPMI, sushy-emulator speaks Redfish. Each
+//! program ends when the value that stands for it is dropped.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -14,10 +14,10 @@ use crate::sandbox::met;
 
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "s3cret-pass";
-/// The password as the emulator has it.
+/// The same user and password, hashed as the emulator wants them.
 const HTPASSWD: &str = "admin:$2b$04$0wcgefl26Nh/ewbsqHv7l.7sqCSmgaJCFpVWVPaxr7Jt2PkmP.gKG\n";
 
-/// A program that was started, and its folder.
+/// A program that was started, and the folder it runs in.
 pub struct Rig {
     child: Child,
     pub folder: TempDir,
@@ -25,15 +25,15 @@ pub struct Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        let child = rustix::process::Pid::from_child(&self.child);
+        let pid = rustix::process::Pid::from_child(&self.child);
         // It may have ended by itself.
-        let _ = rustix::process::kill_process(child, rustix::process::Signal::TERM);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         drop(self.child.wait());
     }
 }
 
 impl Rig {
-    /// Ends by itself after ten minutes, also if nobody is left to end it.
+    /// Starts a program. It ends by itself after ten minutes, also if nobody is left to end it.
     #[expect(clippy::disallowed_methods, reason = "tests run programs")]
     pub fn start(folder: TempDir, command_line: &[&str]) -> Self {
         let mut command = Command::new("timeout");
@@ -44,16 +44,17 @@ impl Rig {
     }
 }
 
+/// Waits a tenth of a second.
 #[expect(clippy::disallowed_methods, reason = "waits for a program that was started")]
 pub fn pause() {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// Programs from pip: in the folder that .ci/run makes, or wherever there are.
+/// A program from pip, in the folder that .ci/run makes.
 fn python(name: &str) -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/rigs/bin").join(name);
-    let there = own.exists();
-    met(there, &format!("target/rigs/bin/{name}: .ci/run says how")).then_some(own)
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/rigs/bin").join(name);
+    let is_there = met(program.exists(), &format!("target/rigs/bin/{name}: .ci/run says how"));
+    if is_there { Some(program) } else { None }
 }
 
 pub fn free_port() -> u16 {
@@ -73,9 +74,9 @@ const EMU: &str = "mc_setbmc 0x20\n\
 
 impl IpmiSim {
     pub fn start() -> Option<Self> {
-        let there =
+        let is_installed =
             Path::new("/usr/bin/ipmi_sim").exists() && Path::new("/usr/bin/ipmitool").exists();
-        if !met(there, "ipmi_sim (package openipmi) or ipmitool is not installed") {
+        if !met(is_installed, "ipmi_sim (package openipmi) or ipmitool is not installed") {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -107,67 +108,76 @@ impl IpmiSim {
         format!("ipmi://127.0.0.1:{}", self.port)
     }
 
-    /// What its machine is: `power`, `boot`; all calls of it.
-    pub fn machine(&self, what: &str) -> String {
-        let path = self.rig.folder.path().join("machine").join(what);
+    /// A property of its machine: `power`, `boot`; or `calls`, all that it was told.
+    pub fn machine(&self, property: &str) -> String {
+        let path = self.rig.folder.path().join("machine").join(property);
         fs::read_to_string(path).unwrap_or_default().trim().to_owned()
     }
 
-    /// When it was last told so, in nanoseconds.
-    pub fn told(&self, what: &str) -> u128 {
+    /// When it was last told this, in nanoseconds.
+    pub fn told(&self, call: &str) -> u128 {
         let calls = self.machine("calls");
-        let last = calls.lines().rev().find(|line| line.ends_with(what));
-        let last = last.unwrap_or_else(|| panic!("never told `{what}`:\n{calls}"));
-        last.split(' ').next().unwrap().parse().unwrap()
+        let last_line = calls.lines().rev().find(|line| line.ends_with(call));
+        let last_line = last_line.unwrap_or_else(|| panic!("never told `{call}`:\n{calls}"));
+        last_line.split(' ').next().unwrap().parse().unwrap()
     }
 
-    pub fn be(&self, what: &str, value: &str) {
-        fs::write(self.rig.folder.path().join("machine").join(what), value).unwrap();
+    /// Sets a property of its machine, as if somebody had done it by hand.
+    pub fn be(&self, property: &str, value: &str) {
+        fs::write(self.rig.folder.path().join("machine").join(property), value).unwrap();
     }
 }
 
-/// sushy-emulator with machines that are not there, over TLS or without, with a password.
+/// sushy-emulator with simulated machines, with a password, over TLS or without.
 pub struct Emulator {
     rig: Rig,
     tls: bool,
     pub port: u16,
 }
 
-/// The ids of its machines.
+/// The id of a machine of the emulator.
 pub fn uuid(number: usize) -> String {
     let digit = number.to_string();
-    let many = |times| digit.repeat(times);
-    format!("{}-{}-4{}-8{}-{}", many(8), many(4), many(3), many(3), many(12))
+    let three = digit.repeat(3);
+    format!("{}-{}-4{three}-8{three}-{}", digit.repeat(8), digit.repeat(4), digit.repeat(12))
+}
+
+fn emulator_config(port: u16, machines: usize, tls: bool) -> String {
+    let mut systems = Vec::new();
+    for number in 1..=machines {
+        let id = uuid(number);
+        systems.push(format!(
+            " {{'uuid': '{id}', 'name': 'node-{number}', 'power_state': 'Off', 'external_notifier': False, \
+             'nics': [{{'mac':'52:54:00:00:00:0{number}','ip':'192.0.2.1{number}'}}]}},\n"
+        ));
+    }
+    let systems = systems.concat();
+    let certificate = if tls {
+        "SUSHY_EMULATOR_SSL_CERT = 'cert.pem'\nSUSHY_EMULATOR_SSL_KEY = 'key.pem'\n"
+    } else {
+        ""
+    };
+    format!(
+        "SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'\nSUSHY_EMULATOR_LISTEN_PORT = {port}\n\
+         {certificate}SUSHY_EMULATOR_AUTH_FILE = 'htpasswd'\nSUSHY_EMULATOR_FAKE_DRIVER = True\n\
+         SUSHY_EMULATOR_STATE_DIR = 'state'\nSUSHY_EMULATOR_FAKE_SYSTEMS = [\n{systems}]\n"
+    )
 }
 
 impl Emulator {
     pub fn start(machines: usize, tls: bool) -> Option<Self> {
         let program = python("sushy-emulator")?;
-        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
         let (certificate, key) = certificate(&["localhost", "127.0.0.1"], |_| {});
-        let system = |at| {
-            format!(
-                " {{'uuid': '{}', 'name': 'node-{at}', 'power_state': 'Off', 'external_notifier': False, \
-                 'nics': [{{'mac':'52:54:00:00:00:0{at}','ip':'192.0.2.1{at}'}}]}},\n",
-                uuid(at)
-            )
-        };
-        let systems = (1..=machines).map(system).collect::<Vec<_>>().concat();
-        let set = |name: &str, value: &str| format!("SUSHY_EMULATOR_{name} = {value}\n");
-        let secure = set("SSL_CERT", "'cert.pem'") + &set("SSL_KEY", "'key.pem'");
-        let config = [
-            set("LISTEN_IP", "'127.0.0.1'"),
-            set("LISTEN_PORT", &port.to_string()),
-            if tls { secure } else { String::new() },
-            set("AUTH_FILE", "'htpasswd'"),
-            set("FAKE_DRIVER", "True"),
-            set("STATE_DIR", "'state'"),
-            set("FAKE_SYSTEMS", &format!("[\n{systems}]")),
-        ]
-        .concat();
-        let all = [("cert.pem", &*certificate), ("key.pem", &key), ("htpasswd", HTPASSWD)];
-        for (name, text) in all.into_iter().chain([("emu.conf", &*config)]) {
-            fs::write(folder.path().join(name), text).unwrap();
+        let config = emulator_config(port, machines, tls);
+        for (name, content) in [
+            ("cert.pem", &*certificate),
+            ("key.pem", &key),
+            ("htpasswd", HTPASSWD),
+            ("emu.conf", &config),
+        ] {
+            fs::write(folder.path().join(name), content).unwrap();
         }
         fs::create_dir(folder.path().join("state")).unwrap();
         let program = program.display().to_string();
@@ -181,61 +191,65 @@ impl Emulator {
         panic!("{}", fs::read_to_string(rig.folder.path().join("log")).unwrap());
     }
 
+    /// The address of the controller of a machine.
     pub fn address(&self, number: usize) -> String {
-        let (port, uuid) = (self.port, uuid(number));
-        format!("redfish-virtualmedia://127.0.0.1:{port}/redfish/v1/Systems/{uuid}")
+        let port = self.port;
+        let id = uuid(number);
+        format!("redfish-virtualmedia://127.0.0.1:{port}/redfish/v1/Systems/{id}")
     }
 
-    /// The certificate it shows, which is its own authority.
+    /// The path of the certificate it shows, which is its own authority.
     pub fn certificate(&self) -> PathBuf {
         self.rig.folder.path().join("cert.pem")
     }
 
-    /// What `sushy`, the reference client, finds: power, boot target and image of a machine.
+    /// What `sushy`, the reference client, sees of a machine: power, boot target and image, each
+    /// `-` if there is none.
     #[expect(clippy::disallowed_methods, reason = "tests run programs")]
     pub fn seen(&self, number: usize) -> String {
-        const LOOK: &str = "import os, sys, sushy\n\
+        const SCRIPT: &str = "import os, sys, sushy\n\
             from sushy import auth\n\
             base, ca, uuid, user = sys.argv[1:]\n\
             password = os.environ['BMC_PASSWORD']\n\
             root = sushy.Sushy(base, auth=auth.BasicAuth(user, password), verify=ca)\n\
             system = root.get_system('/redfish/v1/Systems/' + uuid)\n\
-            media = [one for one in system.virtual_media.get_members() if sushy.VIRTUAL_MEDIA_CD in one.media_types][0]\n\
+            media = [medium for medium in system.virtual_media.get_members() if sushy.VIRTUAL_MEDIA_CD in medium.media_types][0]\n\
             print(system.power_state.value, system.boot.target.value if system.boot.target else '-', media.image or '-')\n";
         let scheme = if self.tls { "https" } else { "http" };
         let base = format!("{scheme}://127.0.0.1:{}", self.port);
         let certificate = self.certificate().display().to_string();
         let python = python("python").unwrap();
         let ran = Command::new(python)
-            .args(["-c", LOOK, &base, &certificate, &uuid(number), USER])
+            .args(["-c", SCRIPT, &base, &certificate, &uuid(number), USER])
             .env("BMC_PASSWORD", PASSWORD)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
-        assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
-        said
+        let printed = String::from_utf8_lossy(&ran.stdout).trim().to_owned();
+        assert!(ran.status.success(), "{printed}{}", String::from_utf8_lossy(&ran.stderr));
+        printed
     }
 }
 
-/// A certificate for these names that an authority has signed, its key, and the authority.
+fn certificate_params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).unwrap()
+}
+
+/// A certificate for these names that an authority has signed, its key, and the authority; as PEM.
 pub fn signed(names: &[&str]) -> ((String, String), String) {
-    let own = |names: &[&str]| {
-        CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-            .unwrap()
-    };
-    let mut authority = own(&[]);
+    let mut authority = certificate_params(&[]);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let (root, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let pem = authority.self_signed(&root).unwrap().pem();
-    let issuer = Issuer::new(authority, root);
-    let one = own(names).signed_by(&key, &issuer).unwrap();
-    ((one.pem(), key.serialize_pem()), pem)
+    let authority_key = KeyPair::generate().unwrap();
+    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+    let issuer = Issuer::new(authority, authority_key);
+    let key = KeyPair::generate().unwrap();
+    let certificate = certificate_params(names).signed_by(&key, &issuer).unwrap();
+    ((certificate.pem(), key.serialize_pem()), authority_pem)
 }
 
 /// A certificate that signs itself, for these names, and its key; as PEM.
 pub fn certificate(names: &[&str], change: impl Fn(&mut CertificateParams)) -> (String, String) {
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let mut params = CertificateParams::new(names).unwrap();
+    let mut params = certificate_params(names);
     params.distinguished_name.push(DnType::CommonName, "bmc");
     change(&mut params);
     let key = KeyPair::generate().unwrap();
