@@ -1,14 +1,14 @@
-//! Somebody behind sudo, with real users and a real sudo: each command runs in a mount namespace
-//! of its own, where the system's users are those of the test.
+//! Guests behind sudo, with real users and a real sudo: each command runs in a mount namespace of
+//! its own, where the system's users are those of the test.
 
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::sandbox::{Ran, Sandbox, has, is_root, met};
 
 const POOLCTL: &str = env!("CARGO_BIN_EXE_poolctl");
-/// Name and number; `poolctl` is the account that usually has the state.
+/// Names and numbers. `poolctl` is the account that owns the state in most tests.
 const USERS: [(&str, u32); 8] = [
     ("poolctl", 4801),
     ("alice", 4802),
@@ -33,30 +33,32 @@ frank ALL = (root) NOPASSWD: /usr/local/bin/poolctl
 pub const CREATE: &str =
     "pool create lab --fake --fake-install-duration 1s --size 3 --running-count 3 -q";
 
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 /// A machine with these users and the sudoers of examples/access.
 pub struct Machine {
     pub sandbox: Sandbox,
 }
 
 impl Machine {
-    /// With a state of account poolctl, in its home.
+    /// With a state in the home of account poolctl. `None` where the test cannot run.
     fn new() -> Option<Self> {
         let machine = Self::without_state()?;
-        let made = machine.owner(CREATE);
-        assert_eq!(made.code, 0, "{}", made.err);
+        let created = machine.owner(CREATE);
+        assert_eq!(created.code, 0, "{}", created.err);
         Some(machine)
     }
 
+    /// Without any state. `None` where the test cannot run.
     pub fn without_state() -> Option<Self> {
-        let root = met(is_root(), "only root can be somebody else");
-        if !root || !has("unshare") || !has("sudo") {
+        let may_switch_user = met(is_root(), "only root can be somebody else");
+        if !may_switch_user || !has("unshare") || !has("sudo") {
             return None;
         }
         let sandbox = Sandbox::new();
-        let open = |path: PathBuf, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        open(sandbox.path().to_owned(), 0o755);
+        set_mode(sandbox.path(), 0o755);
         for folder in ["home", "root", "lib", "lib/poolctl"] {
             std::fs::create_dir(sandbox.path().join(folder)).unwrap();
         }
@@ -79,11 +81,11 @@ impl Machine {
         sandbox.file("shadow", &shadow);
         let sudoers = std::fs::read_to_string("examples/access/sudoers").unwrap();
         let sudoers = sandbox.file("sudoers", &(sudoers + SUDOERS));
-        open(sudoers.into(), 0o440);
+        set_mode(Path::new(&sudoers), 0o440);
         Some(Self { sandbox })
     }
 
-    /// What a user types.
+    /// Runs a line that a user types.
     pub fn types(&self, user: &str, command: &str) -> Ran {
         let id = USERS.iter().find(|(name, _)| *name == user).map_or(0, |(_, id)| *id);
         let folder = self.sandbox.path().display().to_string();
@@ -99,29 +101,31 @@ impl Machine {
         ))
     }
 
-    /// A poolctl command of somebody behind sudo.
+    /// Runs a poolctl command as the account, for a user who is behind sudo.
     pub fn sudo(&self, user: &str, command: &str) -> Ran {
         self.types(user, &format!("sudo -n -u poolctl poolctl {command}"))
     }
 
-    /// A poolctl command of whoever has the account.
+    /// Runs a poolctl command as the account itself.
     pub fn owner(&self, command: &str) -> Ran {
         let home = self.sandbox.path().join("home");
         self.types("poolctl", &format!("HOME={} poolctl {command}", home.display()))
     }
 
-    /// A poolctl command of root, without sudo.
+    /// Runs a poolctl command as root, without sudo.
     pub fn root(&self, command: &str) -> Ran {
         let home = self.sandbox.path().join("root");
         self.types("root", &format!("HOME={} poolctl {command}", home.display()))
     }
 
+    /// Runs a command behind sudo that must succeed; returns its standard output.
     pub fn ok(&self, user: &str, command: &str) -> String {
         let ran = self.sudo(user, command);
         assert_eq!(ran.code, 0, "{user}: {command}: {}{}", ran.out, ran.err);
         ran.out
     }
 
+    /// Runs a command behind sudo that must be denied and print nothing.
     pub fn denied(&self, user: &str, command: &str) {
         let ran = self.sudo(user, command);
         assert_eq!(ran.code, 9, "{user}: {command}: {}{}", ran.out, ran.err);
@@ -139,20 +143,20 @@ fn guests_have_what_is_theirs_and_nothing_else() {
     assert_eq!(machine.ok("alice", "get claim -o name"), "claim/hers\n");
     assert_eq!(machine.ok("bob", "get claim -A -o name"), "claim/his\n");
     assert_eq!(machine.ok("carol", "get claim -o name"), "");
-    for mine in
+    for command in
         ["describe claim hers", "why claim/hers", "events claim/hers", "extend hers --for 1h"]
     {
-        machine.ok("alice", mine);
-        machine.denied("bob", mine);
+        machine.ok("alice", command);
+        machine.denied("bob", command);
     }
     machine.denied("bob", "get claim hers");
     machine.denied("bob", "release hers");
     machine.denied("bob", "release -y hers his");
     assert_eq!(machine.ok("bob", "get claim -o name"), "claim/his\n");
-    let owner = machine.owner("get claim hers -o jsonpath='{.metadata.annotations}'");
-    assert!(owner.out.contains("alice"), "{}", owner.out);
+    let annotations = machine.owner("get claim hers -o jsonpath='{.metadata.annotations}'").out;
+    assert!(annotations.contains("alice"), "{annotations}");
     machine.ok("bob", "release his");
-    // The account asks before it takes what is another's, and both are named.
+    // The account is asked before it releases a claim of somebody else; the event names both.
     let asked = machine.owner("release hers");
     assert!(asked.code == 2 && asked.err.contains("belongs to alice"), "{}", asked.err);
     assert_eq!(machine.owner("release -y hers").code, 0);
@@ -166,54 +170,54 @@ fn logs_and_credentials_are_for_subjects_and_pool_admins_too() {
     assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
     machine.ok("alice", "claim lab hers -q");
     let cluster = machine.owner("get claim hers -o jsonpath='{.spec.namespace}'").out;
-    let free = machine.owner("get cluster -o name").out;
-    let free = free.lines().find(|one| !one.ends_with(&*cluster)).unwrap();
-    let free = free.trim_start_matches("cluster/").to_owned();
-    let looks = |name: &str| {
-        ["kubeconfig", "credentials", "cluster logs", "describe cluster", "get cluster"].map(
-            |word| format!("{word} {}", if word.contains("cluster") { &cluster } else { name }),
-        )
-    };
+    let clusters = machine.owner("get cluster -o name").out;
+    let free_cluster = clusters.lines().find(|line| !line.ends_with(&*cluster)).unwrap();
+    let free_cluster = free_cluster.trim_start_matches("cluster/");
+    let reading_commands = [
+        "kubeconfig hers".to_owned(),
+        "credentials hers".to_owned(),
+        format!("cluster logs {cluster}"),
+        format!("describe cluster {cluster}"),
+        format!("get cluster {cluster}"),
+    ];
     // A kubeconfig is printed: its file would be the account's.
     assert!(machine.ok("alice", "kubeconfig hers").contains("\"server\": \"https:"));
     assert!(!machine.ok("alice", "credentials hers").contains("/home/"));
     machine.ok("alice", "cluster hibernate hers");
     machine.ok("alice", "cluster resume hers");
-    for look in looks("hers") {
-        machine.ok("alice", &look);
-        machine.denied("carol", &look);
-        machine.denied("dave", &look);
+    for command in &reading_commands {
+        machine.ok("alice", command);
+        machine.denied("carol", command);
+        machine.denied("dave", command);
     }
-    // The owner of a claim names others.
-    let patch = |what: &str, patch: &str| {
-        let ran = machine.owner(&format!("patch {what} -p '{patch}'"));
-        assert_eq!(ran.code, 0, "{}", ran.err);
-    };
-    patch("claim hers", r#"{"spec": {"subjects": [{"kind": "User", "name": "carol"}]}}"#);
-    for look in looks("hers") {
-        machine.ok("carol", &look);
-        machine.denied("dave", &look);
+    // The subjects of a claim may read it, too.
+    let subjects = r#"{"spec": {"subjects": [{"kind": "User", "name": "carol"}]}}"#;
+    let patched = machine.owner(&format!("patch claim hers -p '{subjects}'"));
+    assert_eq!(patched.code, 0, "{}", patched.err);
+    for command in &reading_commands {
+        machine.ok("carol", command);
+        machine.denied("dave", command);
     }
     // Subjects of the role see all clusters of the namespace's pools, and change none.
     let binding = "kind: RoleBinding\napiVersion: rbac.authorization.k8s.io/v1\n\
         metadata: {name: admins}\n\
         roleRef: {kind: ClusterRole, name: hive-cluster-pool-admin}\n\
         subjects: [{kind: Group, name: watchers}]\n";
-    let home = machine.sandbox.path().join("home/binding.yaml");
-    std::fs::write(&home, binding).unwrap();
-    assert_eq!(machine.owner(&format!("apply -f {}", home.display())).code, 0);
-    for look in looks("hers") {
-        machine.ok("dave", &look);
+    let file = machine.sandbox.path().join("home/binding.yaml");
+    std::fs::write(&file, binding).unwrap();
+    assert_eq!(machine.owner(&format!("apply -f {}", file.display())).code, 0);
+    for command in &reading_commands {
+        machine.ok("dave", command);
     }
-    machine.ok("dave", &format!("kubeconfig {free}"));
-    machine.denied("carol", &format!("kubeconfig {free}"));
-    machine.denied("alice", &format!("describe cluster {free}"));
-    for other in ["carol", "dave"] {
-        for deed in ["release -y hers", "extend hers --for 1h", "cluster hibernate hers"] {
-            machine.denied(other, deed);
+    machine.ok("dave", &format!("kubeconfig {free_cluster}"));
+    machine.denied("carol", &format!("kubeconfig {free_cluster}"));
+    machine.denied("alice", &format!("describe cluster {free_cluster}"));
+    for user in ["carol", "dave"] {
+        for command in ["release -y hers", "extend hers --for 1h", "cluster hibernate hers"] {
+            machine.denied(user, command);
         }
     }
-    // Pools of other namespaces are others'.
+    // The role is of one namespace.
     let create = "-n away pool create far --fake --fake-install-duration 1s --running-count 1 -q";
     assert_eq!(machine.owner(create).code, 0);
     assert_eq!(machine.owner("reconcile --wait=1m -q").code, 0);
@@ -233,9 +237,9 @@ fn guests_see_how_many_clusters_pools_have() {
     assert_eq!(machine.ok("alice", "get pool -o name"), "clusterpool/lab\n");
     assert_eq!(machine.ok("alice", "get pool lab -o jsonpath='{.status.claimed}'"), "2");
     assert_eq!(machine.ok("alice", "get pool,claim -o name"), "clusterpool/lab\nclaim/hers\n");
-    for whole in ["get pool -A -o json", "get pool lab -o yaml", "status -o json"] {
-        let shown = machine.ok("alice", whole);
-        assert!(shown.contains("ready") && !shown.contains("hunter2"), "{whole}: {shown}");
+    for command in ["get pool -A -o json", "get pool lab -o yaml", "status -o json"] {
+        let shown = machine.ok("alice", command);
+        assert!(shown.contains("ready") && !shown.contains("hunter2"), "{command}: {shown}");
     }
     let status = machine.ok("alice", "status");
     assert!(status.starts_with("default/lab ") && status.contains(" 2 claimed"), "{status}");
@@ -245,11 +249,11 @@ fn guests_see_how_many_clusters_pools_have() {
 }
 
 #[test]
-fn no_way_out_of_a_guests_line() {
+fn guests_are_denied_all_that_is_not_theirs_and_every_file() {
     let Some(machine) = Machine::new() else { return };
     let home = machine.sandbox.path().join("home").display().to_string();
     std::fs::write(format!("{home}/secret"), "of the account").unwrap();
-    for line in [
+    for command in [
         "--state /tmp/other.db get claim",
         "--state=/tmp/other.db claim lab x",
         "run lab -- sh",
@@ -280,10 +284,10 @@ fn no_way_out_of_a_guests_line() {
         "pool create mine --fake",
         "pool rotate-credentials lab",
     ] {
-        machine.denied("alice", line);
+        machine.denied("alice", command);
     }
     // Whatever names a file is refused, and the file is not touched.
-    for line in [
+    for command in [
         "apply -f {home}/secret",
         "diff -f {home}/secret",
         "import {home}/secret",
@@ -295,11 +299,11 @@ fn no_way_out_of_a_guests_line() {
         "secret create x --from-file={home}/secret",
         "pool create mine --fake --install-config {home}/secret",
     ] {
-        machine.denied("alice", &line.replace("{home}", &home));
+        machine.denied("alice", &command.replace("{home}", &home));
     }
     assert_eq!(std::fs::read_to_string(format!("{home}/secret")).unwrap(), "of the account");
     assert!(!std::fs::exists(format!("{home}/copy")).unwrap());
-    // TAB tells nothing and says nothing.
+    // Completion offers nothing and says nothing.
     let ran = machine.sudo("alice", "__complete -- poolctl get pool ''");
     assert!(ran.code == 1 && ran.out.is_empty() && ran.err.is_empty(), "{}{}", ran.out, ran.err);
 }
@@ -321,17 +325,17 @@ fn sudo_lets_nothing_else_through() {
         assert!(ran.code == 1 && ran.out.is_empty(), "{line}: {}{}", ran.out, ran.err);
     }
     machine.ok("alice", "claim lab hers -q");
-    for around in ["HOME", "XDG_STATE_HOME", "POOLCTL_STATE", "SUDO_UID", "TMPDIR", "EDITOR"] {
-        let line = format!("{around}=/tmp/x sudo -n -u poolctl poolctl get claim -o name");
+    for variable in ["HOME", "XDG_STATE_HOME", "POOLCTL_STATE", "SUDO_UID", "TMPDIR", "EDITOR"] {
+        let line = format!("{variable}=/tmp/x sudo -n -u poolctl poolctl get claim -o name");
         let ran = machine.types("alice", &line);
-        assert_eq!((ran.code, &*ran.out), (0, "claim/hers\n"), "{around}: {}", ran.err);
+        assert_eq!((ran.code, &*ran.out), (0, "claim/hers\n"), "{variable}: {}", ran.err);
     }
     // Without sudo the state cannot be read, whoever one claims to be.
     let state = format!("{home}/.local/state/poolctl/state.db");
     let ran =
         machine.types("alice", &format!("SUDO_UID=4801 POOLCTL_STATE={state} poolctl status"));
     assert_eq!(ran.code, 9, "{}", ran.err);
-    // Variables that reach us all the same are refused, and one that is no number is no user.
+    // Variables that reach poolctl nevertheless are refused; a SUDO_UID that is no number is no user.
     for (variable, value) in [("POOLCTL_NOW", "2030-01-01T00:00:00Z"), ("POOLCTL_STATE", "/tmp/x")]
     {
         let line = format!("SUDO_UID=4802 {variable}={value} poolctl get claim");
@@ -342,7 +346,7 @@ fn sudo_lets_nothing_else_through() {
 }
 
 #[test]
-fn the_sudoers_example_is_one() {
+fn the_sudoers_example_is_valid() {
     if !met(has("visudo"), "visudo reads sudoers files") {
         return;
     }

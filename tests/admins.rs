@@ -1,5 +1,5 @@
 //! Admins behind sudo, with the real users and the real sudo of `access`: who owns which state, row
-//! by row of the table in docs/tenants.md, and how nobody makes himself an admin.
+//! by row of the table in docs/tenants.md, and that nobody can make himself an admin.
 
 use poolctl::model::documents::Admins;
 use poolctl::rules::access::Person;
@@ -17,33 +17,35 @@ fn behind_sudo(machine: &Machine, user: &str, sudo: &str, command: &str) -> Ran 
     machine.types(user, &format!("{sudo} {command}"))
 }
 
-/// Owners may do all of it, and see the whole of `status`.
-fn is_owner(machine: &Machine, user: &str, sudo: &str) {
-    let each = FOR_OWNERS.map(|command| format!("{sudo} {command} >/dev/null; echo $?\n"));
-    let ran = machine.types(user, &format!("{}{sudo} status", each.concat()));
+/// Expects that a user may do all that owners may, and sees the whole of `status`.
+fn assert_owner(machine: &Machine, user: &str, sudo: &str) {
+    let commands = FOR_OWNERS.map(|command| format!("{sudo} {command} >/dev/null; echo $?\n"));
+    let ran = machine.types(user, &format!("{}{sudo} status", commands.concat()));
     let status = ran.out.strip_prefix(&"0\n".repeat(FOR_OWNERS.len()));
     let is_whole = status.is_some_and(|status| status.contains("jobs running"));
     assert!(is_whole && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
 }
 
-/// Guests may do nothing of it, are shown nothing, and see their own `status`.
-fn is_guest(machine: &Machine, user: &str, sudo: &str) {
-    let each = FOR_OWNERS.map(|command| format!("{sudo} {command}; echo $?\n"));
-    let ran = machine.types(user, &format!("{}{sudo} status", each.concat()));
+/// Expects that a user may do nothing that only owners may, is shown nothing of it, and sees a
+/// guest's `status`.
+fn assert_guest(machine: &Machine, user: &str, sudo: &str) {
+    let commands = FOR_OWNERS.map(|command| format!("{sudo} {command}; echo $?\n"));
+    let ran = machine.types(user, &format!("{}{sudo} status", commands.concat()));
     let status = ran.out.strip_prefix(&"9\n".repeat(FOR_OWNERS.len()));
-    let is_own = status.is_some_and(|status| status.ends_with(" claims\n"));
-    assert!(is_own && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
+    let is_guests = status.is_some_and(|status| status.ends_with(" claims\n"));
+    assert!(is_guests && ran.code == 0, "{user}: {sudo}: {}{}", ran.out, ran.err);
 }
 
-/// Settings that name these admins, in a file that everybody may read.
-fn settings(machine: &Machine, admins: &str) -> String {
-    let text = format!(
+/// The path of Settings with this spec, in a file that everybody may read.
+fn settings_file(machine: &Machine, spec: &str) -> String {
+    let settings = format!(
         "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {{name: default}}\n\
-         spec: {{{admins}}}\n"
+         spec: {{{spec}}}\n"
     );
-    machine.sandbox.file("settings.yaml", &text)
+    machine.sandbox.file("settings.yaml", &settings)
 }
 
+/// The standard output of a command that must have succeeded.
 fn ok(ran: &Ran) -> &str {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     &ran.out
@@ -55,8 +57,8 @@ fn where_root_has_no_state_yet_only_an_admin_makes_one() {
     assert_eq!(behind_sudo(&machine, "frank", AS_ROOT, CREATE).code, 9);
     assert_eq!(behind_sudo(&machine, "erin", AS_ROOT, "status").code, 3);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, CREATE));
-    is_owner(&machine, "erin", AS_ROOT);
-    is_guest(&machine, "frank", AS_ROOT);
+    assert_owner(&machine, "erin", AS_ROOT);
+    assert_guest(&machine, "frank", AS_ROOT);
     assert_eq!(ok(&machine.root("get pool -o name")), "clusterpool/lab\n");
 }
 
@@ -65,18 +67,18 @@ fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.root(CREATE));
     ok(&machine.root("reconcile --wait=1m -q"));
-    is_owner(&machine, "erin", AS_ROOT);
-    is_guest(&machine, "frank", AS_ROOT);
+    assert_owner(&machine, "erin", AS_ROOT);
+    assert_guest(&machine, "frank", AS_ROOT);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, "scale pool lab --replicas 4"));
     let events = machine.root("events pool/lab");
     assert!(ok(&events).contains(" erin "), "{}", events.out);
     ok(&behind_sudo(&machine, "erin", AS_ROOT, "claim lab hers -q"));
-    let owner = machine.root("get claim hers -o jsonpath='{.metadata.annotations}'");
-    assert!(ok(&owner).contains("erin"), "{}", owner.out);
-    // The file would be root's.
+    let annotations = machine.root("get claim hers -o jsonpath='{.metadata.annotations}'");
+    assert!(ok(&annotations).contains("erin"), "{}", annotations.out);
+    // A kubeconfig is printed: its file would be root's.
     let kubeconfig = behind_sudo(&machine, "erin", AS_ROOT, "kubeconfig hers");
     assert!(ok(&kubeconfig).contains("\"server\": \"https:"), "{}", kubeconfig.out);
-    // What a guest claimed is asked about, and both are named.
+    // An admin is asked before releasing what a guest claimed; the event names both.
     ok(&behind_sudo(&machine, "frank", AS_ROOT, "claim lab his -q"));
     let asked = behind_sudo(&machine, "erin", AS_ROOT, "release his");
     assert!(asked.code == 2 && asked.err.contains("belongs to frank"), "{}", asked.err);
@@ -89,25 +91,25 @@ fn roots_own_state_is_its_admins_too_and_they_are_the_actors() {
 fn root_owns_the_state_of_an_account_whoever_is_behind_sudo() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.owner(&format!("--state /var/lib/poolctl/state.db {CREATE}")));
-    ok(&machine.owner(&format!("apply -f {} -q", settings(&machine, "admins: {}"))));
+    ok(&machine.owner(&format!("apply -f {} -q", settings_file(&machine, "admins: {}"))));
     for user in ["erin", "frank"] {
-        is_owner(&machine, user, AS_ROOT);
+        assert_owner(&machine, user, AS_ROOT);
         ok(&behind_sudo(&machine, user, AS_ROOT, &format!("annotate pool lab {user}=here")));
         let events = machine.owner("events pool/lab");
         assert!(ok(&events).contains(&format!(" {user} ")), "{}", events.out);
     }
-    // As the account they are what its Settings say, and it still has all of its state.
-    is_guest(&machine, "erin", AS_ACCOUNT);
-    is_guest(&machine, "alice", AS_ACCOUNT);
+    // As the account they are what its Settings say; the account still owns its state.
+    assert_guest(&machine, "erin", AS_ACCOUNT);
+    assert_guest(&machine, "alice", AS_ACCOUNT);
     ok(&machine.owner("doctor"));
     ok(&machine.owner("scale pool lab --replicas 2"));
 }
 
 #[test]
-fn settings_say_who_owns_an_accounts_state_beside_it() {
+fn settings_say_who_owns_an_accounts_state_besides_the_account() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.owner(CREATE));
-    // Without a word in the Settings: members of sudo and wheel.
+    // If the Settings say nothing of admins: the members of sudo and wheel.
     let cases: [(&str, &[&str]); 5] = [
         ("", &["erin", "gina"]),
         ("admins: {}", &[]),
@@ -116,22 +118,22 @@ fn settings_say_who_owns_an_accounts_state_beside_it() {
         ("admins: null", &["erin", "gina"]),
     ];
     for (admins, owners) in cases {
-        ok(&machine.owner(&format!("apply -f {} -q", settings(&machine, admins))));
+        ok(&machine.owner(&format!("apply -f {} -q", settings_file(&machine, admins))));
         for user in ["alice", "dave", "erin", "gina"] {
             if owners.contains(&user) {
-                is_owner(&machine, user, AS_ACCOUNT);
+                assert_owner(&machine, user, AS_ACCOUNT);
             } else {
-                is_guest(&machine, user, AS_ACCOUNT);
+                assert_guest(&machine, user, AS_ACCOUNT);
             }
         }
     }
-    // Only an owner changes them.
-    let named = settings(&machine, "admins: {users: [alice]}");
+    // Only an owner changes the Settings.
+    let named = settings_file(&machine, "admins: {users: [alice]}");
     machine.denied("alice", &format!("apply -f {named}"));
     machine.denied("alice", "patch settings default -p '{}'");
     machine.ok("gina", &format!("apply -f {named} -q"));
-    is_owner(&machine, "alice", AS_ACCOUNT);
-    is_guest(&machine, "gina", AS_ACCOUNT);
+    assert_owner(&machine, "alice", AS_ACCOUNT);
+    assert_guest(&machine, "gina", AS_ACCOUNT);
 }
 
 #[test]
@@ -139,21 +141,21 @@ fn a_state_that_somebody_brings_makes_nobody_an_admin() {
     let Some(machine) = Machine::without_state() else { return };
     ok(&machine.owner(CREATE));
     ok(&machine.root(CREATE));
-    // Theirs to write, and open to all.
+    // States that the users own, in folders that are open to everybody.
     for user in ["alice", "frank"] {
         let folder = machine.sandbox.path().join(user).display().to_string();
-        let named = settings(&machine, &format!("admins: {{users: [{user}]}}"));
-        let made = machine.sandbox.shell(&format!("mkdir -m 777 {folder}"));
-        assert_eq!(made.code, 0, "{}", made.err);
+        let named = settings_file(&machine, &format!("admins: {{users: [{user}]}}"));
+        let mkdir = machine.sandbox.shell(&format!("mkdir -m 777 {folder}"));
+        assert_eq!(mkdir.code, 0, "{}", mkdir.err);
         let state = format!("{folder}/state.db");
         for command in [CREATE, &format!("apply -f {named} -q")] {
             ok(&machine.types(user, &format!("poolctl --state {state} {command}")));
         }
         ok(&machine.types(user, &format!("chmod a+rw {folder}/state.db*")));
     }
-    let brought = |user: &str| machine.sandbox.path().join(user).join("state.db");
-    let (hers, his) = (brought("alice"), brought("frank"));
-    let (hers, his) = (hers.display(), his.display());
+    let folder = machine.sandbox.path().display();
+    let hers = format!("{folder}/alice/state.db");
+    let his = format!("{folder}/frank/state.db");
     for (user, line) in [
         ("alice", format!("{AS_ACCOUNT} --state {hers} get job")),
         ("alice", format!("{AS_ACCOUNT} --state {hers} get pool")),
@@ -167,7 +169,7 @@ fn a_state_that_somebody_brings_makes_nobody_an_admin() {
         assert_eq!(ran.code, 9, "{user}: {line}: {}{}", ran.out, ran.err);
         assert!(ran.out.is_empty(), "{user}: {line}: {}", ran.out);
     }
-    // An admin may name any: it is not the state that stands in the way.
+    // An admin may name any state: it was not the state that stood in the way.
     for (user, line) in [
         ("gina", format!("{AS_ACCOUNT} --state {hers} get job")),
         ("erin", format!("{AS_ROOT} --state {his} get job")),
@@ -204,15 +206,15 @@ fn run_is_refused_behind_sudo_and_names_what_helps() {
     assert_eq!(ok(&machine.owner("get claim -A -o name")), "");
 }
 
-fn names(names: &[&str]) -> Vec<String> {
+fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 #[test]
 fn admins_are_those_who_are_named_and_nobody_else() {
     let nobody = Admins::default();
-    let alice = Admins { users: names(&["alice"]), ..Admins::default() };
-    let ops = Admins { groups: names(&["ops"]), ..Admins::default() };
+    let alice = Admins { users: owned(&["alice"]), ..Admins::default() };
+    let ops = Admins { groups: owned(&["ops"]), ..Admins::default() };
     for (name, groups, admins, expected) in [
         ("alice", ["sudo", "lab"], None, true),
         ("alice", ["lab", "wheel"], None, true),
@@ -224,16 +226,16 @@ fn admins_are_those_who_are_named_and_nobody_else() {
         ("bob", ["lab", "ops"], Some(&ops), true),
         ("ops", ["lab", "users"], Some(&ops), false),
     ] {
-        let person = Person { name: name.to_owned(), groups: names(&groups) };
+        let person = Person { name: name.to_owned(), groups: owned(&groups) };
         assert_eq!(person.is_admin(admins), expected, "{name} {groups:?} {admins:?}");
     }
 }
 
 #[test]
-fn an_admin_has_a_name() {
+fn an_admin_without_a_name_is_refused() {
     let sandbox = Sandbox::new();
     let settings = "apiVersion: poolctl.dev/v1\nkind: Settings\nmetadata: {name: default}\n\
                     spec: {admins: {groups: ['']}}\n";
-    let ran = sandbox.run(&["apply", "-f", &sandbox.file("settings.yaml", settings)]);
-    assert!(ran.code == 1 && ran.err.contains("spec.admins has an empty name"), "{}", ran.err);
+    let path = sandbox.file("settings.yaml", settings);
+    sandbox.refused(1, &format!("apply -f {path}"), "spec.admins has an empty name");
 }
