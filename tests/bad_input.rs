@@ -1,4 +1,5 @@
-//! What users get wrong: a clear message, the right exit code, and a state that is what it was.
+//! What users get wrong is answered with a clear message and the right exit code, and changes
+//! nothing.
 
 use crate::sandbox::{Sandbox, is_root};
 
@@ -12,20 +13,22 @@ spec:
   platform: {none: {}}
 ";
 
-fn pool(change: &str) -> String {
-    format!("{POOL}{change}")
+fn pool(more: &str) -> String {
+    format!("{POOL}{more}")
 }
 
-/// A manifest, the exit code, and what the message says.
+/// A document whose aliases expand to nine to the ninth values.
+fn bomb() -> String {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..9 {
+        let aliases = vec![format!("*a{}", level - 1); 9].join(",");
+        bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
+    }
+    bomb
+}
+
+/// A manifest, the exit code, and a part of the message.
 fn manifests() -> Vec<(String, i32, &'static str)> {
-    let bomb = || {
-        let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
-        for at in 1..9 {
-            let aliases = vec![format!("*a{}", at - 1); 9].join(",");
-            bomb = format!("{bomb}a{at}: &a{at} [{aliases}]\n");
-        }
-        bomb
-    };
     vec![
         (pool("  inventroy: []\n"), 1, "bad.yaml:9:3: unknown field `spec.inventroy`, did you mean `inventory`?"),
         (POOL.replace("size: 1", "size: three"), 1, "bad.yaml:5:9: `spec.size` is a string, not a whole number: it holds \"three\""),
@@ -64,18 +67,18 @@ fn bad_manifests_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("ready", 1);
     let before = sandbox.objects();
-    for (text, code, says) in manifests() {
-        let path = sandbox.file("bad.yaml", &text);
+    for (manifest, code, message) in manifests() {
+        let path = sandbox.file("bad.yaml", &manifest);
         let ran = sandbox.run(&format!("apply -f {path}"));
-        let shown: String = text.chars().take(300).collect();
-        assert_eq!(ran.code, code, "{shown}\n{}", ran.err);
-        assert!(ran.err.contains(says), "{shown}\n{}\nnot: {says}", ran.err);
+        let beginning: String = manifest.chars().take(300).collect();
+        assert_eq!(ran.code, code, "{beginning}\n{}", ran.err);
+        assert!(ran.err.contains(message), "{beginning}\n{}\nnot: {message}", ran.err);
         assert!(ran.err.len() < 2000, "{}", ran.err);
     }
     assert_eq!(sandbox.objects(), before);
 }
 
-/// What kind, what is in its spec (or its annotation), and what the message says.
+/// A kind of object, what is in its spec (or its annotation), and a part of the message.
 const HOSTS: [(&str, &str, &str); 18] = [
     ("InfraEnv", "clusterRef: {namespace: own}", "spec.clusterRef.name is missing"),
     ("InfraEnv", "clusterRef: {name: c}", "spec.clusterRef.namespace is missing"),
@@ -97,36 +100,40 @@ const HOSTS: [(&str, &str, &str); 18] = [
     ("BareMetalHost", "lab/", "is not NAMESPACE/NAME"),
 ];
 
-fn host(kind: &str, text: &str) -> String {
-    let one = |kind: &str, spec: &str| {
-        format!(
-            "apiVersion: agent-install.openshift.io/v1beta1\nkind: {kind}\nmetadata: {{name: e, \
-             labels: {{infraenvs.agent-install.openshift.io: e}}}}\nspec: {{{spec}}}\n"
-        )
-    };
-    let infra_env = |spec: &str| one("InfraEnv", &format!("pullSecretRef: {{name: s}}, {spec}"));
+fn agent_install_object(kind: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: agent-install.openshift.io/v1beta1\nkind: {kind}\nmetadata: {{name: e, \
+         labels: {{infraenvs.agent-install.openshift.io: e}}}}\nspec: {{{spec}}}\n"
+    )
+}
+
+fn infra_env(spec: &str) -> String {
+    agent_install_object("InfraEnv", &format!("pullSecretRef: {{name: s}}, {spec}"))
+}
+
+fn manifest_of_host(kind: &str, part: &str) -> String {
     match kind {
-        "InfraEnv" => infra_env(text),
+        "InfraEnv" => infra_env(part),
         "selector" => infra_env(&format!(
-            "nmStateConfigLabelSelector: {{matchExpressions: [{{key: a, {text}}}]}}"
+            "nmStateConfigLabelSelector: {{matchExpressions: [{{key: a, {part}}}]}}"
         )),
-        "pool" => POOL.replace("none: {}", &format!("agentBareMetal: {{agentSelector: {text}}}")),
+        "pool" => POOL.replace("none: {}", &format!("agentBareMetal: {{agentSelector: {part}}}")),
         "BareMetalHost" => format!(
             "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {{name: b, annotations: \
-             {{bmac.agent-install.openshift.io/cluster-reference: '{text}'}}}}\nspec: {{online: true}}\n"
+             {{bmac.agent-install.openshift.io/cluster-reference: '{part}'}}}}\nspec: {{online: true}}\n"
         ),
-        _ => one(kind, text),
+        _ => agent_install_object(kind, part),
     }
 }
 
 #[test]
 fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
     let sandbox = Sandbox::new();
-    for (kind, text, says) in HOSTS {
-        let path = sandbox.file("bad.yaml", &host(kind, text));
+    for (kind, part, message) in HOSTS {
+        let path = sandbox.file("bad.yaml", &manifest_of_host(kind, part));
         let ran = sandbox.run(&format!("apply -f {path}"));
-        assert_eq!(ran.code, 1, "{kind} {text}\n{}", ran.err);
-        assert!(ran.err.contains(says), "{kind} {text}\n{}\nnot: {says}", ran.err);
+        assert_eq!(ran.code, 1, "{kind} {part}\n{}", ran.err);
+        assert!(ran.err.contains(message), "{kind} {part}\n{}\nnot: {message}", ran.err);
     }
     assert!(!sandbox.state().exists());
 }
@@ -134,19 +141,19 @@ fn bad_manifests_of_hosts_are_refused_and_nothing_happens() {
 #[test]
 fn one_bad_document_keeps_the_good_ones_out_too() {
     let sandbox = Sandbox::new();
-    let text = format!("{POOL}---\n{}", POOL.replace("size: 1", "size: x").replace("lab", "other"));
-    let path = sandbox.file("two.yaml", &text);
+    let bad_pool = POOL.replace("size: 1", "size: x").replace("lab", "other");
+    let path = sandbox.file("two.yaml", &format!("{POOL}---\n{bad_pool}"));
     let ran = sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("two.yaml:14:9: `spec.size`"), "{}", ran.err);
     assert!(!sandbox.state().exists());
-    // What is not known can be left out when asked.
+    // Fields that are not known are left out on request.
     let path = sandbox.file("lenient.yaml", &format!("{POOL}  colour: red\n"));
     let ran = sandbox.run(&format!("apply --lenient -f {path}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("unknown field `spec.colour`; left out"), "{}", ran.err);
 }
 
-/// A command line, the exit code, and what the message says.
+/// A command line, the exit code, and a part of the message.
 const COMMANDS: [(&str, i32, &str); 33] = [
     ("claim raedy", 3, "did you mean `ready`?"),
     (
@@ -201,28 +208,23 @@ fn bad_commands_are_refused_and_nothing_happens() {
     sandbox.ready_pool("ready", 1);
     sandbox.ok("claim ready mine -q");
     let before = sandbox.objects();
-    for (line, code, says) in COMMANDS {
-        let arguments: Vec<&str> = line.split(' ').collect();
-        let ran = sandbox.run(&arguments);
-        assert_eq!(ran.code, code, "{arguments:?}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(says), "{arguments:?}: {}\nnot: {says}", ran.err);
+    for (line, code, message) in COMMANDS {
+        sandbox.refused(code, line, message);
     }
     assert_eq!(sandbox.objects(), before);
 }
 
 #[test]
-fn a_claimed_cluster_is_not_destroyed_without_a_word() {
+fn a_claimed_cluster_is_not_deleted_unasked_and_its_claim_says_so() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     sandbox.ok("claim lab mine -q");
-    let path = "jsonpath={.spec.namespace}";
-    let cluster = sandbox.ok(&format!("get claim mine -o {path}"));
-    let ran = sandbox.run(&format!("delete cluster {cluster}"));
-    assert_eq!(ran.code, 2, "{}", ran.err);
-    assert!(ran.err.contains(&format!("next: poolctl delete cluster {cluster} -y")), "{}", ran.err);
-    sandbox.ok(&format!("delete cluster {cluster} -y"));
-    let state = sandbox.ok("get claim mine");
-    assert!(state.contains("ClusterDeleting"), "{state}");
+    let cluster = sandbox.ok("get claim mine -o jsonpath={.spec.namespace}");
+    let delete = format!("delete cluster {cluster}");
+    sandbox.refused(2, &delete, &format!("next: poolctl {delete} -y"));
+    sandbox.ok(&format!("{delete} -y"));
+    let claim = sandbox.ok("get claim mine");
+    assert!(claim.contains("ClusterDeleting"), "{claim}");
     sandbox.ok("reconcile --wait -q");
     assert!(sandbox.ok("get claim mine").contains("ClusterDeleted"));
 }
@@ -232,8 +234,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 40);
     for command in ["get cluster", "get cluster -o yaml", "events", "describe pool lab", "--help"] {
-        let script = format!("{{ poolctl {command}; echo $? >&2; }} | head -1");
-        let ran = sandbox.shell(&script);
+        let ran = sandbox.shell(&format!("{{ poolctl {command}; echo $? >&2; }} | head -1"));
         assert_eq!(ran.err, "0\n", "{command}");
     }
 }
@@ -241,8 +242,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn a_folder_that_cannot_be_read_is_denied() {
     let sandbox = Sandbox::new();
-    let script = "mkdir $HOME/closed $HOME/empty; chmod 0 $HOME/closed";
-    sandbox.shell(script);
+    sandbox.shell("mkdir $HOME/closed $HOME/empty; chmod 0 $HOME/closed");
     let closed = format!("{}/closed", sandbox.path().display());
     if is_root() {
         // Root reads everything; somebody else does not.
@@ -250,32 +250,34 @@ fn a_folder_that_cannot_be_read_is_denied() {
             return;
         }
         sandbox.shell("chmod 755 $HOME; chmod -R go+rX $HOME");
-        let other = "setpriv --reuid=65534 --regid=65534 --clear-groups";
-        let ran = sandbox.shell(&format!("chmod 0 {closed}; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p; {other} $HOME/p apply -f {closed}"));
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let ran = sandbox.shell(&format!(
+            "chmod 0 {closed}; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p
+             {nobody} $HOME/p apply -f {closed}"
+        ));
         assert_eq!(ran.code, 9, "{}", ran.err);
     } else {
         let ran = sandbox.run(&format!("apply -f {closed}"));
         assert_eq!(ran.code, 9, "{}", ran.err);
     }
-    let empty = format!("{}/empty", sandbox.path().display());
-    let ran = sandbox.run(&format!("apply -f {empty}"));
+    let ran = sandbox.run(&format!("apply -f {}/empty", sandbox.path().display()));
     assert_eq!(ran.code, 1, "{}", ran.err);
 }
 
 #[test]
 fn hostile_strings_do_not_reach_the_terminal() {
     let sandbox = Sandbox::new();
-    let text = POOL.replace(
+    let manifest = POOL.replace(
         "metadata: {name: lab}",
         "metadata: {name: lab, annotations: {note: \"\\e]0;owned\\a\\u202e\\n x\"}}",
     );
-    let path = sandbox.file("hostile.yaml", &text);
+    let path = sandbox.file("hostile.yaml", &manifest);
     sandbox.ok(&format!("apply -f {path}"));
     sandbox.run(&["claim", "lab", "c", "--reason", "\u{1b}[31m"]);
     for command in ["get pool", "describe pool lab", "describe claim c", "events", "status", "plan"]
     {
         let ran = sandbox.shell(&format!("poolctl {command}"));
-        let all = ran.out + &ran.err;
-        assert!(!all.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{command}: {all:?}");
+        let printed = ran.out + &ran.err;
+        assert!(!printed.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{command}: {printed:?}");
     }
 }
