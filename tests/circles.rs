@@ -24,7 +24,7 @@ fn things_of(files: &Imports) -> Imports {
     let thing = |module: &String| module.split('/').take(2).collect::<Vec<_>>().join("/");
     let mut things = Imports::new();
     for (module, imported) in files {
-        let others = imported.iter().map(thing).filter(|other| *other != thing(module));
+        let others = imported.iter().map(thing).filter(|imported| *imported != thing(module));
         things.entry(thing(module)).or_default().extend(others);
     }
     things

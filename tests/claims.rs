@@ -1,24 +1,31 @@
-//! Hive's scenarios of claims, lifetimes and broken clusters.
+//! Hive's scenarios of claims, lifetimes and broken clusters, as planner tests: no program runs.
+
+use std::collections::BTreeSet;
 
 use poolctl::model::claim::{Claim, ClusterRunning, Pending};
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::meta::{Key, LocalRef};
 use poolctl::model::platform::Platform;
 use poolctl::model::pool::{ClaimLifetime, ClusterPool, HibernationConfig};
-use poolctl::model::state::State;
+use poolctl::model::state::{ClaimId, State};
 use poolctl::model::tick::Tick;
-use poolctl::model::time::Span;
+use poolctl::model::time::{Span, Time};
 use poolctl::plan;
 
 use crate::fixture::{NAMESPACE, noon, state};
 
-fn hours(text: &str) -> Option<Span> {
-    text.parse().ok()
+/// A duration, or none for an empty word.
+fn span(word: &str) -> Option<Span> {
+    word.parse().ok()
+}
+
+fn ago(span: Span) -> Time {
+    Time(noon().now.0 - span.0)
 }
 
 #[test]
-fn the_lifetime_in_force() {
-    // L-1 to L-9: claim, pool's default, pool's maximum, in force
+fn a_claim_lives_as_long_as_it_asks_or_the_pool_says_and_never_longer_than_the_maximum() {
+    // L-1 to L-9: the claim's lifetime, the pool's default, the pool's maximum, what is in force.
     for (claim, default, maximum, expected) in [
         ("", "", "", ""),
         ("1h", "", "", "1h"), // L-2
@@ -31,29 +38,28 @@ fn the_lifetime_in_force() {
         ("3h", "2h", "1h", "1h"),
     ] {
         let mut pool = ClusterPool::default();
-        let (default, maximum) = (hours(default), hours(maximum));
-        pool.spec.claim_lifetime = Some(ClaimLifetime { default, maximum });
-        let asked = Claim { lifetime: hours(claim), ..Claim::default() };
-        let found = plan::effective_lifetime(&asked, Some(&pool));
-        assert_eq!(found, hours(expected), "{claim} {default:?} {maximum:?}");
-        // Without the pool the claim's own counts.
-        assert_eq!(plan::effective_lifetime(&asked, None), hours(claim));
+        let lifetimes = ClaimLifetime { default: span(default), maximum: span(maximum) };
+        pool.spec.claim_lifetime = Some(lifetimes);
+        let lifetime = span(claim);
+        let claim = Claim { lifetime, ..Claim::default() };
+        let in_force = plan::effective_lifetime(&claim, Some(&pool));
+        assert_eq!(in_force, span(expected), "{lifetime:?} {default} {maximum}");
+        // Without the pool the claim's own lifetime counts.
+        assert_eq!(plan::effective_lifetime(&claim, None), lifetime);
     }
 }
 
 #[test]
-fn what_counts_as_broken() {
-    let now = noon().now;
-    let ago = |span: Span| Some(poolctl::model::time::Time(now.0 - span.0));
+fn clusters_that_gave_up_or_wake_for_too_long_are_broken_and_no_others() {
     let waking = Cluster {
-        installed_at: ago(Span::hours(2)),
+        installed_at: Some(ago(Span::hours(2))),
         power_wanted: Power::Running,
         power: Power::Starting,
-        awake_since: ago(Span::minutes(1)),
+        awake_since: Some(ago(Span::minutes(1))),
         ..Cluster::default()
     };
     let minute = Span::minutes(1);
-    for (what, cluster, timeout, broken) in [
+    for (case, cluster, timeout, expected) in [
         ("B-01 installing", Cluster::default(), None, false),
         ("B-05 installing, with a limit", Cluster::default(), Some(minute), false),
         ("given up", Cluster { stopped: true, ..Cluster::default() }, None, true),
@@ -82,24 +88,22 @@ fn what_counts_as_broken() {
     ] {
         let mut pool = ClusterPool::default();
         pool.spec.hibernation_config = Some(HibernationConfig { resume_timeout: timeout });
-        assert_eq!(plan::buckets::is_broken(&pool, &cluster, now), broken, "{what}");
+        assert_eq!(plan::buckets::is_broken(&pool, &cluster, noon().now), expected, "{case}");
     }
 }
 
-/// A pool's state with claim k, after `edit` and one settled plan.
-fn settled(
-    line: &str,
-    edit: impl FnOnce(&mut State, poolctl::model::state::ClaimId),
-) -> (State, Tick) {
-    let (mut found, names) = state(line, true);
+/// The state of a line, after an edit of claim k and a settled plan.
+fn settled(line: &str, edit: impl FnOnce(&mut State, ClaimId)) -> (State, Tick) {
+    let (mut state, names) = state(line, true);
     let tick = noon();
-    let claim = found.claims.find(&Key::new(NAMESPACE, "k")).unwrap();
-    edit(&mut found, claim);
-    plan::settle(&mut found, &tick, &names).unwrap();
-    (found, tick)
+    let claim_id = state.claims.find(&Key::new(NAMESPACE, "k")).unwrap();
+    edit(&mut state, claim_id);
+    plan::settle(&mut state, &tick, &names).unwrap();
+    (state, tick)
 }
 
-fn stand(state: &State) -> Option<(Pending, ClusterRunning)> {
+/// The conditions Pending and ClusterRunning of claim k, if it is there.
+fn conditions_of_claim(state: &State) -> Option<(Pending, ClusterRunning)> {
     let claim = state.claims.by_key(&Key::new(NAMESPACE, "k"))?;
     Some((claim.pending, claim.running))
 }
@@ -110,92 +114,95 @@ fn cluster<'a>(state: &'a State, name: &str) -> &'a Cluster {
 
 #[test]
 fn half_written_pairs_are_completed_or_taken_apart() {
-    // C-01: the claim names a cluster that nobody has.
-    let names = |name: &'static str| {
-        move |state: &mut State, at: poolctl::model::state::ClaimId| {
-            state.claims.update(at, |claim| claim.cluster = Some(name.into()));
-        }
-    };
-    let (found, tick) = settled("size 1; c1=R; claims k", names("c1"));
-    assert_eq!(stand(&found), Some((Pending::Claimed, ClusterRunning::Running)));
-    assert_eq!(cluster(&found, "c1").claimed_at, Some(tick.now));
-    // C-03, C-15: it wakes.
-    let (found, _) = settled("size 1; c1=S[claimed:k]; claims k", names("c1"));
-    assert_eq!(stand(&found), Some((Pending::Claimed, ClusterRunning::Resuming)));
-    // C-05: somebody else has it.
-    let (found, _) = settled("size 1; c1=R[claimed:other]; claims k", names("c1"));
-    assert_eq!(stand(&found).map(|both| both.0), Some(Pending::NoClusters));
-    assert_eq!(cluster(&found, "c1").claim.as_deref(), Some("other"));
-    // C-07: it is gone; the claim stays and says so.
-    let (found, _) = settled("size 1; claims k", |state, at| {
-        state.claims.update(at, |claim| {
-            (claim.cluster, claim.pending) = (Some("gone".into()), Pending::Claimed);
+    fn assign(state: &mut State, claim_id: ClaimId) {
+        state.claims.update(claim_id, |claim| claim.cluster = Some("c1".into()));
+    }
+    // C-01: the claim names a cluster that no claim holds.
+    let (state, tick) = settled("size 1; c1=R; claims k", assign);
+    let expected = Some((Pending::Claimed, ClusterRunning::Running));
+    assert_eq!(conditions_of_claim(&state), expected);
+    assert_eq!(cluster(&state, "c1").claimed_at, Some(tick.now));
+    // C-03, C-15: the cluster wakes.
+    let (state, _) = settled("size 1; c1=S[claimed:k]; claims k", assign);
+    let expected = Some((Pending::Claimed, ClusterRunning::Resuming));
+    assert_eq!(conditions_of_claim(&state), expected);
+    // C-05: another claim holds the cluster.
+    let (state, _) = settled("size 1; c1=R[claimed:other]; claims k", assign);
+    let (pending, _) = conditions_of_claim(&state).unwrap();
+    assert_eq!(pending, Pending::NoClusters);
+    assert_eq!(cluster(&state, "c1").claim.as_deref(), Some("other"));
+    // C-07: the cluster does not exist any more; the claim stays and says so.
+    let (state, _) = settled("size 1; claims k", |state, claim_id| {
+        state.claims.update(claim_id, |claim| {
+            claim.cluster = Some("deleted".into());
+            claim.pending = Pending::Claimed;
         });
     });
-    assert_eq!(stand(&found).map(|both| both.1), Some(ClusterRunning::Deleted));
+    let (_, running) = conditions_of_claim(&state).unwrap();
+    assert_eq!(running, ClusterRunning::Deleted);
 }
 
 #[test]
-fn a_claim_that_goes_takes_its_cluster_and_waits_for_it() {
-    let delete = |name: Option<&'static str>| {
-        move |state: &mut State, at: poolctl::model::state::ClaimId| {
-            state.claims.update(at, |claim| {
-                claim.deleting = Some(noon().now);
-                claim.cluster = name.map(str::to_owned);
-            });
-        }
-    };
-    // C-09: never assigned.
-    assert_eq!(stand(&settled("size 0; claims k", delete(None)).0), None);
+fn a_claim_that_is_deleted_takes_its_cluster_and_waits_for_it() {
+    fn delete(state: &mut State, claim_id: ClaimId) {
+        state.claims.update(claim_id, |claim| claim.deleting = Some(noon().now));
+    }
+    fn delete_assigned(state: &mut State, claim_id: ClaimId) {
+        delete(state, claim_id);
+        state.claims.update(claim_id, |claim| claim.cluster = Some("c1".into()));
+    }
+    // C-09: the claim was never assigned a cluster.
+    let (state, _) = settled("size 0; claims k", delete);
+    assert_eq!(conditions_of_claim(&state), None);
     // C-11, C-13: the cluster goes first.
-    let (found, _) = settled("size 0; c1=R[claimed:k]; claims k", delete(Some("c1")));
-    assert!(stand(&found).is_some() && cluster(&found, "c1").deleting.is_some());
-    // A cluster that is another's is left alone.
-    let (found, _) = settled("size 0; c1=R[claimed:other]; claims k", delete(Some("c1")));
-    assert_eq!((stand(&found), cluster(&found, "c1").marked), (None, false));
+    let (state, _) = settled("size 0; c1=R[claimed:k]; claims k", delete_assigned);
+    assert!(conditions_of_claim(&state).is_some());
+    assert!(cluster(&state, "c1").deleting.is_some());
+    // A cluster that another claim holds is left alone.
+    let (state, _) = settled("size 0; c1=R[claimed:other]; claims k", delete_assigned);
+    assert_eq!(conditions_of_claim(&state), None);
+    assert!(!cluster(&state, "c1").marked);
 }
 
 #[test]
 fn a_claim_ends_when_its_time_is_over_and_not_before() {
-    // Lifetime of the claim, default and maximum of the pool; claimed an hour ago.
+    // The claim's lifetime, the pool's default and maximum; claimed an hour ago.
     // C-19, C-21, C-23, C-25, and without any.
-    for (claim, default, maximum, ends) in [
+    for (lifetime, default, maximum, ends) in [
         ("1h", "", "", true),
         ("", "", "1h", true),
         ("", "2h", "1h", true),
         ("3h", "", "", false),
         ("", "", "", false),
     ] {
-        let (found, _) = settled("size 0; c1=R[claimed:k]; claims k", |state, at| {
-            let pool = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
-            let (default, maximum) = (hours(default), hours(maximum));
-            state.pools.update(pool, |pool| {
-                pool.spec.claim_lifetime = Some(ClaimLifetime { default, maximum });
-            });
-            state.claims.update(at, |one| {
-                (one.cluster, one.lifetime) = (Some("c1".into()), hours(claim));
-                one.pending = Pending::Claimed;
-                one.pending_since =
-                    Some(poolctl::model::time::Time(noon().now.0 - Span::hours(1).0));
+        let (state, _) = settled("size 0; c1=R[claimed:k]; claims k", |state, claim_id| {
+            let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
+            let lifetimes = ClaimLifetime { default: span(default), maximum: span(maximum) };
+            state.pools.update(pool_id, |pool| pool.spec.claim_lifetime = Some(lifetimes));
+            state.claims.update(claim_id, |claim| {
+                claim.cluster = Some("c1".into());
+                claim.lifetime = span(lifetime);
+                claim.pending = Pending::Claimed;
+                claim.pending_since = Some(ago(Span::hours(1)));
             });
         });
-        let deleting = cluster(&found, "c1").deleting.is_some();
-        assert_eq!(deleting, ends, "{claim} {default} {maximum}");
+        let is_deleting = cluster(&state, "c1").deleting.is_some();
+        assert_eq!(is_deleting, ends, "{lifetime} {default} {maximum}");
     }
 }
 
 #[test]
-fn the_version_follows_what_hive_hashes() {
+fn the_version_of_a_pool_changes_with_those_fields_that_hive_hashes() {
     // V-1, V-3, V-5.
-    let (found, _) = state("size 1", false);
-    let pool = found.pools.rows().next().unwrap().clone();
+    let (state, _) = state("size 1", false);
+    let pool = state.pools.rows().next().unwrap().clone();
     let version = |edit: fn(&mut ClusterPool)| {
         let mut pool = pool.clone();
         edit(&mut pool);
         plan::pool_version(&pool)
     };
-    let same = version(|_| ());
-    let others = [
+    let unchanged = version(|_| ());
+    let changed = [
         version(|pool| pool.spec.platform = Platform::named("gcp").unwrap_or_default()),
         version(|pool| pool.spec.base_domain = "other.example.com".into()),
         version(|pool| pool.spec.image_set_ref.name = "other".into()),
@@ -203,8 +210,8 @@ fn the_version_follows_what_hive_hashes() {
         version(|pool| pool.spec.customization_ref = Some(LocalRef::default())),
         version(|pool| pool.spec.inventory = Some(Vec::new())),
     ];
-    let different: std::collections::BTreeSet<&String> = others.iter().chain([&same]).collect();
-    assert_eq!(different.len(), 7);
+    let versions: BTreeSet<&String> = changed.iter().chain([&unchanged]).collect();
+    assert_eq!(versions.len(), 7);
     for edit in [
         (|pool: &mut ClusterPool| pool.spec.size = 9) as fn(&mut ClusterPool),
         |pool| pool.spec.running_count = 9,
@@ -216,6 +223,6 @@ fn the_version_follows_what_hive_hashes() {
         |pool| pool.spec.hibernate_after = Some(Span::hours(1)),
         |pool| pool.spec.pull_secret_ref = None,
     ] {
-        assert_eq!(version(edit), same);
+        assert_eq!(version(edit), unchanged);
     }
 }
