@@ -1,8 +1,9 @@
-//! Completion: in the shells themselves, on a terminal, and what they are told.
+//! Completion: in the shells themselves, on a terminal, and the words that the program offers them.
 
 use crate::sandbox::{Sandbox, has};
 
-fn sandbox() -> Sandbox {
+/// A state with two pools and a claim.
+fn prepared_sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake");
     sandbox.ok("pool create other --fake");
@@ -10,6 +11,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
+/// What is typed before TAB, and the line after it.
 const TYPED: [(&str, &str); 6] = [
     ("poolctl expl", "poolctl explain"),
     ("poolctl claim o", "poolctl claim other"),
@@ -24,25 +26,24 @@ fn bash_and_zsh_complete_on_a_terminal() {
     if !has("zsh") {
         return;
     }
-    let sandbox = sandbox();
+    let sandbox = prepared_sandbox();
     for shell in ["bash", "zsh"] {
-        let lines: Vec<String> = TYPED.iter().map(|(typed, _)| format!("'{typed}'")).collect();
-        let script =
-            format!("timeout 60 zsh -f tests/completion.zsh {shell} \"$HOME\" {}", lines.join(" "));
+        let typed = TYPED.map(|(typed, _)| format!("'{typed}'")).join(" ");
+        let script = format!("timeout 60 zsh -f tests/completion.zsh {shell} \"$HOME\" {typed}");
         let ran = sandbox.shell(&script);
-        let shown: Vec<&str> =
-            ran.out.lines().map(|line| line.trim_start_matches("line: ").trim()).collect();
-        let expected: Vec<&str> = TYPED.iter().map(|(_, line)| *line).collect();
-        assert_eq!(shown, expected, "{shell}: {}{}", ran.out, ran.err);
+        let lines = ran.out.lines().map(|line| line.trim_start_matches("line: ").trim());
+        let completed: Vec<&str> = lines.collect();
+        let expected = TYPED.map(|(_, line)| line);
+        assert_eq!(completed, expected, "{shell}: {}{}", ran.out, ran.err);
     }
 }
 
 #[test]
-fn fish_completes() {
+fn fish_completes_a_word() {
     if !has("fish") {
         return;
     }
-    let sandbox = sandbox();
+    let sandbox = prepared_sandbox();
     for (typed, line) in TYPED {
         let ran = sandbox
             .shell(&format!("fish -c 'source completions/poolctl.fish; complete -C \"{typed}\"'"));
@@ -55,20 +56,23 @@ fn fish_completes() {
 fn the_scripts_are_those_of_the_repository() {
     let sandbox = Sandbox::new();
     for (shell, file) in [("bash", "poolctl.bash"), ("zsh", "_poolctl"), ("fish", "poolctl.fish")] {
-        let text = std::fs::read_to_string(format!("completions/{file}")).unwrap();
-        assert_eq!(sandbox.ok(&format!("completion {shell}")), text);
+        let script = std::fs::read_to_string(format!("completions/{file}")).unwrap();
+        assert_eq!(sandbox.ok(&format!("completion {shell}")), script);
     }
 }
 
+/// The words that are offered at the end of a line; nothing is said beside them.
+fn completions(sandbox: &Sandbox, line: &str) -> Vec<String> {
+    let mut arguments = vec!["__complete", "--"];
+    arguments.extend(line.split(' '));
+    let ran = sandbox.run(&arguments);
+    assert_eq!(ran.err, "", "{line}");
+    ran.out.split_whitespace().map(str::to_owned).collect()
+}
+
 #[test]
-fn words_come_from_the_state_and_nothing_is_ever_said() {
-    let sandbox = sandbox();
-    let words = |line: &str| {
-        let arguments = ["__complete", "--"].into_iter().chain(line.split(' '));
-        let ran = sandbox.run(&arguments.collect::<Vec<_>>());
-        assert_eq!(ran.err, "", "{line}");
-        ran.out.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-    };
+fn words_come_from_the_state_and_no_message_disturbs_the_line() {
+    let sandbox = prepared_sandbox();
     let before = sandbox.objects();
     for (line, expected) in [
         ("claim ", &["lab", "other"][..]),
@@ -85,10 +89,10 @@ fn words_come_from_the_state_and_nothing_is_ever_said() {
         ("--bogus x y z ", &[]),
         ("claim --wait ", &["lab", "other"]),
     ] {
-        assert_eq!(words(line), expected, "{line}");
+        assert_eq!(completions(&sandbox, line), expected, "{line}");
     }
     assert_eq!(sandbox.objects(), before);
-    // A state that cannot be used is no reason to talk.
+    // A state that cannot be used is no reason for a message either.
     sandbox.file("state.db", "this is not a state");
-    assert!(words("claim ").is_empty());
+    assert!(completions(&sandbox, "claim ").is_empty());
 }

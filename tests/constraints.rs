@@ -1,13 +1,13 @@
-//! The database refuses what must never be, whoever asks.
+//! The database refuses what must never be, whatever the program above it does.
 
 use rusqlite::Connection;
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, apply, customization, steady};
 
-fn sql(sandbox: &Sandbox, text: &str) -> rusqlite::Result<()> {
-    let conn = Connection::open(sandbox.state())?;
-    conn.pragma_update(None, "foreign_keys", 1)?;
-    conn.execute_batch(text)
+fn execute_sql(sandbox: &Sandbox, statements: &str) -> rusqlite::Result<()> {
+    let connection = Connection::open(sandbox.state())?;
+    connection.pragma_update(None, "foreign_keys", 1)?;
+    connection.execute_batch(statements)
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn nothing_can_be_held_twice() {
     sandbox.ok("apply -qf examples/pool");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("claim lab c -q");
-    for (what, text) in [
+    for (case, statements) in [
         (
             "a customization, two clusters",
             "INSERT INTO lease SELECT customization, cluster + 1, holder || 'x', pool_namespace, pool FROM lease LIMIT 1",
@@ -39,9 +39,9 @@ fn nothing_can_be_held_twice() {
         ),
         ("a number that is text", "UPDATE cluster SET restarts = 'many'"),
     ] {
-        let refused = sql(&sandbox, text).unwrap_err();
-        let code = refused.sqlite_error_code();
-        assert_eq!(code, Some(rusqlite::ErrorCode::ConstraintViolation), "{what}: {refused}");
+        let error = execute_sql(&sandbox, statements).unwrap_err();
+        let code = error.sqlite_error_code();
+        assert_eq!(code, Some(rusqlite::ErrorCode::ConstraintViolation), "{case}: {error}");
     }
 }
 
@@ -53,36 +53,32 @@ fn a_pool_whose_changes_are_refused_does_not_stop_the_others() {
     }
     let trigger = "CREATE TRIGGER wall BEFORE INSERT ON cluster WHEN NEW.pool = 'bad' \
                    BEGIN SELECT RAISE(ABORT, 'a wall'); END";
-    sql(&sandbox, trigger).unwrap();
-    let ran = sandbox.run("reconcile");
-    assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(
-        ran.err.contains("changes of pool `default/bad` were undone (InvariantViolated)"),
-        "{}",
-        ran.err
-    );
-    let path = "jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} {end}";
-    assert_eq!(sandbox.ok(&format!("get cluster -o '{path}'")), "good fine ");
+    execute_sql(&sandbox, trigger).unwrap();
+    let message = "changes of pool `default/bad` were undone (InvariantViolated)";
+    sandbox.refused(1, "reconcile", message);
+    let get_pools =
+        "get cluster -o 'jsonpath={range .items[*]}{.spec.clusterPoolRef.poolName} {end}'";
+    assert_eq!(sandbox.ok(get_pools), "good fine ");
     let events = sandbox.ok("events pool/bad");
     assert!(events.contains("InvariantViolated"), "{events}");
-    sql(&sandbox, "DROP TRIGGER wall").unwrap();
+    execute_sql(&sandbox, "DROP TRIGGER wall").unwrap();
     sandbox.ok("reconcile");
-    assert_eq!(sandbox.ok(&format!("get cluster -o '{path}'")), "good fine bad ");
+    assert_eq!(sandbox.ok(get_pools), "good fine bad ");
 }
 
 #[test]
 fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
     let mut sandbox = Sandbox::new();
-    crate::sandbox::customization(&sandbox, "a", "a");
+    customization(&sandbox, "a", "a");
     sandbox.ok("pool create p --fake --customization a");
     sandbox.ok("reconcile --wait -q");
     sandbox.ok("pool scale p --size 0");
     let wall = "CREATE TRIGGER wall BEFORE UPDATE ON pool BEGIN SELECT RAISE(ABORT, 'a wall'); END";
-    sql(&sandbox, wall).unwrap();
+    execute_sql(&sandbox, wall).unwrap();
     sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     assert_eq!(sandbox.run("reconcile").code, 1);
-    sql(&sandbox, "DROP TRIGGER wall").unwrap();
-    crate::sandbox::steady(&sandbox);
+    execute_sql(&sandbox, "DROP TRIGGER wall").unwrap();
+    steady(&sandbox);
     assert!(sandbox.ok("get cdc").contains("Available"));
     assert_eq!(sandbox.ok("get cluster -o name"), "");
 }
@@ -90,9 +86,11 @@ fn a_lease_is_free_again_though_its_pool_was_undone_when_its_cluster_went() {
 #[test]
 fn secret_values_are_in_one_table() {
     let sandbox = Sandbox::new();
-    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: pull}\nstringData: {.dockerconfigjson: CANARY-IN-THE-STATE}\n";
-    let path = sandbox.file("secret.yaml", text);
-    sandbox.ok(&format!("apply -qf {path}"));
+    apply(
+        &sandbox,
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: pull}\n\
+         stringData: {.dockerconfigjson: CANARY-IN-THE-STATE}\n",
+    );
     sandbox.ok("pool create lab --fake --running-count 1 -q");
     sandbox.ok("patch pool lab -p '{\"spec\": {\"pullSecretRef\": {\"name\": \"pull\"}}}'");
     sandbox.ok("reconcile --wait -q");
@@ -109,28 +107,29 @@ fn secret_values_are_in_one_table() {
         shown += &sandbox.shell(&format!("poolctl {command} 2>&1")).out;
     }
     assert!(shown.contains("pull") && !shown.contains("CANARY"), "{shown}");
-    // Each cluster has its own copy, and no other table has any.
-    let conn = Connection::open(sandbox.state()).unwrap();
-    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table'";
-    let tables: Vec<String> = conn
-        .prepare(tables)
-        .unwrap()
-        .query_map([], |row| row.get(0))
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
-    for table in tables {
-        let mut statement = conn.prepare(&format!("SELECT * FROM {table}")).unwrap();
-        let columns = statement.column_count();
-        let mut rows = statement.query([]).unwrap();
-        let mut found = 0;
-        while let Some(row) = rows.next().unwrap() {
-            for at in 0..columns {
-                let value = row.get_ref(at).unwrap();
-                let Ok(bytes) = value.as_blob().or_else(|_| value.as_bytes()) else { continue };
-                found += usize::from(bytes.windows(6).any(|part| part == b"CANARY"));
-            }
-        }
-        assert_eq!(found, if table == "secret" { 2 } else { 0 }, "{table}");
+    // The pull secret and the copy of the cluster; no other table has it.
+    let connection = Connection::open(sandbox.state()).unwrap();
+    let mut statement =
+        connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
+    let tables = statement.query_map([], |row| row.get(0)).unwrap();
+    for table in tables.collect::<Result<Vec<String>, _>>().unwrap() {
+        let expected = if table == "secret" { 2 } else { 0 };
+        assert_eq!(count_canaries(&connection, &table), expected, "{table}");
     }
+}
+
+/// The number of values in a table that contain the secret of the test.
+fn count_canaries(connection: &Connection, table: &str) -> usize {
+    let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).unwrap();
+    let mut count = 0;
+    while let Some(row) = rows.next().unwrap() {
+        for column in 0..columns {
+            let value = row.get_ref(column).unwrap();
+            let Ok(bytes) = value.as_blob().or_else(|_| value.as_bytes()) else { continue };
+            count += usize::from(bytes.windows(6).any(|window| window == b"CANARY"));
+        }
+    }
+    count
 }
