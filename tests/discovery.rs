@@ -1,5 +1,5 @@
-//! What runs on hosts that are booted from a discovery image: the agent, against a real sshd on
-//! loopback and the key that it is given there; and the script that sets up their networks.
+//! The scripts that run on hosts which were booted from a discovery image: the agent, against a real
+//! sshd on loopback that knows the key of hosts, and the script that sets up their networks.
 
 use std::fs;
 use std::net::TcpStream;
@@ -35,8 +35,8 @@ struct Site {
 
 impl Site {
     fn open() -> Option<Self> {
-        let there = Path::new(SSHD).exists();
-        if !met(there, "sshd (package openssh-server) is not installed")
+        let is_installed = Path::new(SSHD).exists();
+        if !met(is_installed, "sshd (package openssh-server) is not installed")
             || !["ssh", "ssh-keygen", "jq"].into_iter().all(has)
         {
             return None;
@@ -51,7 +51,7 @@ impl Site {
         );
         assert_eq!(keys.code, 0, "{}", keys.err);
         let user = keys.out.trim().to_owned();
-        let (port, sshd) = serve(&sandbox);
+        let (port, sshd) = start_sshd(&sandbox);
         let host_key = fs::read_to_string(sandbox.path().join("host_key.pub")).unwrap();
         sandbox.file("known_hosts", &format!("[127.0.0.1]:{port} {host_key}"));
         let site = Self { sandbox, user, token, port, _sshd: sshd };
@@ -63,6 +63,7 @@ impl Site {
         self.sandbox.path().join(name).display().to_string()
     }
 
+    /// Writes the configuration that a discovery image has.
     fn configure(&self, token: &str) {
         let config = json!({
             "infraEnv": "default/rack", "token": token, "address": "127.0.0.1", "port": self.port,
@@ -72,33 +73,35 @@ impl Site {
         self.sandbox.file("config.json", &config.to_string());
     }
 
-    /// Registers, reports and checks in.
-    fn agent(&self, before: &str) -> Ran {
-        self.sandbox.shell(&format!("{before} bash {AGENT} --once $HOME/config.json"))
+    /// Runs the agent once, under another program or by itself: it registers, reports and checks in.
+    fn run_agent(&self, wrapper: &str) -> Ran {
+        self.sandbox.shell(&format!("{wrapper} bash {AGENT} --once $HOME/config.json"))
     }
 
+    /// The Agents of the state.
     fn agents(&self) -> Vec<Value> {
-        let text = self.sandbox.ok("get agent -A -o json");
-        let all: Value = serde_json::from_str(&text).unwrap();
-        all["items"].as_array().unwrap().clone()
+        let list: Value = serde_json::from_str(&self.sandbox.ok("get agent -A -o json")).unwrap();
+        list["items"].as_array().unwrap().clone()
     }
 
-    /// A program of ssh with the key of hosts: `scp -P`, `ssh -p`.
-    fn with_key(&self, program: &str, rest: &str) -> Ran {
-        let at = format!("{}@127.0.0.1", self.user);
-        let rest = rest.replace("HOST", &at);
+    /// Runs a program of ssh with the key of hosts: `scp -P`, `ssh -p`. HOST stands for sshd's user
+    /// and address.
+    fn run_with_key(&self, program: &str, arguments: &str) -> Ran {
+        let arguments = arguments.replace("HOST", &format!("{}@127.0.0.1", self.user));
         self.sandbox.shell(&format!(
             "timeout 10 {program} {} -F /dev/null -i $HOME/key -o UserKnownHostsFile=$HOME/known_hosts \
-             -o StrictHostKeyChecking=yes -o BatchMode=yes -o IdentitiesOnly=yes {rest}",
+             -o StrictHostKeyChecking=yes -o BatchMode=yes -o IdentitiesOnly=yes {arguments}",
             self.port
         ))
     }
 }
 
-fn serve(sandbox: &Sandbox) -> (u16, Rig) {
-    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+/// Starts an sshd that accepts the key of hosts for one command only, and waits until it listens.
+fn start_sshd(sandbox: &Sandbox) -> (u16, Rig) {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
     if is_root() {
-        // Where sshd wants to be when it is nobody.
+        // The empty folder that sshd changes into when it drops its privileges.
         fs::create_dir_all("/run/sshd").unwrap();
     }
     let home = sandbox.path().display();
@@ -122,18 +125,16 @@ fn serve(sandbox: &Sandbox) -> (u16, Rig) {
     panic!("{}", fs::read_to_string(rig.folder.path().join("log")).unwrap());
 }
 
-/// Whether an inventory says what every machine has.
-fn plausible(inventory: &Value) {
+/// Expects that an inventory says what every machine has.
+fn assert_plausible(inventory: &Value) {
     let number = |path: &str| inventory.pointer(path).and_then(Value::as_u64).unwrap_or_default();
     assert!(number("/cpu/count") >= 1, "{inventory}");
     assert!(number("/memory/physicalBytes") > 100 << 20, "{inventory}");
     assert!(number("/memory/usableBytes") > 100 << 20, "{inventory}");
-    assert!(
-        ["x86_64", "aarch64", "ppc64le", "s390x"]
-            .iter()
-            .any(|one| inventory["cpu"]["architecture"] == *one)
-    );
-    assert!(["uefi", "bios"].iter().any(|one| inventory["boot"]["currentBootMode"] == *one));
+    let architecture = inventory["cpu"]["architecture"].as_str().unwrap();
+    assert!(["x86_64", "aarch64", "ppc64le", "s390x"].contains(&architecture), "{architecture}");
+    let boot_mode = inventory["boot"]["currentBootMode"].as_str().unwrap();
+    assert!(["uefi", "bios"].contains(&boot_mode), "{boot_mode}");
     assert!(!inventory["hostname"].as_str().unwrap().is_empty());
     assert!(inventory["disks"].is_array() && inventory["interfaces"].is_array(), "{inventory}");
 }
@@ -141,9 +142,9 @@ fn plausible(inventory: &Value) {
 #[test]
 fn a_booted_host_registers_reports_and_checks_in() {
     let Some(site) = Site::open() else { return };
-    // A pass would make a cluster of it.
+    // A pass would create clusters of this pool: the agent's commands must not run one.
     site.sandbox.ok("pool create lab --fake --size 1 --no-reconcile");
-    let ran = site.agent("");
+    let ran = site.run_agent("");
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&answer["next"], &answer["after"]), (&json!("none"), &json!(60)));
@@ -152,20 +153,19 @@ fn a_booted_host_registers_reports_and_checks_in() {
     let labels = &agents[0]["metadata"]["labels"];
     assert_eq!(labels["infraenvs.agent-install.openshift.io"], "rack");
     assert_eq!(labels["rack"], "r7");
-    plausible(&agents[0]["status"]["inventory"]);
-    // Somebody with the token of all hosts cannot speak for one that is there.
-    assert_ne!(site.agent("").code, 0);
+    assert_plausible(&agents[0]["status"]["inventory"]);
+    // The token, which all hosts have, does not let anybody speak for a host that is registered.
+    assert_ne!(site.run_agent("").code, 0);
     assert_eq!(site.agents().len(), 1);
-    // It was written down, and nothing else was done.
+    // What the host said was recorded, and nothing else was done.
     assert_eq!(site.sandbox.ok("get cluster -A -o name"), "");
     assert_eq!(site.sandbox.ok("get job -A -o name"), "");
-    let events = site.sandbox.ok("get event -A -o json");
-    let events: Value = serde_json::from_str(&events).unwrap();
-    let about = |one: &Value| one["involvedObject"]["kind"] == "Agent";
-    let events = events["items"].as_array().unwrap();
-    assert!(events.iter().any(about), "{events:?}");
-    let reasons = events.iter().filter(|one| about(one)).map(|one| one["reason"].as_str());
-    for reason in reasons.map(Option::unwrap_or_default) {
+    let list: Value = serde_json::from_str(&site.sandbox.ok("get event -A -o json")).unwrap();
+    let mut events = list["items"].as_array().unwrap().clone();
+    events.retain(|event| event["involvedObject"]["kind"] == "Agent");
+    assert!(!events.is_empty(), "{list}");
+    for event in events {
+        let reason = event["reason"].as_str().unwrap_or_default();
         assert!(reason.starts_with("host_"), "{reason}");
     }
 }
@@ -174,7 +174,7 @@ fn a_booted_host_registers_reports_and_checks_in() {
 fn hosts_without_a_good_token_are_refused() {
     let Some(site) = Site::open() else { return };
     site.configure("guessed");
-    let ran = site.agent("");
+    let ran = site.run_agent("");
     assert_ne!(ran.code, 0, "{}", ran.out);
     assert!(ran.err.contains("register: refused or not heard"), "{}", ran.err);
     assert!(site.agents().is_empty());
@@ -186,12 +186,12 @@ fn no_secret_is_among_the_arguments_of_a_program() {
     if !has("strace") {
         return;
     }
-    let ran = site.agent("strace -f -qq -s 65536 -e trace=execve -o $HOME/trace");
+    let ran = site.run_agent("strace -f -qq -s 65536 -e trace=execve -o $HOME/trace");
     assert_eq!(ran.code, 0, "{}", ran.err);
     let trace = fs::read_to_string(site.path("trace")).unwrap();
     assert!(trace.contains("\"ssh\"") && trace.contains("\"check-in\""));
     assert!(!trace.contains(&site.token));
-    // Whatever the Agent's secret is, it is no argument either.
+    // Nor is the secret that the Agent got when it registered.
     assert!(!trace.contains("secret\\\": \\\""), "a document with its values is an argument");
 }
 
@@ -199,7 +199,7 @@ fn no_secret_is_among_the_arguments_of_a_program() {
 fn the_key_of_hosts_runs_nothing_else() {
     let Some(site) = Site::open() else { return };
     site.sandbox.ok("pool create treasure --fake --size 0");
-    let taken = |ran: &Ran| ran.out.contains("treasure") || ran.err.contains("treasure");
+    let leaks = |ran: &Ran| ran.out.contains("treasure") || ran.err.contains("treasure");
     for command in [
         "'get pools'",
         "'agent ssh'",
@@ -208,8 +208,8 @@ fn the_key_of_hosts_runs_nothing_else() {
         "",
         "sh",
     ] {
-        let ran = site.with_key("ssh -p", &format!("HOST {command} </dev/null"));
-        assert!(![0, 124].contains(&ran.code) && !taken(&ran), "{command}: {ran:?}");
+        let ran = site.run_with_key("ssh -p", &format!("HOST {command} </dev/null"));
+        assert!(![0, 124].contains(&ran.code) && !leaks(&ran), "{command}: {ran:?}");
     }
     for copy in [
         "HOST:$HOME/state.db $HOME/stolen",
@@ -217,35 +217,36 @@ fn the_key_of_hosts_runs_nothing_else() {
         "$HOME/config.json HOST:$HOME/planted",
         "-O $HOME/config.json HOST:$HOME/planted",
     ] {
-        assert_ne!(site.with_key("scp -P", copy).code, 0, "{copy}");
+        assert_ne!(site.run_with_key("scp -P", copy).code, 0, "{copy}");
     }
     site.sandbox.file("batch", &format!("get {0}/state.db {0}/stolen\n", site.path("")));
-    assert_ne!(site.with_key("sftp -P", "-b $HOME/batch HOST").code, 0);
+    assert_ne!(site.run_with_key("sftp -P", "-b $HOME/batch HOST").code, 0);
     for name in ["stolen", "planted"] {
         assert!(!Path::new(&site.path(name)).exists(), "{name}");
     }
-    // Nor does it lead anywhere else, in either direction.
-    let through = site.with_key("ssh -p", &format!("-W 127.0.0.1:{} HOST </dev/null", site.port));
-    assert!(through.code != 0 && !through.out.contains("SSH-2.0"), "{through:?}");
+    // Nor does it forward connections, in either direction.
+    let forward = format!("-W 127.0.0.1:{} HOST </dev/null", site.port);
+    let ran = site.run_with_key("ssh -p", &forward);
+    assert!(ran.code != 0 && !ran.out.contains("SSH-2.0"), "{ran:?}");
     let back = "-N -o ExitOnForwardFailure=yes -R 0:127.0.0.1:1 HOST </dev/null";
-    let back = site.with_key("ssh -p", back);
-    assert!(![0, 124].contains(&back.code), "{back:?}");
+    let ran = site.run_with_key("ssh -p", back);
+    assert!(![0, 124].contains(&ran.code), "{ran:?}");
     assert!(site.agents().is_empty());
 }
 
-/// Runs the agent's look at the machine, with these programs before all others.
-fn inventory(programs: &[(&str, &str)]) -> Value {
+/// The inventory that the agent takes of this machine, with these stand-ins for programs.
+fn take_inventory(stand_ins: &[(&str, &str)]) -> Value {
     let sandbox = Sandbox::new();
-    for (name, text) in programs {
-        program(&sandbox, name, text);
+    for (name, script) in stand_ins {
+        install_script(&sandbox, name, script);
     }
     let ran = sandbox.shell(&format!("PATH=$HOME:$PATH bash {AGENT} --inventory"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     serde_json::from_str(&ran.out).unwrap()
 }
 
-fn program(sandbox: &Sandbox, name: &str, text: &str) {
-    let path = sandbox.file(name, &format!("#!/bin/sh\n{text}\n"));
+fn install_script(sandbox: &Sandbox, name: &str, script: &str) {
+    let path = sandbox.file(name, &format!("#!/bin/sh\n{script}\n"));
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(path, mode).unwrap();
 }
@@ -256,19 +257,29 @@ fn a_program_that_is_missing_leaves_its_part_out() {
         return;
     }
     let absent = ["lscpu", "lsblk", "ip", "dmidecode", "lspci", "systemd-detect-virt"];
-    let bare = inventory(&absent.map(|name| (name, "exit 127")));
+    let inventory = take_inventory(&absent.map(|name| (name, "exit 127")));
     for key in ["boot", "cpu", "memory", "system_vendor"] {
-        assert!(bare[key].is_object(), "{key}: {bare}");
+        assert!(inventory[key].is_object(), "{key}: {inventory}");
     }
     for key in ["disks", "gpus", "routes"] {
-        assert_eq!(bare[key], json!([]), "{key}");
+        assert_eq!(inventory[key], json!([]), "{key}");
     }
-    assert!(bare["cpu"]["count"].as_u64().unwrap() >= 1);
-    assert_eq!(bare["memory"]["physical_bytes_method"], "meminfo");
+    assert!(inventory["cpu"]["count"].as_u64().unwrap() >= 1);
+    assert_eq!(inventory["memory"]["physical_bytes_method"], "meminfo");
+}
+
+/// Path, type, what it is marked as, and the number of reasons not to install on it.
+fn summary_of_disk(disk: &Value) -> String {
+    let path = disk["path"].as_str().unwrap();
+    let drive_type = disk["drive_type"].as_str().unwrap();
+    let mut marks = ["bootable", "is_installation_media"].to_vec();
+    marks.retain(|mark| disk[*mark] == true);
+    let reasons = disk["installation_eligibility"]["not_eligible_reasons"].as_array().unwrap();
+    format!("{path} {drive_type} {} {}", marks.concat(), reasons.len())
 }
 
 #[test]
-fn disks_are_told_apart() {
+fn disks_are_named_once_and_judged_by_what_they_are() {
     if !has("jq") {
         return;
     }
@@ -277,25 +288,19 @@ fn disks_are_told_apart() {
             "{{\"name\":\"{name}\",\"kname\":\"{name}\",\"type\":\"disk\",\"size\":\"120000000000\"{more}}}"
         )
     };
-    let path = ",\"rota\":true,\"children\":[{\"name\":\"mpatha\",\"kname\":\"dm-0\",\"type\":\"mpath\",\"rota\":true,\"size\":1}]";
-    let all = [
-        disk("sda", path),
-        disk("sdb", path),
+    let multipath = ",\"rota\":true,\"children\":[{\"name\":\"mpatha\",\"kname\":\"dm-0\",\"type\":\"mpath\",\"rota\":true,\"size\":1}]";
+    let disks = [
+        disk("sda", multipath),
+        disk("sdb", multipath),
         disk("nvme0n1", ",\"rota\":false,\"pttype\":\"gpt\",\"wwn\":\"eui.1\",\"model\":\"M  \""),
         disk("sdc", ",\"rota\":\"1\",\"rm\":\"1\",\"label\":\"rhcos-418.94\""),
         disk("sr0", ",\"mountpoints\":[\"/run/media/iso\"]").replace("disk", "rom"),
         disk("zram0", ""),
     ];
-    let lsblk = format!("echo '{{\"blockdevices\":[{}]}}'", all.join(","));
-    let found = inventory(&[("lsblk", &lsblk)]);
-    let line = |one: &Value| {
-        let reasons = one["installation_eligibility"]["not_eligible_reasons"].as_array().unwrap();
-        let text = |key: &str| one[key].as_str().unwrap().to_owned();
-        let mark = |key: &str| if one[key] == true { key.to_owned() } else { String::new() };
-        let marks = mark("bootable") + &mark("is_installation_media");
-        format!("{} {} {marks} {}", text("path"), text("drive_type"), reasons.len())
-    };
-    let lines: Vec<String> = found["disks"].as_array().unwrap().iter().map(line).collect();
+    let lsblk = format!("echo '{{\"blockdevices\":[{}]}}'", disks.join(","));
+    let inventory = take_inventory(&[("lsblk", &lsblk)]);
+    let lines: Vec<String> =
+        inventory["disks"].as_array().unwrap().iter().map(summary_of_disk).collect();
     let expected = [
         "/dev/dm-0 Multipath  0",
         "/dev/nvme0n1 SSD bootable 0",
@@ -305,34 +310,36 @@ fn disks_are_told_apart() {
         "/dev/sr0 ODD is_installation_media 1",
     ];
     assert_eq!(lines, expected);
-    assert_eq!(found["disks"][1]["model"], "M");
-    assert_eq!(found["disks"][1]["size_bytes"], 120_000_000_000_u64);
+    assert_eq!(inventory["disks"][1]["model"], "M");
+    assert_eq!(inventory["disks"][1]["size_bytes"], 120_000_000_000_u64);
 }
 
-/// A card that this machine has, as the script looks for them, and its address.
-fn card() -> (String, String) {
-    let folder = Path::new("/sys/class/net");
-    let address = |name: &str| {
-        let text = fs::read_to_string(folder.join(name).join("address")).unwrap_or_default();
-        text.trim().to_uppercase()
-    };
-    let all = fs::read_dir(folder).unwrap().flatten();
-    let mut names: Vec<String> = all.filter_map(|one| one.file_name().into_string().ok()).collect();
-    names.retain(|name| address(name).len() == 17);
-    names.sort_by_key(|name| (!folder.join(name).join("device").exists(), *name == "lo"));
-    let name = names.swap_remove(0);
-    let mac = address(&name);
+/// The name and MAC address of a network interface of this machine, chosen as the script does:
+/// rather a real one than a virtual one, and the loopback last.
+fn network_interface() -> (String, String) {
+    let mut interfaces = Vec::new();
+    for entry in fs::read_dir("/sys/class/net").unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let address = fs::read_to_string(entry.path().join("address")).unwrap_or_default();
+        let mac = address.trim().to_uppercase();
+        if mac.len() == 17 {
+            let is_virtual = !entry.path().join("device").exists();
+            interfaces.push((is_virtual, name == "lo", name, mac));
+        }
+    }
+    interfaces.sort_by_key(|(is_virtual, is_loopback, ..)| (*is_virtual, *is_loopback));
+    let (_, _, name, mac) = interfaces.swap_remove(0);
     (name, mac)
 }
 
 #[test]
-fn the_network_of_a_host_is_found_by_its_addresses() {
+fn the_network_of_a_host_is_found_by_its_mac_addresses() {
     if !has("jq") {
         return;
     }
     let sandbox = Sandbox::new();
-    program(&sandbox, "nmstatectl", "echo $1; jq -c . $2");
-    let (name, mac) = card();
+    install_script(&sandbox, "nmstatectl", "echo $1; jq -c . $2");
+    let (name, mac) = network_interface();
     let config = json!({
         "interfaces": [
             {"name": "nic0", "type": "ethernet", "state": "up"},
@@ -342,13 +349,13 @@ fn the_network_of_a_host_is_found_by_its_addresses() {
         "routes": {"config": [{"next-hop-interface": "nic0"}]},
     });
     fs::create_dir(sandbox.path().join("network")).unwrap();
-    for (file, text) in [
+    for (file, content) in [
         ("0000.macs", "52:54:00:ff:ff:fe nic0\n"),
         ("0000.yml", "{}"),
         ("0001.macs", &format!("{mac} nic0\n52:54:00:ff:ff:ff nic1\n")),
         ("0001.yml", &config.to_string()),
     ] {
-        sandbox.file(&format!("network/{file}"), text);
+        sandbox.file(&format!("network/{file}"), content);
     }
     let ran = sandbox.shell("PATH=$HOME:$PATH bash src/render/discovery/network.sh $HOME/network");
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -356,6 +363,6 @@ fn the_network_of_a_host_is_found_by_its_addresses() {
     let applied: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
     let expected = config.to_string().replace("\"nic0\"", &format!("\"{name}\""));
     assert_eq!(applied, serde_json::from_str::<Value>(&expected).unwrap());
-    let none = sandbox.shell("bash src/render/discovery/network.sh $HOME/nowhere");
-    assert!(none.code == 0 && none.out.contains("no configuration"), "{}", none.out);
+    let ran = sandbox.shell("bash src/render/discovery/network.sh $HOME/nowhere");
+    assert!(ran.code == 0 && ran.out.contains("no configuration"), "{}", ran.out);
 }
