@@ -1,26 +1,30 @@
-//! Real drivers, under supervision: openshift-install and exec drivers, their whole lives.
+//! Drivers that start programs, under supervision: clusters of openshift-install (a stand-in) and of
+//! exec drivers, from their creation to their end.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::lab::{CANARY, Lab, TEMPLATED, VSPHERE, pool};
 use crate::sandbox::{apply, jsonpath};
 
+const OPENSTACK: &str = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
+
 #[test]
-fn a_vsphere_pool_lives_its_life_on_openshift_install() {
+fn a_vsphere_cluster_is_installed_claimed_and_destroyed_by_openshift_install() {
     let lab = Lab::new();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.installed();
-    logged(&lab);
-    // What the installer read, whole.
+    assert_logs_are_scrubbed(&lab);
+    // The whole install-config that the installer read.
     let seen = fs::read_to_string(lab.bin("seen-foo.yaml")).unwrap();
     let expected = "apiVersion: v1\nbaseDomain: example.com\ncompute:\n- name: worker\n  replicas: 2\n\
         controlPlane:\n  name: master\n  replicas: 3\nmetadata:\n  name: foo\nplatform:\n  vsphere:\n    \
         apiVIP: \"10.0.0.10\"\n    datacenter: lab\n    network: machines\n    password: CANARY-vsphere-password\n    \
         username: admin@vsphere.local\n    vCenter: vcenter.example.com\npullSecret: '{\"auths\": {\"q\": {\"auth\": \"CANARY-pull-secret\"}}}'\n";
-    let read = |text: &str| poolctl::yaml::value(text).unwrap();
-    assert_eq!(read(&seen), read(expected), "{seen}");
+    let expected = poolctl::yaml::value(expected).unwrap();
+    assert_eq!(poolctl::yaml::value(&seen).unwrap(), expected, "{seen}");
     assert!(fs::read_to_string(lab.bin("scheduler-foo.yaml")).unwrap().contains("false"));
-    // It can be used, and claimed.
+    // The cluster can be claimed and used.
     lab.sandbox.ok("claim lab k -q");
     lab.until("claimed", |lab| lab.sandbox.ok("get claim").contains("Running"));
     assert!(lab.sandbox.ok("credentials k").contains("CANARY-kubeadmin"));
@@ -28,52 +32,51 @@ fn a_vsphere_pool_lives_its_life_on_openshift_install() {
     lab.sandbox.ok("release k -q");
     lab.gone();
     assert!(lab.ledger().iter().any(|line| line.starts_with("destroyed foo-")));
-    silent(&lab);
+    assert_no_secret_is_left(&lab);
 }
 
 #[test]
 fn an_openstack_pool_takes_its_cloud_from_a_file() {
     let lab = Lab::new();
-    let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
-    apply(&lab.sandbox, &pool("lab", openstack, ""));
+    apply(&lab.sandbox, &pool("lab", OPENSTACK, ""));
     lab.installed();
-    logged(&lab);
+    assert_logs_are_scrubbed(&lab);
     lab.gone();
-    silent(&lab);
+    assert_no_secret_is_left(&lab);
 }
 
-/// The same, and nothing secret is left of clusters that are gone.
-fn silent(lab: &Lab) {
-    quiet(lab);
+/// Expects that no secret is shown, and that none is left of clusters that are destroyed.
+fn assert_no_secret_is_left(lab: &Lab) {
+    assert_no_secret_is_shown(lab);
     assert!(lab.ledger().iter().any(|line| line.starts_with("typed ")));
     assert!(!lab.ledger().iter().any(|line| line.contains(CANARY)), "{:?}", lab.ledger());
-    let left = lab.sandbox.shell("grep -rl CANARY $HOME/jobs; true").out;
-    assert_eq!(left, "", "the clusters are gone");
+    let files = lab.sandbox.shell("grep -rl CANARY $HOME/jobs; true").out;
+    assert_eq!(files, "", "the clusters are destroyed");
 }
 
-/// No secret in anything that is shown, or on a command line, or in a log.
-fn quiet(lab: &Lab) {
-    let show = "for what in 'get pool,cluster,claim,cdc,secret,settings -A -o yaml' events 'job list --all -o yaml' 'describe pool lab' \
+/// Expects that no secret is in anything that commands show, or in a log, outcome or order of a job.
+fn assert_no_secret_is_shown(lab: &Lab) {
+    let script = "for what in 'get pool,cluster,claim,cdc,secret,settings -A -o yaml' events 'job list --all -o yaml' 'describe pool lab' \
         'pool render lab' status metrics doctor plan 'export'; do poolctl $what; done 2>&1; \
         cat $HOME/jobs/*/log $HOME/jobs/*/outcome $HOME/jobs/*/order.json";
-    let shown = lab.sandbox.shell(show).out;
+    let shown = lab.sandbox.shell(script).out;
     assert!(shown.len() > 2000 && !shown.contains(CANARY), "{shown}");
 }
 
-/// Logs are there while the cluster is, and scrubbed.
-fn logged(lab: &Lab) {
-    quiet(lab);
+/// Expects that there are logs as long as there is the cluster, with secrets replaced.
+fn assert_logs_are_scrubbed(lab: &Lab) {
+    assert_no_secret_is_shown(lab);
     let logs = lab.sandbox.shell("cat $HOME/jobs/*/log").out;
     assert!(logs.contains("password: (hidden)"), "{logs}");
 }
 
 #[test]
-fn another_release_is_refused_by_name() {
+fn an_installer_of_another_release_is_refused_by_name() {
     let lab = Lab::new();
     fs::write(lab.bin("version"), "4.17.1").unwrap();
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-    let says = "wanted is the one of example.com/ocp:4.18.3-x86_64";
-    lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
+    let message = "wanted is the one of example.com/ocp:4.18.3-x86_64";
+    lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
 }
 
 #[test]
@@ -122,57 +125,62 @@ fn programs_are_looked_at_as_cron_will_see_them() {
     lab.gone();
 }
 
+const EXAMPLE_DRIVER: &str = "examples/driver/poolctl-driver-directory";
+/// Lines of the spec of a pool that is driven by it.
+const BY_EXAMPLE_DRIVER: &str = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
+
+fn power_in_folder(lab: &Lab, cluster: &str) -> String {
+    fs::read_to_string(lab.bin("machines").join(format!("{cluster}.power"))).unwrap()
+}
+
 #[test]
 fn the_example_driver_keeps_clusters_in_a_folder() {
     let lab = Lab::new();
-    let driver = lab.bin("poolctl-driver-directory");
-    fs::copy("examples/driver/poolctl-driver-directory", &driver).unwrap();
-    let exec = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
-    apply(
-        &lab.sandbox,
-        &pool("lab", "{none: {}}", exec).replace("runningCount: 1", "runningCount: 0"),
-    );
+    fs::copy(EXAMPLE_DRIVER, lab.bin("poolctl-driver-directory")).unwrap();
+    let pool = pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER);
+    apply(&lab.sandbox, &pool.replace("runningCount: 1", "runningCount: 0"));
     lab.installed();
     let cluster = jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}");
-    let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
-    assert!(file("").unwrap().contains(&format!("name: {cluster}")));
+    let install_config = fs::read_to_string(lab.bin("machines").join(&cluster)).unwrap();
+    assert!(install_config.contains(&format!("name: {cluster}")));
     lab.until("asleep", |lab| lab.sandbox.ok("get cluster").contains("Hibernating"));
-    assert_eq!(file(".power").unwrap(), "stopped\n");
+    assert_eq!(power_in_folder(&lab, &cluster), "stopped\n");
     lab.sandbox.ok("claim lab k -q");
     lab.until("awake", |lab| lab.sandbox.ok("get claim").contains("Running"));
     let cluster = jsonpath(&lab.sandbox, "claim", "{.items[0].spec.namespace}");
-    let file = |end: &str| fs::read_to_string(lab.bin("machines").join(format!("{cluster}{end}")));
-    assert_eq!(file(".power").unwrap(), "running\n");
+    assert_eq!(power_in_folder(&lab, &cluster), "running\n");
     lab.sandbox.ok("release k -y -q");
     lab.gone();
-    assert!(file("").is_err());
+    assert!(!lab.bin("machines").join(&cluster).exists());
 }
 
 #[test]
 fn a_driver_that_others_can_change_is_not_started() {
-    use std::os::unix::fs::PermissionsExt;
     let lab = Lab::new();
     let driver = lab.bin("poolctl-driver-directory");
-    fs::copy("examples/driver/poolctl-driver-directory", &driver).unwrap();
-    let mode = |mode| fs::set_permissions(&driver, fs::Permissions::from_mode(mode)).unwrap();
-    let exec = "  annotations: {poolctl.dev/driver: 'exec:directory'}\n";
-    mode(0o777);
-    let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", exec));
+    fs::copy(EXAMPLE_DRIVER, &driver).unwrap();
+    fs::set_permissions(&driver, fs::Permissions::from_mode(0o777)).unwrap();
+    let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("can be written by others"), "{}", ran.err);
     let check = lab.sandbox.run("driver check");
     assert!(check.code == 1 && check.out.contains("missing"), "{}", check.out);
-    mode(0o755);
+    fs::set_permissions(&driver, fs::Permissions::from_mode(0o755)).unwrap();
     lab.sandbox.ok("driver check");
     lab.installed();
     lab.gone();
     for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
-        let note = format!("poolctl.dev/driver=exec:{name}");
-        let change = format!(
+        let patch = format!(
             "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
         );
-        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &change]).code, 0, "{note}");
+        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &patch]).code, 0, "{name}");
     }
+}
+
+fn count_running_jobs(lab: &Lab) -> usize {
+    let jobs = fs::read_dir(lab.sandbox.path().join("jobs")).unwrap().flatten();
+    jobs.filter(|job| job.path().join("started").exists() && !job.path().join("outcome").exists())
+        .count()
 }
 
 #[test]
@@ -181,45 +189,36 @@ fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
     lab.behave("create-cluster: sleep 700");
     let settings = lab.sandbox.ok("get settings default -o yaml");
     apply(&lab.sandbox, &settings.replace("spec:\n", "spec:\n  maxJobs: 2\n"));
-    let openstack = "{openstack: {cloud: lab, credentialsSecretRef: {name: openstack}}}";
-    apply(&lab.sandbox, &pool("lab", openstack, "").replace("size: 1", "size: 4"));
-    apply(&lab.sandbox, &pool("other", openstack, ""));
-    let running = |lab: &Lab| {
-        let jobs = fs::read_dir(lab.sandbox.path().join("jobs")).unwrap().flatten();
-        let live = jobs.filter(|job| {
-            job.path().join("started").exists() && !job.path().join("outcome").exists()
-        });
-        live.count()
-    };
-    lab.until("all", |lab| {
-        assert!(running(lab) <= 2);
+    apply(&lab.sandbox, &pool("lab", OPENSTACK, "").replace("size: 1", "size: 4"));
+    apply(&lab.sandbox, &pool("other", OPENSTACK, ""));
+    lab.until("all are installed", |lab| {
+        assert!(count_running_jobs(lab) <= 2);
         lab.sandbox.ok("get cluster --no-headers").matches("Installed").count() == 5
     });
     // The other pool did not wait for all four of the first.
-    let seen: Vec<String> =
-        lab.ledger().into_iter().filter(|line| line.starts_with("made ")).collect();
-    let place = seen.iter().position(|line| line.starts_with("made other-"));
-    assert!(place.is_some_and(|at| at <= 3), "{seen:?}");
+    let mut made = lab.ledger();
+    made.retain(|line| line.starts_with("made "));
+    let position = made.iter().position(|line| line.starts_with("made other-"));
+    assert!(position.is_some_and(|index| index <= 3), "{made:?}");
     lab.sandbox.ok("pool scale other --size 0 -q");
     lab.gone();
 }
 
-fn program(lab: &Lab, name: &str, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    fs::write(lab.bin(name), text).unwrap();
+fn install_script(lab: &Lab, name: &str, script: &str) {
+    fs::write(lab.bin(name), script).unwrap();
     fs::set_permissions(lab.bin(name), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
 fn a_real_cluster_wakes_in_hives_steps() {
     let lab = Lab::new();
-    program(
+    install_script(
         &lab,
         "poolctl-driver-switch",
         "#!/bin/sh\ncase $1 in start) rm -f \"$(dirname \"$0\")/down\";; \
         stop) touch \"$(dirname \"$0\")/down\";; esac\n",
     );
-    program(
+    install_script(
         &lab,
         "oc",
         "#!/bin/sh\nhere=$(dirname \"$0\"); [ ! -f \"$here/down\" ] || exit 1\n\
@@ -233,20 +232,20 @@ fn a_real_cluster_wakes_in_hives_steps() {
     let oc = format!("  programs:\n    oc: {}\n", lab.bin("oc").display());
     apply(&lab.sandbox, &settings.replace("  programs:\n", &oc));
     let power = "  annotations: {poolctl.dev/power: 'exec:switch'}\n";
-    let text = pool("lab", VSPHERE, &format!("{TEMPLATED}{power}"));
-    apply(&lab.sandbox, &text.replace("runningCount: 1", "runningCount: 0"));
+    let pool = pool("lab", VSPHERE, &format!("{TEMPLATED}{power}"));
+    apply(&lab.sandbox, &pool.replace("runningCount: 1", "runningCount: 0"));
     let state = |lab: &Lab| jsonpath(&lab.sandbox, "cluster", "{.items[0].status.powerState}");
     lab.until("asleep", |lab| state(lab) == "Hibernating");
     assert!(lab.bin("down").exists());
     fs::write(lab.bin("Ready"), "False").unwrap();
     lab.sandbox.ok("claim lab k -q");
     lab.until("nodes", |lab| state(lab) == "WaitingForNodes");
-    // The request of a node that was there when it was installed, and no other.
+    // Only the certificate request of a node that was there at the installation is approved.
     let approved = fs::read_to_string(lab.bin("approved")).unwrap();
     assert!(approved.contains("csr-known") && !approved.contains("csr-stranger"), "{approved}");
     fs::write(lab.bin("Ready"), "True").unwrap();
     lab.until("settling", |lab| state(lab) == "PausingForClusterOperatorsToSettle");
-    // Who cannot wait for the operators says so.
+    // A label says that somebody does not want to wait for the operators.
     let cluster =
         format!("cluster/{}", jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}"));
     lab.sandbox
@@ -257,16 +256,16 @@ fn a_real_cluster_wakes_in_hives_steps() {
 }
 
 #[test]
-fn under_crons_environment_it_works_and_what_looks_like_a_command_is_text() {
+fn under_crons_environment_a_cluster_is_installed_and_values_are_never_run_as_commands() {
     let lab = Lab::new();
-    let text = "$(touch /tmp/poolctl-was-here);id";
+    let value = "$(touch /tmp/poolctl-was-here);id";
     let variables = format!(
-        "  installerEnv: [{{name: OPENSHIFT_INSTALL_X, value: '{text}'}}, {{name: LD_PRELOAD, value: /tmp/x.so}}]\n"
+        "  installerEnv: [{{name: OPENSHIFT_INSTALL_X, value: '{value}'}}, {{name: LD_PRELOAD, value: /tmp/x.so}}]\n"
     );
     let path =
         lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, &format!("{TEMPLATED}{variables}")));
-    let applied = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
-    assert!(applied.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", applied.err);
+    let ran = lab.sandbox.run(&format!("apply --no-reconcile -f {path}"));
+    assert!(ran.err.contains("installerEnv LD_PRELOAD is not passed on"), "{}", ran.err);
     let poolctl = env!("CARGO_BIN_EXE_poolctl");
     let pass = format!(
         "env -i HOME=/nonexistent PATH=/usr/bin:/bin SHELL=/bin/sh POOLCTL_STATE=$POOLCTL_STATE {poolctl} reconcile"
@@ -281,7 +280,7 @@ fn under_crons_environment_it_works_and_what_looks_like_a_command_is_text() {
     }
     assert_eq!(lab.phase(), "Installed");
     assert!(
-        lab.ledger().contains(&format!("given OPENSHIFT_INSTALL_X={text}")),
+        lab.ledger().contains(&format!("given OPENSHIFT_INSTALL_X={value}")),
         "{:?}",
         lab.ledger()
     );
@@ -292,8 +291,8 @@ fn under_crons_environment_it_works_and_what_looks_like_a_command_is_text() {
 fn the_installer_of_a_release_is_fetched_once() {
     let lab = Lab::new();
     fs::write(lab.bin("version"), "4.17.1").unwrap();
-    // An oc that has the right one: it writes down what it was asked for.
-    program(
+    // A stand-in for oc, which extracts an installer and writes down how it was called.
+    install_script(
         &lab,
         "oc",
         "#!/bin/sh\nhere=$(dirname \"$0\"); echo \"$@\" >> \"$here/asked\"\n\
@@ -323,8 +322,8 @@ fn credentials_that_would_start_a_program_are_refused() {
         "apiVersion: v1\nkind: Secret\nmetadata: {name: aws}\nstringData: {config: '[default]\n  Credential_Process = /bin/id'}\n",
     );
     apply(&lab.sandbox, &pool("lab", aws, ""));
-    let says = "it would start a program";
-    lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
+    let message = "it would start a program";
+    lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
     assert!(lab.ledger().is_empty());
     lab.gone();
 }

@@ -1,9 +1,10 @@
-//! Full disks, kills at any system call, and the number of fsyncs.
+//! What the state survives: full disks, and a kill at any system call. And what it costs: the number
+//! of fsyncs, the size of the log, the number of events that are kept.
 
-use crate::sandbox::{Sandbox, has};
+use crate::sandbox::{Ran, Sandbox, has};
 
-/// A disk that ends at `blocks` of 512 bytes per file: writes beyond it fail.
-fn on_full_disk(sandbox: &Sandbox, blocks: u64, command: &str) -> crate::sandbox::Ran {
+/// Runs a command on a disk where a file can have so many blocks of 512 bytes: writes beyond fail.
+fn run_on_full_disk(sandbox: &Sandbox, blocks: u64, command: &str) -> Ran {
     sandbox.shell(&format!("trap '' XFSZ; ulimit -f {blocks}; poolctl {command}"))
 }
 
@@ -14,9 +15,9 @@ fn a_full_disk_is_said_and_nothing_is_changed() {
     let before = sandbox.objects();
     let log = std::fs::metadata(format!("{}-wal", sandbox.state().display())).unwrap().len();
     let mut refused = 0;
-    for beyond in 0..4 {
-        let blocks = log / 512 + beyond;
-        let ran = on_full_disk(&sandbox, blocks, "claim lab c -q");
+    for more_blocks in 0..4 {
+        let blocks = log / 512 + more_blocks;
+        let ran = run_on_full_disk(&sandbox, blocks, "claim lab c -q");
         if ran.code != 0 {
             refused += 1;
             assert_eq!(ran.code, 8, "{}", ran.err);
@@ -29,7 +30,7 @@ fn a_full_disk_is_said_and_nothing_is_changed() {
     // Making a state needs room as well.
     let empty = Sandbox::new();
     for blocks in [0, 1, 8, 20] {
-        let ran = on_full_disk(&empty, blocks, "pool create lab --fake");
+        let ran = run_on_full_disk(&empty, blocks, "pool create lab --fake");
         assert_eq!(ran.code, 8, "{blocks}: {}", ran.err);
         assert!(!empty.state().exists(), "{blocks}");
     }
@@ -42,20 +43,21 @@ fn trace(sandbox: &Sandbox, options: &str, command: &str) -> (i32, String) {
     (ran.code, std::fs::read_to_string(file).unwrap_or_default())
 }
 
-fn fsyncs(sandbox: &Sandbox, command: &str) -> usize {
-    let (code, text) = trace(sandbox, "-e trace=fsync,fdatasync,msync,sync_file_range", command);
+fn count_fsyncs(sandbox: &Sandbox, command: &str) -> usize {
+    let (code, traced) = trace(sandbox, "-e trace=fsync,fdatasync,msync,sync_file_range", command);
     assert!([0, 10].contains(&code), "{command}: {code}");
-    text.lines().filter(|line| line.contains("sync(")).count()
+    traced.lines().filter(|line| line.contains("sync(")).count()
 }
 
-/// When the state and its log were last written, and how large they are.
-fn written(sandbox: &Sandbox) -> Vec<(std::time::SystemTime, u64)> {
+/// When the log of the state and the state itself were last written, and how large they are.
+fn last_written(sandbox: &Sandbox) -> Vec<(std::time::SystemTime, u64)> {
     let state = sandbox.state().display().to_string();
-    let of = |path: String| {
-        let meta = std::fs::metadata(path).unwrap();
-        (meta.modified().unwrap(), meta.len())
-    };
-    vec![of(format!("{state}-wal")), of(state)]
+    let mut written = Vec::new();
+    for path in [format!("{state}-wal"), state] {
+        let metadata = std::fs::metadata(path).unwrap();
+        written.push((metadata.modified().unwrap(), metadata.len()));
+    }
+    written
 }
 
 #[test]
@@ -65,16 +67,16 @@ fn reading_and_idling_write_nothing_and_a_change_syncs_twice() {
     }
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 10);
-    let before = written(&sandbox);
+    let before = last_written(&sandbox);
     for command in
         ["get pool", "get cluster -o yaml", "describe pool lab", "status", "plan", "reconcile"]
     {
-        assert_eq!(fsyncs(&sandbox, command), 0, "{command}");
-        // SQLite rebuilds its index of the log in memory it shares; the state and its log stay.
-        assert_eq!(written(&sandbox), before, "{command}");
+        assert_eq!(count_fsyncs(&sandbox, command), 0, "{command}");
+        // SQLite rebuilds its index of the log in shared memory; the state and its log stay.
+        assert_eq!(last_written(&sandbox), before, "{command}");
     }
     let mut counts: Vec<usize> =
-        (0..9).map(|at| fsyncs(&sandbox, &format!("claim lab c{at} -q"))).collect();
+        (0..9).map(|number| count_fsyncs(&sandbox, &format!("claim lab c{number} -q"))).collect();
     counts.sort_unstable();
     assert!(counts[4] <= 2, "median of {counts:?}");
     assert!(counts[8] <= 5, "most of {counts:?}");
@@ -84,36 +86,38 @@ fn reading_and_idling_write_nothing_and_a_change_syncs_twice() {
 fn the_log_does_not_grow_for_ever() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
-    let log = || {
-        std::fs::metadata(format!("{}-wal", sandbox.state().display())).map_or(0, |meta| meta.len())
-    };
+    let log = format!("{}-wal", sandbox.state().display());
     let mut largest = 0;
-    for at in 0..40 {
-        sandbox.ok(&["pool", "scale", "lab", "--size", &(at % 7 + 1).to_string(), "-q"]);
-        largest = largest.max(log());
+    for change in 0..40 {
+        sandbox.ok(&format!("pool scale lab --size {} -q", change % 7 + 1));
+        largest = largest.max(std::fs::metadata(&log).map_or(0, |metadata| metadata.len()));
     }
     assert!(largest < 1 << 20, "{largest}");
+}
+
+/// The number of rows below the heading.
+fn count_events(sandbox: &Sandbox) -> usize {
+    sandbox.ok("events pool/lab").lines().count() - 1
 }
 
 #[test]
 fn old_events_are_forgotten_but_the_last_hundred_of_an_object() {
     let mut sandbox = Sandbox::new();
     sandbox.ok("pool create lab --fake -q");
-    for at in 0..110 {
-        sandbox.ok(&["pool", "scale", "lab", "--size", &(at % 2).to_string(), "-q"]);
+    for change in 0..110 {
+        sandbox.ok(&format!("pool scale lab --size {} -q", change % 2));
     }
-    let count = || sandbox.ok("events pool/lab").lines().count() - 1;
-    assert!(count() > 105, "{}", count());
+    assert!(count_events(&sandbox) > 105, "{}", count_events(&sandbox));
     sandbox.ok("reconcile");
-    assert!(count() > 105);
+    assert!(count_events(&sandbox) > 105);
     for month in ["2026-05", "2026-08", "2026-10", "2027-01", "2027-03", "2027-05"] {
         sandbox.set("POOLCTL_NOW", &format!("{month}-01T00:00:00Z"));
         sandbox.ok("reconcile");
     }
-    assert_eq!(sandbox.ok("events pool/lab").lines().count() - 1, 100);
+    assert_eq!(count_events(&sandbox), 100);
 }
 
-/// A claim killed at each of its system calls that change anything: it happened or it did not.
+/// A claim is killed at each of its system calls that change anything: it happened or it did not.
 /// X-15, too: the lease and the cluster are one transaction.
 #[test]
 fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
@@ -129,7 +133,7 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
             let options = format!("-e trace={call} -e inject={call}:signal=KILL:when={at}");
             let (code, _) = trace(&sandbox, &options, "claim lab c -q");
             if code == 0 {
-                // Fewer calls than that: the sweep of this one is done.
+                // The command makes fewer calls than that: all of them were tried.
                 break;
             }
             assert_eq!(code, 137, "{call} {at}");
@@ -142,12 +146,8 @@ fn a_claim_that_is_killed_anywhere_is_whole_or_absent() {
             );
             assert_eq!(claims.is_empty(), clusters.is_empty(), "{call} {at}: {claims} {clusters}");
             let again = sandbox.run("claim lab c -q");
-            assert_eq!(
-                again.code,
-                if claims.is_empty() { 0 } else { 4 },
-                "{call} {at}: {}",
-                again.err
-            );
+            let expected = if claims.is_empty() { 0 } else { 4 };
+            assert_eq!(again.code, expected, "{call} {at}: {}", again.err);
             assert_eq!(sandbox.run("plan -q").code, 0, "{call} {at}");
         }
     }
@@ -173,26 +173,27 @@ fn an_address_claimed_by_what_is_killed_anywhere_is_leased_or_free() {
             assert_eq!(code, 137, "{call} {at}");
             fired += 1;
             let leases = sandbox.ok("get ipaddress -o name").lines().count();
-            let used = ["get", "ippool", "p", "-o", "jsonpath={.status.ipAddresses.used}"];
-            assert_eq!(sandbox.ok(&used).trim(), leases.to_string(), "{call} {at}");
+            let used = sandbox.ok("get ippool p -o jsonpath={.status.ipAddresses.used}");
+            assert_eq!(used.trim(), leases.to_string(), "{call} {at}");
             let doctor = sandbox.run("doctor").out;
             for check in ["constraints", "addresses"] {
-                let fine = |line: &str| line.starts_with(check) && line.contains(" ok ");
-                assert!(doctor.lines().any(fine), "{call} {at}: {doctor}");
+                let mut rows = doctor.lines().filter(|line| line.starts_with(check));
+                assert!(rows.any(|row| row.contains(" ok ")), "{call} {at}: {doctor}");
             }
         }
     }
     assert!(fired > 5, "{fired}");
 }
 
-/// A state that has two names is refused. Killed between a link and the removal of the other name,
-/// a new one had two for ever.
+/// A state that has two names is refused. A command that was killed between making a link and
+/// removing the other name left a new state with two names for ever.
 #[test]
 fn a_state_whose_making_is_killed_anywhere_has_one_name() {
     if !has("strace") {
         return;
     }
-    // Calls that give, use or take names; then where no rename spares what is there.
+    // The calls that make, use or remove names; then the same where the file system has no rename
+    // that refuses to replace a file.
     let elsewhere = "-e inject=renameat2:error=EINVAL";
     let sweeps = [
         ("openat", "", 15),
@@ -229,11 +230,12 @@ fn a_state_whose_making_is_killed_anywhere_has_one_name() {
 }
 
 #[test]
-fn a_state_is_made_once_also_where_no_rename_spares_what_is_there() {
+fn a_state_is_made_once_also_where_every_rename_replaces() {
     if !has("strace") {
         return;
     }
     let sandbox = Sandbox::new();
+    // The file system has no rename that refuses to replace a file.
     let strace =
         "strace -f -qq -o $HOME/trace.$n -e trace=renameat2 -e inject=renameat2:error=EINVAL";
     let create = "poolctl pool create p$n --fake --size 1 -q";
