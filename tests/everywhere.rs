@@ -1,40 +1,40 @@
-//! A table over all commands: the example of each is run on a state with hostile strings in it, in
-//! every kind of surroundings.
+//! The example in the help of every command runs: on a state with hostile strings in it, in every
+//! output format, without colours, into a closed pipe, under cron, as another user.
 
 use crate::sandbox::{Ran, Sandbox, has, is_root, met};
 
-/// Every command of the tree, with its example.
+/// Every command, as the words of its path, with its example.
 fn examples() -> Vec<(Vec<String>, String)> {
-    let mut found = Vec::new();
-    let mut nodes = vec![(Vec::new(), poolctl::commands::tree())];
-    while let Some((path, mut node)) = nodes.pop() {
-        node.build();
-        if node.has_subcommands() {
-            let below = node.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
-            nodes.extend(below.map(|one| {
-                (path.iter().cloned().chain([one.get_name().to_owned()]).collect(), one)
-            }));
-        } else {
-            let help = node.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut examples = Vec::new();
+    let mut waiting: Vec<(Vec<String>, _)> = vec![(Vec::new(), poolctl::commands::tree())];
+    while let Some((path, mut command)) = waiting.pop() {
+        command.build();
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            let mut subpath = path.clone();
+            subpath.push(subcommand.get_name().to_owned());
+            waiting.push((subpath, subcommand.clone()));
+        }
+        if !command.has_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let example = help.split("Example:\n").nth(1);
             let example = example.unwrap_or_else(|| panic!("{path:?} has no example"));
-            found.push((path, example.lines().next().unwrap().trim().to_owned()));
+            examples.push((path, example.lines().next().unwrap().trim().to_owned()));
         }
     }
-    found
+    examples
 }
 
-/// Moves the cursor, rings, turns text around, fakes a row.
+/// Sets the title and the colour of a terminal, rings, turns text around, fakes a row.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[31m\u{202e}\u{85}evil\nNAME  READY\r\u{200b}";
 
-/// A pool, a claim, a customization, an image set, and strings that nobody wants on a terminal.
+/// A state with an object of every kind that examples name, and with hostile strings.
 fn prepared() -> Sandbox {
     let sandbox = Sandbox::new();
     let customization = "printf 'apiVersion: hive.openshift.io/v1\\nkind: ClusterDeploymentCustomization\\nmetadata: {name: foo}\\n' | poolctl apply -qf -";
     let create = "poolctl pool create lab --fake --size 2 --running-count 1 --customization foo --customization bar -q";
     let cloud = "poolctl apply -qf examples/credentials
         echo first | poolctl secret create cloud-creds --from-file=clouds.yaml=- -q";
-    // Without their Secret nobody asks them anything.
+    // Their Secret does not exist, so no controller is asked anything.
     let hosts = "for host in node-1 node-2; do
             echo ---
             echo 'apiVersion: metal3.io/v1alpha1'
@@ -56,50 +56,51 @@ fn prepared() -> Sandbox {
         poolctl agent approve node-1 node-2 node-3 -q
         poolctl agent bind node-3 --cluster edge -q";
     let end = "poolctl reconcile --wait -q";
-    let all = [create, customization, cloud, hosts, addresses, agents, end].join("\n");
-    let ran = sandbox.shell(&format!("set -e\n{all}"));
+    let script = [create, customization, cloud, hosts, addresses, agents, end].join("\n");
+    let ran = sandbox.shell(&format!("set -e\n{script}"));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for what in ["pool/lab", "cdc/foo", "host/node-1"] {
-        sandbox.ok(&["annotate", what, &format!("hostname={HOSTILE}")]);
+    for object in ["pool/lab", "cdc/foo", "host/node-1"] {
+        sandbox.ok(&["annotate", object, &format!("hostname={HOSTILE}")]);
     }
     sandbox
 }
 
-/// Runs the example of each command on a fresh copy of what is prepared.
-pub fn each(around: &str, see: impl Fn(&[String], &str, &Ran)) {
+/// Runs the example of each command, after the lines of `surroundings`, on a copy of the prepared
+/// state of its own; `check` gets the path of the command, its example and how it ended.
+pub fn each(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
     let free = prepared();
     let claimed = free.copy();
     claimed.ok(&["claim", "lab", "ci-17", "--reason", HOSTILE, "-q"]);
-    let all = examples();
-    assert!(all.len() > 38, "{}", all.len());
-    for (path, example) in all {
-        // These make the claim, or need the cluster that it would take.
-        let takes = ["claim", "apply", "run", "wait"].contains(&path[0].as_str());
-        let sandbox = if takes { free.copy() } else { claimed.copy() };
+    let examples = examples();
+    assert!(examples.len() > 38, "{}", examples.len());
+    for (path, example) in examples {
+        // These create the claim, or need the cluster that it would take.
+        let needs_free_cluster = ["claim", "apply", "run", "wait"].contains(&path[0].as_str());
+        let sandbox = if needs_free_cluster { free.copy() } else { claimed.copy() };
         if path[0] == "wait" {
             sandbox.ok("claim lab ci-17 -q");
         }
         let example = example
             .replace("CLUSTER", "$CLUSTER")
             .replace("condition=$CLUSTERR", "condition=ClusterR");
-        let cluster = "CLUSTER=$(poolctl get cluster -qo name | head -1)
+        let preparation = "CLUSTER=$(poolctl get cluster -qo name | head -1)
             [ -e $HOME/hosts ] || ssh-keygen -q -t ed25519 -N '' -f $HOME/hosts
             echo \"127.0.0.1 $(cut -d' ' -f1,2 $HOME/hosts.pub)\" > $HOME/known_hosts";
-        let ran = sandbox.shell(&format!("set -e\n{cluster}\n{around}\n{example}"));
-        see(&path, &example, &ran);
+        let script = format!("set -e\n{preparation}\n{surroundings}\n{example}");
+        check(&path, &example, &sandbox.shell(&script));
     }
 }
 
+/// Expects that an example succeeded, and that nothing hostile reached the terminal.
 pub fn fine(path: &[String], example: &str, ran: &Ran) {
-    let changes = (path == ["plan"] && ran.code == 10) || (path == ["diff"] && ran.code == 1);
-    assert!(ran.code == 0 || changes, "{example}: {}\n{}{}", ran.code, ran.out, ran.err);
-    let said = format!("{}{}", ran.out, ran.err);
-    let harmless = |letter: char| {
-        !matches!(letter, '\u{1b}' | '\u{7}' | '\r' | '\u{202e}' | '\u{85}' | '\u{200b}')
-    };
-    assert!(said.chars().all(harmless), "{example}: {said:?}");
-    assert!(!said.lines().any(|line| line == "NAME  READY"), "{example}: a faked row\n{said}");
-    assert!(!said.contains("panicked"), "{example}: {said}");
+    let found_changes = (path == ["plan"] && ran.code == 10) || (path == ["diff"] && ran.code == 1);
+    assert!(ran.code == 0 || found_changes, "{example}: {}\n{}{}", ran.code, ran.out, ran.err);
+    let printed = format!("{}{}", ran.out, ran.err);
+    let hostile = ['\u{1b}', '\u{7}', '\r', '\u{202e}', '\u{85}', '\u{200b}'];
+    assert!(!printed.contains(hostile), "{example}: {printed:?}");
+    let has_faked_row = printed.lines().any(|line| line == "NAME  READY");
+    assert!(!has_faked_row, "{example}: a faked row\n{printed}");
+    assert!(!printed.contains("panicked"), "{example}: {printed}");
 }
 
 #[test]
@@ -108,27 +109,28 @@ fn every_commands_example_runs() {
 }
 
 #[test]
-fn in_any_format() {
+fn every_example_runs_in_any_format() {
     for format in ["wide", "json", "yaml", "name", "jsonpath={.}"] {
-        let set = format!("poolctl() {{ command poolctl -o '{format}' \"$@\"; }}");
-        each(&set, |path, example, ran| {
+        let with_format = format!("poolctl() {{ command poolctl -o '{format}' \"$@\"; }}");
+        each(&with_format, |path, example, ran| {
             fine(path, example, ran);
-            let json = format == "json" && !ran.out.is_empty() && ran.out.starts_with('{');
-            let read: Result<Vec<serde_json::Value>, _> =
-                serde_json::Deserializer::from_str(&ran.out).into_iter().collect();
-            assert!(!json || read.is_ok(), "{example}: {}", ran.out);
+            if format == "json" && ran.out.starts_with('{') {
+                let documents: Result<Vec<serde_json::Value>, _> =
+                    serde_json::Deserializer::from_str(&ran.out).into_iter().collect();
+                assert!(documents.is_ok(), "{example}: {}", ran.out);
+            }
         });
     }
 }
 
 #[test]
-fn without_colours() {
+fn every_example_runs_without_colours() {
     each("export NO_COLOR=1 TERM=xterm-256color", fine);
     each("export TERM=dumb", fine);
 }
 
 #[test]
-fn into_a_pipe_that_is_closed() {
+fn a_closed_pipe_makes_no_example_panic_or_complain() {
     each("poolctl() { command poolctl \"$@\" | head -1; }", |_, example, ran| {
         assert!(
             !ran.err.contains("panicked") && !ran.err.contains("roken pipe"),
@@ -139,7 +141,7 @@ fn into_a_pipe_that_is_closed() {
 }
 
 #[test]
-fn under_crons_environment_and_without_a_home() {
+fn every_example_runs_under_crons_environment_and_without_a_home() {
     let cron = "poolctl() { env -i PATH=/usr/bin:/bin SHELL=/bin/sh LOGNAME=root EDITOR=\"$EDITOR\" POOLCTL_NOW=$POOLCTL_NOW POOLCTL_STATE=$POOLCTL_STATE \"$(command -v poolctl)\" \"$@\"; }";
     let cron = format!("P=$(command -v poolctl)\n{}", cron.replace("$(command -v poolctl)", "$P"));
     each(&cron, fine);
@@ -150,29 +152,29 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
     if !met(is_root(), "only root can be somebody else") || !has("setpriv") {
         return;
     }
-    let other = "chmod 755 $HOME; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p
+    let as_nobody = "chmod 755 $HOME; cp $(command -v poolctl) $HOME/p; chmod 755 $HOME/p
         poolctl() { setpriv --reuid=65534 --regid=65534 --clear-groups $HOME/p \"$@\"; }
         set +e";
-    let reads_none = [
+    let reads_no_state = [
         vec!["version"],
         vec!["completion"],
         vec!["explain"],
         vec!["state", "path"],
         vec!["agent", "ssh"],
     ];
-    each(other, |path, example, ran| {
-        if reads_none.iter().any(|one| path == one) {
+    each(as_nobody, |path, example, ran| {
+        if reads_no_state.iter().any(|command| path == command) {
             return fine(path, example, ran);
         }
         // The reading half of a pipe has nothing to read.
-        let denied = match path[0].as_str() {
+        let is_denied = match path[0].as_str() {
             "run" => ran.code == 125,
             "import" => ran.code == 1,
             // The shell's `export` succeeds.
             "kubeconfig" => ran.code == 0,
             _ => ran.code == 9,
         };
-        assert!(denied, "{example}: {}\n{}{}", ran.code, ran.out, ran.err);
+        assert!(is_denied, "{example}: {}\n{}{}", ran.code, ran.out, ran.err);
         assert!(ran.err.contains("cannot be read"), "{example}: {}", ran.err);
     });
 }
@@ -181,7 +183,7 @@ fn as_another_user_everything_is_denied_and_nothing_breaks() {
 fn a_wrong_name_is_answered_with_the_right_one() {
     let sandbox = prepared();
     sandbox.ok("claim lab ci-17 -q");
-    for (line, near) in [
+    for (line, suggestion) in [
         ("claim lba", "lab"),
         ("run lba -- true", "lab"),
         ("release ci-71", "ci-17"),
@@ -216,12 +218,12 @@ fn a_wrong_name_is_answered_with_the_right_one() {
     ] {
         let ran = sandbox.shell(&format!("poolctl {line}"));
         assert!([2, 3, 125].contains(&ran.code), "{line}: {}{}", ran.code, ran.err);
-        assert!(ran.err.contains(near), "{line}: {}", ran.err);
+        assert!(ran.err.contains(suggestion), "{line}: {}", ran.err);
     }
 }
 
-/// Every code of the table, but for those that nothing gives yet: 6 (`ip claim`). 9 is above, 130
-/// and 143 are in `running.rs`.
+/// Every code of the table but 6, which is in `addresses.rs`, 9, which is above, and 130 and 143,
+/// which are in `running.rs`.
 #[test]
 fn every_exit_code_occurs() {
     let sandbox = prepared();
@@ -249,7 +251,7 @@ fn every_exit_code_occurs() {
 
 #[test]
 fn behind_sudo_only_a_few_commands_are_let_in() {
-    // `run` refuses with words of its own; `admins` has them.
+    // `run` is refused with a message of its own, which `admins` tests.
     let let_in = "claim release extend kubeconfig credentials get describe why events explain \
                   version completion status run cluster:hibernate cluster:resume cluster:logs";
     let let_in: Vec<&str> = let_in.split_whitespace().collect();
@@ -258,24 +260,23 @@ fn behind_sudo_only_a_few_commands_are_let_in() {
         if !let_in.contains(&&*path.join(":")) {
             // POOLCTL_STATE stays set: whatever is let in by mistake finds no state but this one.
             let ran = sandbox.shell(&format!("export SUDO_UID=65534\n{example}"));
-            let turned_away = ran.err.contains("is for the account's owner");
-            assert!(turned_away && ran.code == 9, "{example}: {} {}", ran.out, ran.err);
+            let is_refused = ran.err.contains("is for the account's owner");
+            assert!(is_refused && ran.code == 9, "{example}: {} {}", ran.out, ran.err);
         }
     }
 }
 
-/// The number of its migrations is the schema of a program.
 #[test]
 fn the_version_names_the_commit_and_the_schema_of_states() {
     let sandbox = Sandbox::new();
-    let said = sandbox.ok("version");
-    let (program, built) = said.trim_end().split_once(" (commit ").unwrap();
+    let version = sandbox.ok("version");
+    let (program, build) = version.trim_end().split_once(" (commit ").unwrap();
     assert_eq!(program, format!("poolctl {}", env!("CARGO_PKG_VERSION")));
-    let (commit, schema) = built.split_once(", state schema ").unwrap();
-    assert!(!commit.is_empty() && !commit.contains(' '), "{said}");
+    let (commit, schema) = build.split_once(", state schema ").unwrap();
+    assert!(!commit.is_empty() && !commit.contains(' '), "{version}");
     assert_eq!(schema, format!("{})", poolctl::store::SCHEMA));
     for flag in ["--version", "-V"] {
-        assert_eq!(sandbox.ok(flag), said, "{flag}");
+        assert_eq!(sandbox.ok(flag), version, "{flag}");
     }
     let document: serde_json::Value = serde_json::from_str(&sandbox.ok("version -o json")).unwrap();
     assert_eq!(document["version"], env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Field help: every field has it, from the source that manifests are checked against.
+//! Field help: every field has a description, in the schema that manifests are checked against.
 
 use poolctl::model::kinds::Kind;
 use poolctl::model::object::schema;
@@ -6,40 +6,41 @@ use serde_json::Value;
 
 use crate::sandbox::Sandbox;
 
-/// Every field below a schema, with its path.
-fn fields(schema: &Value, path: &str, see: &mut impl FnMut(&str, &Value)) {
+/// Adds every field below a schema, with its path.
+fn add_fields(schema: &Value, path: &str, fields: &mut Vec<(String, Value)>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let below = format!("{path}.{name}");
-        see(&below, field);
-        let real =
-            field["anyOf"].as_array().and_then(|all| all.iter().find(|one| one["type"] != "null"));
-        let real = real.unwrap_or(field);
-        fields(real.get("items").unwrap_or(real), &below, see);
+        let field_path = format!("{path}.{name}");
+        // An optional field is any of its own type and null.
+        let mut variants = field["anyOf"].as_array().into_iter().flatten();
+        let own_type = variants.find(|variant| variant["type"] != "null").unwrap_or(field);
+        let element = own_type.get("items").unwrap_or(own_type);
+        fields.push((field_path.clone(), field.clone()));
+        add_fields(element, &field_path, fields);
     }
+}
+
+/// All fields of a kind, each with its path.
+fn fields_of(kind: Kind) -> Vec<(String, Value)> {
+    let mut fields = Vec::new();
+    add_fields(schema(kind), kind.word(), &mut fields);
+    fields
 }
 
 #[test]
 fn every_field_of_every_kind_has_help() {
-    let (mut bare, mut all) = (Vec::new(), 0);
-    for kind in Kind::ALL {
-        fields(schema(*kind), kind.word(), &mut |path, field| {
-            all += 1;
-            if field["description"].as_str().unwrap_or_default().is_empty() {
-                bare.push(path.to_owned());
-            }
-        });
+    let fields: Vec<(String, Value)> = Kind::ALL.iter().flat_map(|kind| fields_of(*kind)).collect();
+    assert!(fields.len() > 400, "{}", fields.len());
+    for (path, field) in fields {
+        let help = field["description"].as_str().unwrap_or_default();
+        assert!(!help.is_empty(), "{path} has no help");
     }
-    assert!(bare.is_empty() && all > 400, "{all}: {bare:#?}");
 }
 
 #[test]
 fn every_path_can_be_explained() {
     let sandbox = Sandbox::new();
-    let mut paths = Vec::new();
-    for kind in [Kind::ClusterPool, Kind::Customization, Kind::Settings, Kind::Job] {
-        fields(schema(kind), kind.word(), &mut |path, _| paths.push(path.to_owned()));
-    }
-    for path in paths {
+    let kinds = [Kind::ClusterPool, Kind::Customization, Kind::Settings, Kind::Job];
+    for (path, _) in kinds.into_iter().flat_map(fields_of) {
         let shown = sandbox.ok(&format!("explain {path}"));
         let (_, field) = path.split_once('.').unwrap();
         assert!(shown.contains(&format!("FIELD: {field} <")), "{path}: {shown}");
