@@ -335,7 +335,7 @@ fn sudo_lets_nothing_else_through() {
     let ran =
         machine.types("alice", &format!("SUDO_UID=4801 POOLCTL_STATE={state} poolctl status"));
     assert_eq!(ran.code, 9, "{}", ran.err);
-    // Variables that reach poolctl nevertheless are refused; a SUDO_UID that is no number is no user.
+    // Variables that reach poolctl nevertheless are refused; a SUDO_UID must be a number.
     for (variable, value) in [("POOLCTL_NOW", "2030-01-01T00:00:00Z"), ("POOLCTL_STATE", "/tmp/x")]
     {
         let line = format!("SUDO_UID=4802 {variable}={value} poolctl get claim");

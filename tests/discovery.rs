@@ -1,5 +1,5 @@
-//! The scripts that run on hosts which were booted from a discovery image: the agent, against a real
-//! sshd on loopback that knows the key of hosts, and the script that sets up their networks.
+//! The scripts that run on hosts which were booted from a discovery image: the agent, against a
+//! real sshd on loopback that knows the key of hosts, and the script that sets up their networks.
 
 use std::fs;
 use std::net::TcpStream;
@@ -73,7 +73,7 @@ impl Site {
         self.sandbox.file("config.json", &config.to_string());
     }
 
-    /// Runs the agent once, under another program or by itself: it registers, reports and checks in.
+    /// Runs the agent once, by itself or under another program: it registers, reports, checks in.
     fn run_agent(&self, wrapper: &str) -> Ran {
         self.sandbox.shell(&format!("{wrapper} bash {AGENT} --once $HOME/config.json"))
     }

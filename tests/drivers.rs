@@ -1,5 +1,5 @@
-//! Drivers that start programs, under supervision: clusters of openshift-install (a stand-in) and of
-//! exec drivers, from their creation to their end.
+//! Drivers that start programs, under supervision: clusters of openshift-install (a stand-in) and
+//! of exec drivers, from their creation to their end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +54,7 @@ fn assert_no_secret_is_left(lab: &Lab) {
     assert_eq!(files, "", "the clusters are destroyed");
 }
 
-/// Expects that no secret is in anything that commands show, or in a log, outcome or order of a job.
+/// Expects that no secret is in anything that commands show, or in the files of a job.
 fn assert_no_secret_is_shown(lab: &Lab) {
     let script = "for what in 'get pool,cluster,claim,cdc,secret,settings -A -o yaml' events 'job list --all -o yaml' 'describe pool lab' \
         'pool render lab' status metrics doctor plan 'export'; do poolctl $what; done 2>&1; \

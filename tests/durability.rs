@@ -1,5 +1,5 @@
-//! What the state survives: full disks, and a kill at any system call. And what it costs: the number
-//! of fsyncs, the size of the log, the number of events that are kept.
+//! What the state survives: full disks, and a kill at any system call. And what it costs: the
+//! number of fsyncs, the size of the log, the number of events that are kept.
 
 use crate::sandbox::{Ran, Sandbox, has};
 

@@ -1,12 +1,12 @@
-//! Jobs through failures at every step. The stand-in keeps a ledger: nothing is begun twice, what
-//! was made is destroyed.
+//! Jobs that fail, are killed or hang at every step. The stand-in for openshift-install keeps a
+//! ledger: nothing may be begun twice, and what was made must be destroyed.
 
 use crate::lab::{Lab, TEMPLATED, VSPHERE, pid, pool};
 use crate::sandbox::{apply, has, is_root, met};
 
 #[test]
-fn exit_codes_are_reasons_and_failures_are_cleaned_up() {
-    for (behave, says) in [
+fn exit_codes_are_told_as_reasons_and_failures_are_cleaned_up() {
+    for (behaviour, message) in [
         ("create-cluster: exit 4\nwait-for: exit 5", "the infrastructure could not be made"),
         ("after-create-cluster: exit 6\nwait-for: exit 6", "operators did not come up"),
         ("create-ignition-configs: exit 42", "it failed (exit code 42): asked to fail"),
@@ -14,11 +14,11 @@ fn exit_codes_are_reasons_and_failures_are_cleaned_up() {
         ("create-manifests: die", "exit code 137"),
     ] {
         let lab = Lab::new();
-        lab.behave(behave);
+        lab.behave(behaviour);
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-        lab.until(says, |lab| lab.sandbox.ok("events").contains(says));
+        lab.until(message, |lab| lab.sandbox.ok("events").contains(message));
         lab.behave("");
-        // Given up, or tried again later: whoever has mended it need not wait.
+        // The cluster is given up, or tried again later. Nobody has to wait for that.
         lab.sandbox.ok("customization reset foo -q");
         let retry =
             "for c in $(poolctl get cluster -qo name); do poolctl cluster retry $c -q; done";
@@ -29,7 +29,7 @@ fn exit_codes_are_reasons_and_failures_are_cleaned_up() {
 }
 
 #[test]
-fn what_took_too_long_may_be_over_after_all() {
+fn an_installation_that_took_too_long_is_waited_for_once_more() {
     let lab = Lab::new();
     lab.behave("after-create-cluster: exit 6");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
@@ -39,34 +39,33 @@ fn what_took_too_long_may_be_over_after_all() {
 }
 
 #[test]
-fn whoever_is_killed_the_next_pass_repairs() {
-    for (whom, at) in [
+fn a_supervisor_or_installer_that_is_killed_is_made_good_by_the_next_pass() {
+    for (program, step) in [
         ("__supervise", "create-cluster"),
         ("openshift-install", "create-cluster"),
         ("openshift-install", "create-ignition-configs"),
         ("__supervise", "create-manifests"),
     ] {
         let lab = Lab::new();
-        lab.behave(&format!("{at}: hang\nafter-{at}: hang"));
+        lab.behave(&format!("{step}: hang\nafter-{step}: hang"));
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
-        let step = format!("begin {at} ");
-        lab.until(&step, |lab| lab.ledger().iter().any(|line| line.starts_with(&step)));
-        let victim = pid(&lab, whom).unwrap_or_else(|| panic!("no {whom} to kill at {at}"));
+        let begin = format!("begin {step} ");
+        lab.until(&begin, |lab| lab.ledger().iter().any(|line| line.starts_with(&begin)));
+        let victim = pid(&lab, program).unwrap_or_else(|| panic!("no {program} at {step}"));
         lab.behave("");
         lab.sandbox.shell(&format!("kill -9 {victim}"));
-        if whom == "__supervise" {
-            // Its program goes on and holds the lock: the job counts as running.
+        if program == "__supervise" {
+            // The installer goes on and holds the lock: the job counts as running.
             lab.sandbox.ok("reconcile -q");
-            assert_eq!(lab.phase(), "Installing", "{at}");
+            assert_eq!(lab.phase(), "Installing", "{step}");
             let installer = pid(&lab, "openshift-install").unwrap();
             lab.sandbox.shell(&format!("kill -9 {installer}"));
         }
-        if at == "create-ignition-configs" {
-            // Nothing existed: that uses up no attempt, and the next one waits for a minute.
-            let paused = |lab: &Lab| lab.sandbox.ok("events").contains("InstallationsPaused");
-            lab.until("paused", paused);
+        if step == "create-ignition-configs" {
+            // Nothing was made: that uses up no attempt, and the next one waits for a minute.
+            lab.until("paused", |lab| lab.sandbox.ok("events").contains("InstallationsPaused"));
             let cluster = lab.sandbox.ok("get cluster -qo name");
-            lab.sandbox.ok(&["cluster", "retry", cluster.trim(), "-q"]);
+            lab.sandbox.ok(&format!("cluster retry {} -q", cluster.trim()));
         }
         lab.installed();
         lab.gone();
@@ -75,14 +74,16 @@ fn whoever_is_killed_the_next_pass_repairs() {
 
 #[test]
 fn a_cluster_that_is_deleted_while_it_installs_takes_its_programs_along() {
-    for at in ["create-cluster: deaf", "after-create-cluster: hang", "create-cluster: leak 30"] {
+    for behaviour in
+        ["create-cluster: deaf", "after-create-cluster: hang", "create-cluster: leak 30"]
+    {
         let lab = Lab::new();
-        lab.behave(at);
+        lab.behave(behaviour);
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
         lab.until("begun", |lab| lab.ledger().iter().any(|line| line.contains("create-cluster")));
         lab.behave("");
         lab.gone();
-        assert_eq!(pid(&lab, "create"), None, "{at}");
+        assert_eq!(pid(&lab, "create"), None, "{behaviour}");
     }
 }
 
@@ -91,20 +92,19 @@ fn many_passes_at_once_begin_a_job_once() {
     let lab = Lab::new();
     lab.behave("create-manifests: sleep 300");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
-    let scale = ["pool", "scale", "lab", "--size", "1", "-q"].map(str::to_owned).to_vec();
-    let pass = || ["reconcile", "-q"].map(str::to_owned).to_vec();
-    let all: Vec<_> = std::iter::once(scale).chain((0..12).map(|_| pass())).collect();
-    lab.sandbox.together(&all);
+    let mut commands = vec!["pool scale lab --size 1 -q"];
+    commands.extend(["reconcile -q"; 12]);
+    lab.sandbox.together(&commands);
     lab.installed();
     lab.gone();
 }
 
 #[test]
-fn a_deadline_ends_programs() {
+fn a_job_past_its_deadline_is_ended_with_its_programs() {
     let lab = Lab::new();
     lab.behave("create-cluster: hang");
-    let quick = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
-    apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{quick}")));
+    let deadline = "  annotations: {poolctl.dev/install-timeout: 2s}\n";
+    apply(&lab.sandbox, &pool("lab", VSPHERE, &format!("{TEMPLATED}{deadline}")));
     lab.until("late", |lab| lab.sandbox.ok("events").contains("not over after"));
     lab.behave("");
     lab.until("ended", |lab| pid(lab, "create").is_none());
@@ -159,7 +159,7 @@ fn a_supervisor_that_is_killed_anywhere_begins_an_attempt_once() {
     ] {
         let lab = Lab::new();
         apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED).replace("size: 1", "size: 0"));
-        // The pass is killed when it would begin the supervisor: the folder is there, nobody works.
+        // The pass is killed when it would start the supervisor: there is a folder, and no program.
         for start in ["clone3", "vfork", "clone"] {
             let script = format!(
                 "strace -qq -o /dev/null -e trace={start} -e inject={start}:signal=KILL:when=1 poolctl pool scale lab --size 1 -q"
@@ -248,9 +248,8 @@ fn a_job_whose_folder_is_gone_is_not_begun_again() {
     lab.behave("after-create-cluster: hang");
     apply(&lab.sandbox, &pool("lab", VSPHERE, TEMPLATED));
     lab.until("made", |lab| lab.ledger().iter().any(|line| line.starts_with("made ")));
-    // The state has seen it: whatever becomes of its folder, it was begun.
-    let secrets = |lab: &Lab| lab.sandbox.ok("get secret -A -o name");
-    lab.until("known", |lab| secrets(lab).contains("metadata-json"));
+    // The state knows of the infrastructure: whatever becomes of the folder, the job was begun.
+    lab.until("known", |lab| lab.sandbox.ok("get secret -A -o name").contains("metadata-json"));
     let supervisor = pid(&lab, "__supervise").unwrap();
     let installer = pid(&lab, "create").unwrap();
     lab.sandbox.shell(&format!("kill -9 {supervisor} {installer}; rm -rf $HOME/jobs"));
@@ -278,8 +277,8 @@ fn a_supervisor_that_is_held_up_is_ended_by_force() {
 }
 
 #[test]
-fn what_drivers_leave_hangs_no_pass_and_counts_only_if_it_is_of_use() {
-    for (script, says) in [
+fn files_that_drivers_leave_hang_no_pass_and_count_only_if_they_are_usable() {
+    for (script, message) in [
         ("exit 0", "it saved no kubeconfig"),
         ("mkfifo saved/kubeconfig saved/metadata.json result log2", "it saved no kubeconfig"),
         ("ln -s /etc/passwd saved/kubeconfig; echo {} > saved/metadata.json", "no kubeconfig"),
@@ -299,22 +298,19 @@ fn what_drivers_leave_hangs_no_pass_and_counts_only_if_it_is_of_use() {
         lab.sandbox.shell("chmod 755 $HOME/bin/poolctl-driver-odd");
         let exec = "  annotations: {poolctl.dev/driver: 'exec:odd'}\n";
         apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
-        let says = format!("provision failed: {says}");
-        let told = |lab: &Lab| {
+        lab.until(&format!("provision failed: {message}"), |lab| {
             let events = lab.sandbox.ok("events");
-            events.contains("provision failed: ")
-                && events.contains(says.trim_start_matches("provision failed: "))
-        };
-        lab.until(&says, told);
+            events.contains("provision failed: ") && events.contains(message)
+        });
         lab.gone();
     }
 }
 
 #[test]
-fn a_job_keeps_nothing_open_that_whoever_began_it_had() {
+fn a_job_keeps_no_file_open_that_the_command_before_it_had() {
     let lab = Lab::new();
     lab.behave("create-cluster: hang");
-    // As cron's line does it: one pass at a time.
+    // As in a crontab: one pass at a time.
     let path = lab.sandbox.file("pool.yaml", &pool("lab", VSPHERE, TEMPLATED));
     let ran = lab.sandbox.shell(&format!(
         "exec 9> $HOME/cron.lock; flock -n 9; poolctl apply -qf {path} --no-reconcile

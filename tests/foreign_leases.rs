@@ -1,5 +1,5 @@
-//! What another program leases is leased again by nobody: an import that cannot keep a lease is
-//! refused, or told to leave it out.
+//! What another program has leased is never leased a second time: an import that cannot keep a lease
+//! is refused, unless it is told to leave the lease out.
 
 use crate::sandbox::{Ran, Sandbox};
 
@@ -9,7 +9,7 @@ metadata: {name: lan}
 spec: {pools: [{start: 10.0.0.10, end: 10.0.0.10}], prefix: 24}
 ";
 
-/// Objects of kinds that are not modelled, and what is said of each.
+/// Version and kind of objects that are not modelled, and what is said of each.
 const FOREIGN: [(&str, &str, &str); 6] = [
     (
         "ipam.cluster.x-k8s.io/v1beta1",
@@ -39,39 +39,48 @@ const FOREIGN: [(&str, &str, &str); 6] = [
     ("metal3.io/v1alpha1", "HostClaim", "HostClaim.metal3.io `default/x` holds a host"),
 ];
 
+/// The pool, and an object that is not modelled.
+fn pool_and_foreign(version: &str, kind: &str) -> String {
+    format!("{POOL}{}", foreign(version, kind))
+}
+
 fn foreign(version: &str, kind: &str) -> String {
     let spec = if kind == "IPAddress" { "{address: 10.0.0.10}" } else { "{}" };
     format!("---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n")
 }
 
-/// Imports a text into a state that is not there yet.
-fn import(sandbox: &Sandbox, text: &str, options: &[&str]) -> Ran {
-    let file = sandbox.file("moved.yaml", text);
-    let mut arguments = vec!["import", file.as_str()];
-    arguments.extend(options);
-    sandbox.run(&arguments)
+/// Imports a manifest; the options come after the file.
+fn import(sandbox: &Sandbox, manifest: &str, options: &str) -> Ran {
+    let file = sandbox.file("moved.yaml", manifest);
+    sandbox.run(&format!("import {file} {options}"))
 }
 
-/// Refused by name, and nothing is imported.
-fn refused(text: &str, says: &str, skip: &str) {
+/// Expects that an import succeeds with so many objects; returns the warnings.
+fn imports(sandbox: &Sandbox, manifest: &str, options: &str, count: usize) -> String {
+    let ran = import(sandbox, manifest, options);
+    assert_eq!((ran.code, ran.out), (0, format!("{count} objects imported\n")), "{}", ran.err);
+    ran.err
+}
+
+/// Expects that an import is refused, names the kind to skip, and imports nothing.
+fn refuses(manifest: &str, message: &str, kind: &str) {
     let sandbox = Sandbox::new();
-    let ran = import(&sandbox, text, &[]);
-    assert_eq!(ran.code, 4, "{says}: {}{}", ran.out, ran.err);
-    assert!(ran.err.contains(says), "{says}: {}", ran.err);
-    assert!(ran.err.contains(&format!("moved.yaml --skip {skip}")), "{}", ran.err);
-    assert!(!sandbox.state().exists(), "{says}");
+    let ran = import(&sandbox, manifest, "");
+    assert_eq!(ran.code, 4, "{message}: {}{}", ran.out, ran.err);
+    assert!(ran.err.contains(message), "{message}: {}", ran.err);
+    assert!(ran.err.contains(&format!("moved.yaml --skip {kind}")), "{}", ran.err);
+    assert!(!sandbox.state().exists(), "{message}");
 }
 
 #[test]
 fn a_lease_of_a_kind_that_is_not_modelled_stops_the_import() {
-    for (version, kind, says) in FOREIGN {
+    for (version, kind, message) in FOREIGN {
         let (group, _) = version.split_once('/').unwrap();
-        refused(&format!("{POOL}{}", foreign(version, kind)), says, &format!("{kind}.{group}"));
+        refuses(&pool_and_foreign(version, kind), message, &format!("{kind}.{group}"));
     }
-    // All of them are named at once, with where they are.
-    let all: String = FOREIGN.iter().map(|(version, kind, _)| foreign(version, kind)).collect();
-    let sandbox = Sandbox::new();
-    let ran = import(&sandbox, &format!("{POOL}{all}"), &["--skip", "HostClaim"]);
+    // All of them are named at once, with their lines and columns.
+    let objects = FOREIGN.map(|(version, kind, _)| foreign(version, kind)).concat();
+    let ran = import(&Sandbox::new(), &format!("{POOL}{objects}"), "--skip HostClaim");
     assert_eq!((ran.code, ran.err.matches("cause: ").count()), (4, 5), "{}", ran.err);
     assert!(ran.err.contains("moved.yaml:6:1: IPAddress.ipam"), "{}", ran.err);
     assert!(ran.err.contains("--skip HostClaim --skip IPAddress.ipam"), "{}", ran.err);
@@ -79,23 +88,21 @@ fn a_lease_of_a_kind_that_is_not_modelled_stops_the_import() {
 
 #[test]
 fn a_kind_that_is_skipped_is_left_out_and_each_lease_of_it_named() {
-    for (version, kind, says) in FOREIGN {
+    for (version, kind, message) in FOREIGN {
+        let manifest = pool_and_foreign(version, kind);
         let (group, _) = version.split_once('/').unwrap();
-        for skip in [kind.to_owned(), format!("{kind}.{group}")] {
-            let sandbox = Sandbox::new();
-            let text = format!("{POOL}{}", foreign(version, kind));
-            let ran = import(&sandbox, &text, &["--skip", &skip]);
-            assert_eq!((ran.code, ran.out.as_str()), (0, "1 objects imported\n"), "{}", ran.err);
-            let warning = format!("{says}; it is left out and not known here");
-            assert!(ran.err.contains(&warning), "{says}: {}", ran.err);
+        for option in [format!("--skip {kind}"), format!("--skip {kind}.{group}")] {
+            let warnings = imports(&Sandbox::new(), &manifest, &option, 1);
+            let warning = format!("{message}; it is left out and not known here");
+            assert!(warnings.contains(&warning), "{message}: {warnings}");
         }
     }
     // A kind is not taken for another of the same name.
     let (version, kind, _) = FOREIGN[0];
-    let text = format!("{POOL}{}", foreign(version, kind));
-    let ran = import(&Sandbox::new(), &text, &["--skip", "IPAddress.ipam.metal3.io"]);
+    let manifest = pool_and_foreign(version, kind);
+    let ran = import(&Sandbox::new(), &manifest, "--skip IPAddress.ipam.metal3.io");
     assert_eq!(ran.code, 4, "{}", ran.err);
-    let ran = import(&Sandbox::new(), &text, &["--skip", "IPAddres"]);
+    let ran = import(&Sandbox::new(), &manifest, "--skip IPAddres");
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains("did you mean `IPAddress`?"), "{}", ran.err);
 }
@@ -108,7 +115,7 @@ fn an_address_of_metal3_that_cannot_be_placed_stops_the_import() {
     let claim = "---\napiVersion: ipam.metal3.io/v1alpha1\nkind: IPClaim\n\
                  metadata: {name: db}\nspec: {pool: {name: lan}}\n\
                  status: {address: {name: lan-10-0-0-10}}\n";
-    for (object, says, kind) in [
+    for (object, message, kind) in [
         (
             address,
             "`default/other-10-0-0-10` holds 10.0.0.10 of IPPool `other`, which is not in the file",
@@ -120,24 +127,23 @@ fn an_address_of_metal3_that_cannot_be_placed_stops_the_import() {
             "IPClaim.ipam.metal3.io",
         ),
     ] {
-        refused(&format!("{POOL}{object}"), says, kind);
+        let manifest = format!("{POOL}{object}");
+        refuses(&manifest, message, kind);
         let sandbox = Sandbox::new();
-        let ran = import(&sandbox, &format!("{POOL}{object}"), &["--skip", kind]);
-        assert_eq!((ran.code, ran.out.as_str()), (0, "1 objects imported\n"), "{}", ran.err);
-        assert!(ran.err.contains(says), "{says}: {}", ran.err);
+        let warnings = imports(&sandbox, &manifest, &format!("--skip {kind}"), 1);
+        assert!(warnings.contains(message), "{message}: {warnings}");
         assert_eq!(sandbox.ok("get ipclaim,ipaddress -o name"), "");
     }
     // A claim that waits holds nothing.
-    let waits = claim.replace("status: {address: {name: lan-10-0-0-10}}\n", "");
-    let ran = import(&Sandbox::new(), &format!("{POOL}{waits}"), &[]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "2 objects imported\n"), "{}", ran.err);
+    let waiting_claim = claim.replace("status: {address: {name: lan-10-0-0-10}}\n", "");
+    imports(&Sandbox::new(), &format!("{POOL}{waiting_claim}"), "", 2);
 }
 
 #[test]
 fn apply_leaves_out_what_is_not_modelled_with_a_warning() {
     for (version, kind, _) in FOREIGN {
         let sandbox = Sandbox::new();
-        let file = sandbox.file("a.yaml", &format!("{POOL}{}", foreign(version, kind)));
+        let file = sandbox.file("a.yaml", &pool_and_foreign(version, kind));
         let ran = sandbox.run(&format!("apply -f {file}"));
         assert_eq!(ran.code, 0, "{}", ran.err);
         assert!(
@@ -152,12 +158,10 @@ fn apply_leaves_out_what_is_not_modelled_with_a_warning() {
 fn addresses_that_only_a_list_or_the_status_of_a_pool_names_stop_the_import() {
     let list = "---\napiVersion: ipam.cluster.x-k8s.io/v1beta1\nkind: IPAddressList\n\
                 items: [{metadata: {name: x}, spec: {address: 10.0.0.10}}]\n";
-    let says = "IPAddress.ipam.cluster.x-k8s.io `default/` holds an address";
-    refused(&format!("{POOL}{list}"), says, "IPAddress.ipam.cluster.x-k8s.io");
+    let message = "IPAddress.ipam.cluster.x-k8s.io `default/` holds an address";
+    refuses(&format!("{POOL}{list}"), message, "IPAddress.ipam.cluster.x-k8s.io");
     let status = format!("{POOL}status: {{allocations: {{db: 10.0.0.10}}}}\n");
-    let says = "IPPool `default/lan` has given 10.0.0.10 to IPClaim `db`";
-    refused(&status, says, "IPAddress.ipam.metal3.io");
-    let sandbox = Sandbox::new();
-    let ran = import(&sandbox, &status, &["--skip", "IPAddress.ipam.metal3.io"]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "1 objects imported\n"), "{}", ran.err);
+    let message = "IPPool `default/lan` has given 10.0.0.10 to IPClaim `db`";
+    refuses(&status, message, "IPAddress.ipam.metal3.io");
+    imports(&Sandbox::new(), &status, "--skip IPAddress.ipam.metal3.io", 1);
 }
