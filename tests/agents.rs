@@ -392,8 +392,9 @@ impl Player {
             "event" => {
                 let (reason, message) = first_word(rest);
                 let events = self.events(object);
-                let mut named = events.iter().filter(|(event, _)| event == reason);
-                check(named.any(|(_, text)| text.contains(message)), &events)
+                let mut messages =
+                    events.iter().filter(|(event, _)| event == reason).map(|(_, message)| message);
+                check(messages.any(|event| event.contains(message)), &events)
             }
             "events" => {
                 let (reason, expected) = first_word(rest);
@@ -424,7 +425,7 @@ impl Player {
 }
 
 /// What does not hold first in a scenario.
-fn play_scenario(scenario: &Scenario) -> Outcome {
+fn play_scenario(scenario: &Scenario<'_>) -> Outcome {
     let mut player = Player::new();
     for line in scenario.lines.iter().chain(&["pass", "quiet", "poolctl doctor"]) {
         player.play_line(line).map_err(|reason| format!("{}: {line}: {reason}", scenario.name))?;

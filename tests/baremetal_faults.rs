@@ -138,8 +138,8 @@ fn a_host_that_fails_to_install_costs_an_attempt_and_its_cluster_is_given_up_at_
     let machines = machines_of(sandbox, &first);
     assert_eq!(machines.len(), 3);
     assert!(all_are(&rack, &machines, "On"), "ejected at once");
-    let said = sandbox.ok(&format!("why cluster/{first}"));
-    assert!(said.contains("failed to install once") && said.contains(reason), "{said}");
+    let why = sandbox.ok(&format!("why cluster/{first}"));
+    assert!(why.contains("failed to install once") && why.contains(reason), "{why}");
     // Nothing keeps the other from being installed.
     until(&lab, "the other is ready", |sandbox| has_ready(sandbox, "1"));
     // The second attempt is the last: off, free, and made anew.
@@ -166,8 +166,8 @@ fn when_one_controller_takes_no_image_no_host_of_its_cluster_begins() {
     rack.refuses.store(2, Ordering::Relaxed);
     scale(sandbox, 2);
     until(&lab, "failed", |sandbox| count_events(sandbox, "provision failed") > 0);
-    let said = sandbox.ok("events");
-    assert!(said.contains("n2: ") && said.contains("answers 503"), "{said}");
+    let events = sandbox.ok("events");
+    assert!(events.contains("n2: ") && events.contains("answers 503"), "{events}");
     let begun = |step: &str| lab.ledger().iter().filter(|line| line.contains(step)).count();
     assert!(begun("begin agent-image") >= 2);
     assert!(["image metal-a ", "image metal-b "].iter().all(|step| begun(step) > 0));
@@ -212,8 +212,8 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     scale(sandbox, 2);
     until(&lab, "one is ready", |sandbox| has_ready(sandbox, "1"));
     until(&lab, "it was asked in vain", |sandbox| sandbox.ok("status").contains("does not answer"));
-    let said = sandbox.ok("status");
-    assert!(said.contains("host `n2`: ") && said.contains("does not answer"), "{said}");
+    let status = sandbox.ok("status");
+    assert!(status.contains("host `n2`: ") && status.contains("does not answer"), "{status}");
     // The weakest is picked first, and of the cluster that has it no machine was told anything.
     let cluster = jsonpath(sandbox, "agent/n2", "{.status.boundTo.name}");
     let machines = machines_of(sandbox, &cluster);
@@ -221,10 +221,10 @@ fn a_controller_that_does_not_answer_holds_up_its_cluster_alone_and_is_named() {
     let images: Vec<String> =
         lab.ledger().into_iter().filter(|line| line.starts_with("image ")).collect();
     assert!(images.len() == 1 && !images[0].contains(&mac(2)), "{images:?}");
-    let others: Vec<usize> = machines.into_iter().filter(|number| *number != 2).collect();
-    assert!(all_are(&rack, &others, "Off"));
-    let said = sandbox.ok(&format!("why cluster/{cluster}"));
-    assert!(said.contains("host n2 is disconnected"), "{said}");
+    let reachable: Vec<usize> = machines.into_iter().filter(|number| *number != 2).collect();
+    assert!(all_are(&rack, &reachable, "Off"));
+    let why = sandbox.ok(&format!("why cluster/{cluster}"));
+    assert!(why.contains("host n2 is disconnected"), "{why}");
     patch(sandbox, "host/n2", &json!({"spec": {"bmc": {"address": rack.address(2)}}}));
     until(&lab, "both are ready", |sandbox| has_ready(sandbox, "2"));
     sandbox.ok("doctor");

@@ -24,8 +24,9 @@ fn things_of(files: &Imports) -> Imports {
     let thing = |module: &String| module.split('/').take(2).collect::<Vec<_>>().join("/");
     let mut things = Imports::new();
     for (module, imported) in files {
-        let others = imported.iter().map(thing).filter(|imported| *imported != thing(module));
-        things.entry(thing(module)).or_default().extend(others);
+        let importing = thing(module);
+        let imported = imported.iter().map(thing).filter(|imported| *imported != importing);
+        things.entry(importing.clone()).or_default().extend(imported);
     }
     things
 }
@@ -184,13 +185,13 @@ fn segments(path: &str) -> Vec<&str> {
 
 /// The module that a path leads to, whatever it names inside.
 fn resolve(path: &[&str], module: &str, modules: &BTreeSet<String>) -> Option<String> {
-    let here: Vec<&str> = module.split('/').collect();
+    let module_path: Vec<&str> = module.split('/').collect();
     let levels_up = path.iter().take_while(|segment| **segment == "super").count();
     let base = match *path.first()? {
-        "crate" => &here[..0],
-        "super" => &here[..here.len().saturating_sub(levels_up)],
-        "self" => &here[..],
-        first if modules.contains(&format!("{module}/{first}")) => &here[..],
+        "crate" => &module_path[..0],
+        "super" => &module_path[..module_path.len().saturating_sub(levels_up)],
+        "self" => &module_path[..],
+        first if modules.contains(&format!("{module}/{first}")) => &module_path[..],
         _ => return None,
     };
     let rest: Vec<&str> = path
@@ -211,8 +212,8 @@ fn find_circles(imports: &Imports) -> BTreeSet<Circle> {
     for (module, ahead) in &reached {
         let circle: Circle = ahead
             .iter()
-            .filter(|other| reached.get(*other).is_some_and(|back| back.contains(module)))
-            .map(|other| (*other).to_owned())
+            .filter(|imported| reached.get(*imported).is_some_and(|back| back.contains(module)))
+            .map(|imported| (*imported).to_owned())
             .collect();
         if !circle.is_empty() {
             circles.insert(circle);

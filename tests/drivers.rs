@@ -196,10 +196,10 @@ fn as_many_jobs_run_as_the_settings_say_and_every_pool_has_its_turn() {
         lab.sandbox.ok("get cluster --no-headers").matches("Installed").count() == 5
     });
     // The other pool did not wait for all four of the first.
-    let mut made = lab.ledger();
-    made.retain(|line| line.starts_with("made "));
-    let position = made.iter().position(|line| line.starts_with("made other-"));
-    assert!(position.is_some_and(|index| index <= 3), "{made:?}");
+    let mut creations = lab.ledger();
+    creations.retain(|line| line.starts_with("made "));
+    let position = creations.iter().position(|line| line.starts_with("made other-"));
+    assert!(position.is_some_and(|index| index <= 3), "{creations:?}");
     lab.sandbox.ok("pool scale other --size 0 -q");
     lab.gone();
 }

@@ -1,5 +1,5 @@
-//! What another program has leased is never leased a second time: an import that cannot keep a lease
-//! is refused, unless it is told to leave the lease out.
+//! What another program has leased is never leased a second time: an import that cannot keep a
+//! lease is refused, unless it is told to leave the lease out.
 
 use crate::sandbox::{Ran, Sandbox};
 

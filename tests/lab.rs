@@ -115,22 +115,26 @@ impl Lab {
     /// known or destroyed.
     pub fn balanced(&self) {
         let mut begun: BTreeMap<String, u32> = BTreeMap::new();
-        let mut made: Vec<String> = Vec::new();
+        let mut infrastructure: Vec<String> = Vec::new();
         for line in self.ledger() {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["begin", step @ ("create-manifests" | "create-cluster" | "destroy"), folder] => {
                     *begun.entry(format!("{step} {folder}")).or_default() += 1;
                 }
-                ["made", infra_id] => made.push(infra_id.to_owned()),
-                ["destroyed", infra_id] => made.retain(|made_id| made_id != infra_id),
+                ["made", infra_id] => infrastructure.push(infra_id.to_owned()),
+                ["destroyed", infra_id] => infrastructure.retain(|made_id| made_id != infra_id),
                 _ => {}
             }
         }
         let twice: Vec<_> = begun.iter().filter(|(_, times)| **times > 1).collect();
         assert!(twice.is_empty(), "{twice:?}");
         let live = jsonpath(&self.sandbox, "cluster", "{.items[*].spec.clusterMetadata.infraID}");
-        made.retain(|infra_id| !live.contains(infra_id));
-        assert!(made.is_empty(), "made, not known, not destroyed: {made:?} {:?}", self.ledger());
+        infrastructure.retain(|infra_id| !live.contains(infra_id));
+        assert!(
+            infrastructure.is_empty(),
+            "made, not known, not destroyed: {infrastructure:?} {:?}",
+            self.ledger()
+        );
     }
 
     /// Passes until a condition is met, for half a minute at most.

@@ -1,5 +1,32 @@
 //! One binary for all tests. A module that is not named here is not run; `architecture` checks
 //! that each file is.
+//!
+//! Tests are written in as few notations as possible, one for each purpose:
+//!
+//! - **A command that is run** is a line, as people type it: `sandbox.ok("pool create lab --fake")`
+//!   must succeed, `sandbox.refused(4, "pool create lab", "there is a pool")` must fail with this
+//!   exit code and message, `sandbox.run(...)` may do either. `sandbox.rs` is this fixture;
+//!   `lab.rs` adds a stand-in for openshift-install, `rigs.rs` and `rack.rs` add management
+//!   controllers.
+//! - **What people see** is a transcript, `tests/cli/*.txt`: `$ command` and what it printed. A new
+//!   command or message is tested there first, because a transcript is documentation as well.
+//!   `transcripts.rs` plays them; `POOLCTL_BLESS=1` writes them anew.
+//! - **What happens step by step** is a scenario: a name, then a step or an expectation a line;
+//!   scenarios are separated by empty lines. So are hosts (`cases/agents/`, a file per chapter),
+//!   addresses (`cases/addresses.txt`), shortages of bare metal (`cases/shortages.txt`) and the rules
+//!   of agent-config.yaml (`cases/agent_config.txt`). `cases.rs` reads them; the words of a file
+//!   are explained at its head, or in the test that plays it.
+//! - **What the planner makes of a state** is a row of columns separated by ` | `: pools
+//!   (`cases/pools.txt`) and power states (`cases/power.txt`). The state before is described in one
+//!   line, which `fixture.rs` reads; `claims` and `properties` use such lines, too.
+//! - **What a function makes of a document** is a document itself, with what goes in and what comes
+//!   out: patches, one JSON object a line (`cases/patches.txt`), and data templates in YAML
+//!   (`cases/templates.txt`).
+//! - **Laws over random histories** are properties: `properties.rs`, `sharing.rs`, `tenants.rs`.
+//!
+//! `cases/index.txt` says for every scenario of the specification where it is tested, or why not.
+//! A test has the name of the rule that it holds. One that cannot run here says SKIP and why; with
+//! `POOLCTL_REQUIRE_ALL` it fails instead.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -92,10 +92,9 @@ impl IpmiSim {
              \x20 user 2 true  \"{USER}\" \"{PASSWORD}\" admin    10       none md2 md5 straight\n\
              \x20 user 3 true  \"reader\" \"readpass\" user    10       none md2 md5 straight\n"
         );
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write("lan.conf", &lan);
-        write("pool.emu", EMU);
-        write("chassis", CHASSIS);
+        for (name, content) in [("lan.conf", &*lan), ("pool.emu", EMU), ("chassis", CHASSIS)] {
+            fs::write(folder.path().join(name), content).unwrap();
+        }
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(folder.path().join("chassis"), mode).unwrap();
         fs::create_dir_all(folder.path().join("machine")).unwrap();

@@ -1,6 +1,6 @@
-//! Transcripts, in tests/cli: `$ command`, and what it printed. They are documentation that is always
-//! true. A command goes on in lines that begin with `> `; lines that begin with `# ` are comments.
-//! `POOLCTL_BLESS=1` writes what is printed now into the files.
+//! Transcripts, in tests/cli: `$ command`, and what it printed. They are documentation that is
+//! always true. A command goes on in lines that begin with `> `; lines that begin with `# ` are
+//! comments. `POOLCTL_BLESS=1` writes what is printed now into the files.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
