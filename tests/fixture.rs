@@ -176,8 +176,11 @@ fn number(description: &str, word: &str) -> Option<u32> {
 fn inventory(description: &str) -> Option<Vec<InventoryEntry>> {
     let (_, rest) = description.split_once("inv[")?;
     let (names, _) = rest.split_once(']').unwrap();
-    let entry = |name: &str| InventoryEntry { kind: String::new(), name: name.into() };
-    Some(names.split(',').map(entry).collect())
+    let mut entries = Vec::new();
+    for name in names.split(',') {
+        entries.push(InventoryEntry { kind: String::new(), name: name.into() });
+    }
+    Some(entries)
 }
 
 fn pool(description: &str) -> ClusterPool {

@@ -7,9 +7,8 @@ use poolctl::model::claim::Claim;
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::condition::ConditionType;
 use poolctl::model::meta::Key;
-use poolctl::model::pool::ClusterPool;
 use poolctl::model::state::State;
-use poolctl::plan;
+use poolctl::plan::{self, buckets::Buckets};
 
 use crate::cases::{columns, first_word, rows};
 use crate::fixture::{NAMESPACE, Names, noon, state};
@@ -82,8 +81,10 @@ impl Round {
         Self { before, after }
     }
 
-    fn pool(&self) -> &ClusterPool {
-        self.before.pools.by_key(&key("p")).unwrap()
+    /// The clusters of the pool before the round, sorted as the plan sorts them.
+    fn buckets(&self) -> Buckets {
+        let pool = self.before.pools.by_key(&key("p")).unwrap();
+        plan::buckets::sort_pool(&self.before, pool, noon().now)
     }
 
     /// Names of the clusters that were created in the round, in order.
@@ -174,11 +175,10 @@ impl Round {
 
     /// What came of a subject, as an expectation writes it.
     fn actual(&self, subject: &str, expected: &str) -> String {
-        let buckets = || plan::buckets::sort_pool(&self.before, self.pool(), noon().now);
         match subject {
             "left" => self.count_left(|_| true),
-            "st.size" => buckets().unclaimed().to_string(),
-            "st.ready" => buckets().ready.len().to_string(),
+            "st.size" => self.buckets().unclaimed().to_string(),
+            "st.ready" => self.buckets().ready.len().to_string(),
             "power=Running" => {
                 let running = self.after.clusters.rows().filter(|cluster| {
                     cluster.deleting.is_none() && cluster.power_wanted == Power::Running

@@ -10,32 +10,40 @@ use serde_json::{Value, json};
 use crate::machines::{import, lab, until};
 use crate::once::bound_once;
 use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
-use crate::sandbox::{Sandbox, apply, jsonpath};
+use crate::sandbox::{Ran, Sandbox, apply, jsonpath};
 use crate::served::{Answer, Asked, Server, forward};
 
 const MACHINES: usize = 8;
 const SYSTEMS: &str = "/redfish/v1/Systems/";
 
+fn link(number: usize, target: &str) -> Value {
+    json!({"@odata.id": format!("/{number}/{target}")})
+}
+
+/// A collection with one member.
+fn only(number: usize, target: &str) -> Value {
+    json!({"Members": [link(number, target)]})
+}
+
 /// What Redfish says of the hardware of a machine, at a path of our own below its number.
 fn hardware(number: usize, path: &str) -> Option<Value> {
-    let link = |target: &str| json!({"@odata.id": format!("/{number}/{target}")});
-    let only = |target: &str| json!({"Members": [link(target)]});
     // The first machine is too small for any role.
     let threads = if number == 1 { 1 } else { 8 };
     Some(match path {
         "" => json!({"Manufacturer": "Acme", "Model": "R7", "SerialNumber": format!("SN-{number}"),
-            "UUID": uuid(number), "Processors": link("cpu"), "Memory": link("memory"),
-            "EthernetInterfaces": link("nics"), "Storage": link("storage")}),
-        "cpu" => only("cpu/0"),
+            "UUID": uuid(number), "Processors": link(number, "cpu"),
+            "Memory": link(number, "memory"), "Storage": link(number, "storage"),
+            "EthernetInterfaces": link(number, "nics")}),
+        "cpu" => only(number, "cpu/0"),
         "cpu/0" => {
             json!({"ProcessorType": "CPU", "TotalThreads": threads, "InstructionSet": "x86-64"})
         }
-        "memory" => only("memory/0"),
+        "memory" => only(number, "memory/0"),
         "memory/0" => json!({"CapacityMiB": 16384 * number}),
-        "nics" => only("nics/0"),
+        "nics" => only(number, "nics/0"),
         "nics/0" => json!({"Id": "NIC.1", "MACAddress": mac(number)}),
-        "storage" => only("storage/0"),
-        "storage/0" => json!({"Drives": [link("drive")]}),
+        "storage" => only(number, "storage/0"),
+        "storage/0" => json!({"Drives": [link(number, "drive")]}),
         "drive" => json!({"Name": "sda", "CapacityBytes": 480_000_000_000_u64, "MediaType": "SSD"}),
         _ => return None,
     })
@@ -171,7 +179,8 @@ spec: {pullSecretRef: {name: pull}}
 pub fn report(hostname: &str, mac: &str) -> String {
     json!({"hostname": hostname, "cpu": {"count": 8, "architecture": "x86_64"},
         "memory": {"physical_bytes": 17_179_869_184_u64},
-        "disks": [{"id": "sda", "name": "sda", "drive_type": "SSD", "size_bytes": 480_000_000_000_u64}],
+        "disks": [{"id": "sda", "name": "sda", "drive_type": "SSD",
+            "size_bytes": 480_000_000_000_u64}],
         "interfaces": [{"name": "eth0", "mac_address": mac, "ipv4_addresses": ["192.0.2.9/24"]}],
         "routes": [{"destination": "0.0.0.0", "family": 2, "gateway": "192.0.2.1"}]})
     .to_string()
@@ -246,38 +255,44 @@ fn eight_machines_are_discovered_bound_moved_and_returned() {
     lab.ok("doctor");
 }
 
+/// Sends a document as host h1 does, over the connection that its key opens.
+fn send(lab: &Sandbox, verb: &str, document: &Value) -> Ran {
+    let file = lab.file("sent.json", &document.to_string());
+    lab.shell(&format!("SSH_ORIGINAL_COMMAND='{verb}' poolctl agent ssh < {file}"))
+}
+
+/// A document of host h1 with its token or its secret.
+fn document_with(field: &str, value: &str) -> Value {
+    json!({"infraEnv": "default/rack", "hostID": "h1", field: value})
+}
+
 #[test]
 fn a_token_admits_a_host_once_and_its_secret_from_then_on() {
     let lab = lab();
     apply(&lab, RACK);
     let token = lab.ok("infraenv token create rack -q").trim().to_owned();
-    let send = |verb: &str, document: &Value| {
-        let file = lab.file("sent.json", &document.to_string());
-        lab.shell(&format!("SSH_ORIGINAL_COMMAND='{verb}' poolctl agent ssh < {file}"))
-    };
-    let with = |field: &str, value: &str| json!({"infraEnv": "default/rack", "hostID": "h1", field: value});
-    let ran = send("register", &with("token", &token));
+    let ran = send(&lab, "register", &document_with("token", &token));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     let secret = answer["secret"].as_str().unwrap().to_owned();
-    assert_eq!(send("check-in", &with("secret", &secret)).code, 0);
-    assert_eq!(send("check-in", &with("token", &token)).code, 9);
-    assert_eq!(send("check-in", &with("secret", "guessed")).code, 9);
+    assert_eq!(send(&lab, "check-in", &document_with("secret", &secret)).code, 0);
+    assert_eq!(send(&lab, "check-in", &document_with("token", &token)).code, 9);
+    assert_eq!(send(&lab, "check-in", &document_with("secret", "guessed")).code, 9);
     for words in ["", "get pools", "register; id", "agent ssh"] {
-        assert_eq!(send(words, &with("token", &token)).code, 9, "{words}");
+        assert_eq!(send(&lab, words, &document_with("token", &token)).code, 9, "{words}");
     }
     // The host is known: nobody registers in its name with the token, which all hosts have.
-    assert_eq!(send("register", &with("token", &token)).code, 9);
+    assert_eq!(send(&lab, "register", &document_with("token", &token)).code, 9);
     lab.ok("infraenv token revoke rack -q");
-    let mut other_host = with("token", &token);
+    let mut other_host = document_with("token", &token);
     other_host["hostID"] = "h2".into();
-    assert_eq!(send("register", &other_host).code, 9);
+    assert_eq!(send(&lab, "register", &other_host).code, 9);
     // Hosts that were admitted before stay.
-    let mut document = with("secret", &secret);
+    let mut document = document_with("secret", &secret);
     document["report"] = json!({"inventory": serde_json::from_str::<Value>(&report("h1", "52:54:00:cc:00:01")).unwrap()});
-    assert_eq!(send("report", &document).code, 0);
+    assert_eq!(send(&lab, "report", &document).code, 0);
     document["report"] = json!({"inventory": {"hostname": "x".repeat(2 << 20)}});
-    let ran = send("report", &document);
+    let ran = send(&lab, "report", &document);
     assert!(ran.code == 1 && ran.err.contains("more than 1 MiB"), "{}", ran.err);
     // Neither the token nor the secret can be read anywhere.
     let shown = lab.ok("export") + &lab.ok("events");
