@@ -17,8 +17,9 @@
 //!   rules of agent-config.yaml (`cases/agent_config.txt`). `cases.rs` reads them; the words of a
 //!   file are explained at its head, or in the test that plays it.
 //! - **What the planner makes of a state** is a row of columns separated by ` | `: pools
-//!   (`cases/pools.txt`) and power states (`cases/power.txt`). The state before is described in one
-//!   line, which `fixture.rs` reads; `claims` and `properties` use such lines, too.
+//!   (`cases/pools.txt`) and power states (`cases/power.txt`). The state of pools, clusters and
+//!   claims before is a line such as `size 1; c1=R; claims k`, which `fixture.rs` reads; `claims`
+//!   and `properties` use such lines, too.
 //! - **What a function makes of a document** is a document itself, with what goes in and what comes
 //!   out: patches, one JSON object a line (`cases/patches.txt`), and data templates in YAML
 //!   (`cases/templates.txt`).
