@@ -267,3 +267,10 @@ kind: ClusterDeployment
 metadata: {name: c, namespace: mine, annotations: {hive.openshift.io/fake-cluster: 'true'}}
 spec: {clusterName: c, baseDomain: example.com, platform: {none: {}}}
 ";
+
+#[test]
+fn a_line_is_split_at_spaces_outside_single_quotes() {
+    assert_eq!("claim  lab --reason 'bad fan'".words(), ["claim", "lab", "--reason", "bad fan"]);
+    assert_eq!("-o 'jsonpath={.a} {.b}'".words(), ["-o", "jsonpath={.a} {.b}"]);
+    assert_eq!("--id ''".words(), ["--id", ""]);
+}
