@@ -149,14 +149,13 @@ fn what_is_one_rooms_work_is_done_there_alone() {
 }
 
 #[test]
-<<<<<<< HEAD
 fn annotations_are_declared_in_one_list() {
     let declarations = root().join("src/model/annotations.rs");
     // A version of the API and a finalizer begin like annotations.
     let others = ["poolctl.dev/v1\"", "poolctl.dev/cluster\""];
     let mut wrong = Vec::new();
     for path in rust_files(&root().join("src")).into_iter().filter(|path| *path != declarations) {
-        let (_, code) = source(&path);
+        let (_, code) = room_and_code(&path);
         // Examples in help and in tests of a file name annotations as people do.
         let code = code.split("#[cfg(test)]\nmod tests").next().unwrap_or_default().to_owned();
         for name in code.split("\"poolctl.dev/").skip(1).map(|rest| format!("poolctl.dev/{rest}")) {
@@ -172,7 +171,7 @@ fn annotations_are_declared_in_one_list() {
 #[test]
 fn events_have_declared_reasons() {
     for path in rust_files(&root().join("src")) {
-        let (_, code) = source(&path);
+        let (_, code) = room_and_code(&path);
         assert!(!code.contains("reason: \""), "{} makes up a reason", path.display());
     }
 }
@@ -196,9 +195,6 @@ fn every_exit_code_is_in_the_table_for_people() {
 
 #[test]
 fn files_are_not_too_long_and_say_what_they_are_about() {
-=======
-fn files_are_not_too_long_and_say_what_they_are_about() {
->>>>>>> 2a8f012 (tests: laws of the code and bad input said plainly)
     let mut wrong = Vec::new();
     for path in ["src", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder))) {
         let source = std::fs::read_to_string(&path).unwrap();
@@ -216,7 +212,6 @@ fn files_are_not_too_long_and_say_what_they_are_about() {
 #[test]
 fn no_test_file_is_forgotten() {
     let main = std::fs::read_to_string(root().join("tests/main.rs")).unwrap();
-<<<<<<< HEAD
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     for path in rust_files(&root().join("tests")) {
         let name = path.file_stem().unwrap().to_string_lossy();
@@ -228,16 +223,6 @@ fn no_test_file_is_forgotten() {
             is_module || is_target,
             "{relative_path} is named neither in tests/main.rs nor in Cargo.toml"
         );
-=======
-    for path in rust_files(&root().join("tests")) {
-        // Stand-ins are programs of their own.
-        if path.starts_with(root().join("tests/stub")) {
-            continue;
-        }
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let is_named = main.contains(&format!("mod {name};"));
-        assert!(is_named || name == "main", "{} is not named in tests/main.rs", path.display());
->>>>>>> 2a8f012 (tests: laws of the code and bad input said plainly)
     }
 }
 
