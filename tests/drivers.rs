@@ -163,17 +163,17 @@ fn a_driver_that_others_can_change_is_not_started() {
     let path = lab.sandbox.file("pool.yaml", &pool("lab", "{none: {}}", BY_EXAMPLE_DRIVER));
     let ran = lab.sandbox.run(&format!("apply -f {path}"));
     assert!(ran.err.contains("can be written by others"), "{}", ran.err);
-    let check = lab.sandbox.run("driver check");
-    assert!(check.code == 1 && check.out.contains("missing"), "{}", check.out);
+    let checked = lab.sandbox.run("driver check");
+    assert!(checked.code == 1 && checked.out.contains("missing"), "{}", checked.out);
     fs::set_permissions(&driver, fs::Permissions::from_mode(0o755)).unwrap();
     lab.sandbox.ok("driver check");
     lab.installed();
     lab.gone();
     for name in ["../x", "a b", "$(touch x)", "-rf;id"] {
-        let patch = format!(
+        let document = format!(
             "{{\"spec\": {{\"annotations\": {{\"poolctl.dev/driver\": \"exec:{name}\"}}}}}}"
         );
-        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &patch]).code, 0, "{name}");
+        assert_ne!(lab.sandbox.run(&["patch", "pool", "lab", "-p", &document]).code, 0, "{name}");
     }
 }
 

@@ -168,7 +168,7 @@ impl Round {
         for pair in expected.split(", ") {
             let (name, _) = pair.split_once(':').unwrap();
             let claim = self.after.claims.by_key(&key(name)).unwrap();
-            reasons.push(format!("{name}:{}", claim.pending.wire()[1]));
+            reasons.push(format!("{name}:{}", claim.pending.wire().1.as_str()));
         }
         reasons.join(", ")
     }
