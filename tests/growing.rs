@@ -1,5 +1,5 @@
-//! Growing a cluster: hosts join one that is there, by its API and by an image, on controllers that
-//! are there and by people's hands.
+//! Growing a cluster: hosts join an installed cluster, by its API and by an image. They are booted by
+//! management controllers of a simulated rack, or by people.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::rack::{Rack, condition, report, state_of};
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::Server;
 
-/// A cluster that somebody else installed, and where hosts are booted from.
+/// A cluster that poolctl did not install, and the InfraEnv that its hosts are booted from.
 const OBJECTS: &str = r#"
 apiVersion: v1
 kind: Secret
@@ -60,8 +60,8 @@ spec:
 const BOOTSTRAPPER: &str =
     "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 
-/// The objects, and a stand-in for oc beside them.
-fn ready(lab: &Sandbox, origin: &str) {
+/// Applies the objects, and puts a stand-in for oc into the folder of the lab.
+fn set_up_cluster(lab: &Sandbox, origin: &str) {
     let oc = lab.file("oc", include_str!("stub/oc.sh"));
     lab.shell("chmod 755 $HOME/oc; mkdir $HOME/csr");
     let images = lab.path().join("images");
@@ -74,8 +74,9 @@ fn ready(lab: &Sandbox, origin: &str) {
     apply(lab, OBJECTS);
 }
 
-/// The request of a node for a certificate: with names it is for serving.
-fn request(lab: &Sandbox, file: &str, node: &str, names: &[&str]) {
+/// Writes a node's request for a certificate. A request with names is for serving, one without is
+/// for the node as a client.
+fn write_certificate_request(lab: &Sandbox, file: &str, node: &str, names: &[&str]) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let (usage, user) = if names.is_empty() {
         ("client auth", BOOTSTRAPPER.to_owned())
@@ -94,16 +95,23 @@ fn request(lab: &Sandbox, file: &str, node: &str, names: &[&str]) {
     lab.file(&format!("csr/{file}.json"), &document.to_string());
 }
 
-fn beside(lab: &Sandbox, name: &str) -> String {
+/// What the stand-in for oc wrote to a file; empty if there is no such file.
+fn read_file_of_lab(lab: &Sandbox, name: &str) -> String {
     fs::read_to_string(lab.path().join(name)).unwrap_or_default()
+}
+
+/// The host h1 reports its inventory, and a pass reads it.
+fn report_host(lab: &Sandbox, inventory: &str) {
+    lab.ok(&["agent", "report", "h1", "--inventory", inventory, "-q"]);
+    lab.ok(&["reconcile", "-q"]);
 }
 
 #[test]
 fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     let Some(rack) = Rack::start() else { return };
     let lab = lab();
-    let web = Server::of(&lab.path().join("images"));
-    ready(&lab, &web.origin());
+    let image_server = Server::of(&lab.path().join("images"));
+    set_up_cluster(&lab, &image_server.origin());
     apply(&lab, NETWORK);
     rack.add_to(&lab);
     lab.ok(&["agent", "discover", "n2", "--infraenv", "rack", "-q"]);
@@ -112,24 +120,24 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
     for (file, node, names) in [
         ("n2-client", "n2", &[][..]),
         ("n2-serving", "n2", &["n2", "192.0.2.62"][..]),
-        // It is its own, and would serve as the API.
+        // It is from the right node, but would let that node serve as the API.
         ("n2-more", "n2", &["n2", "api.c.example.com"][..]),
         ("n3-client", "n3", &[][..]),
         ("m1-renewal", "m1", &["m1", "192.0.2.60"][..]),
     ] {
-        request(&lab, file, node, names);
+        write_certificate_request(&lab, file, node, names);
     }
 
-    // No image can be made: the host says why.
+    // While no image can be made, the condition of the host says why.
     lab.file("refuse", "release 4.16 has no node-joiner");
     lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
     until(&lab, "failed", |lab| state_of(lab, "n2") == "error");
-    let why = condition(&lab, "n2", "Installed");
-    assert!(why.contains("release 4.16 has no node-joiner"), "{why}");
+    let message = condition(&lab, "n2", "Installed");
+    assert!(message.contains("release 4.16 has no node-joiner"), "{message}");
     assert_eq!(jsonpath(&lab, "agent/n2", "{.status.joinFailures}"), "1");
     fs::remove_file(lab.path().join("refuse")).unwrap();
     lab.ok(&["agent", "unbind", "n2", "-y", "-q"]);
-    // It is free once its controller has reported it off.
+    // The host is free once its controller has reported it off.
     until(&lab, "free", |lab| {
         let info = jsonpath(lab, "agent/n2", "{.status.debugInfo.stateInfo}");
         info == "Host is ready to be bound to a cluster"
@@ -137,17 +145,20 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
 
     lab.ok(&["agent", "bind", "n2", "--cluster", "c", "-q"]);
     until(&lab, "joined", |lab| state_of(lab, "n2") == "added-to-existing-cluster");
-    assert_eq!(beside(&lab, "approved"), "n2-client\nn2-serving\n");
-    let config = poolctl::yaml::value(&beside(&lab, "nodes-config.yaml")).unwrap();
+    assert_eq!(read_file_of_lab(&lab, "approved"), "n2-client\nn2-serving\n");
+    let config = poolctl::yaml::value(&read_file_of_lab(&lab, "nodes-config.yaml")).unwrap();
     let hosts = config["hosts"].as_array().unwrap();
     assert_eq!((hosts.len(), hosts[0]["hostname"].as_str()), (1, Some("n2")));
     assert_eq!(hosts[0]["interfaces"][0]["macAddress"], "52:54:00:aa:00:02");
-    let asked = beside(&lab, "asked");
-    assert!(asked.contains("node-image monitor --ip-addresses 192.0.2.62"), "{asked}");
-    assert!(!asked.contains("CANARY"), "{asked}");
-    // It was booted from the image, which is gone again, and runs.
-    let seen = rack.emulator.seen(2);
-    assert!(seen.starts_with("On ") && seen.ends_with(" -"), "{seen}");
+    let oc_calls = read_file_of_lab(&lab, "asked");
+    assert!(oc_calls.contains("node-image monitor --ip-addresses 192.0.2.62"), "{oc_calls}");
+    assert!(!oc_calls.contains("CANARY"), "{oc_calls}");
+    // The host was booted from the image and runs; the image is ejected and deleted.
+    let power_and_media = rack.emulator.seen(2);
+    assert!(
+        power_and_media.starts_with("On ") && power_and_media.ends_with(" -"),
+        "{power_and_media}"
+    );
     assert_eq!(fs::read_dir(lab.path().join("images")).unwrap().count(), 0);
     let log = lab.shell("cat $HOME/jobs/*/log").out;
     assert!(!log.contains("CANARY"), "{log}");
@@ -159,17 +170,13 @@ fn a_machine_joins_and_nobody_else_gets_a_certificate() {
 #[test]
 fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle() {
     let lab = lab();
-    ready(&lab, "http://192.0.2.1");
+    set_up_cluster(&lab, "http://192.0.2.1");
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
     let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
-    let says = || {
-        lab.ok(&["agent", "report", "h1", "--inventory", &inventory, "-q"]);
-        lab.ok(&["reconcile", "-q"]);
-    };
-    says();
+    report_host(&lab, &inventory);
     lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
-    says();
+    report_host(&lab, &inventory);
     assert_eq!(state_of(&lab, "h1"), "known");
     lab.ok(&["agent", "approve", "h1", "-q"]);
     until(&lab, "to be booted", |lab| state_of(lab, "h1") == "installing-pending-user-action");
@@ -180,34 +187,27 @@ fn a_host_without_a_controller_is_booted_by_people_and_may_leave_in_the_middle()
     assert_eq!(fs::read_to_string(image).unwrap(), "image\n", "{info}");
     lab.ok(&["agent", "unbind", "h1", "-y", "-q"]);
     assert_eq!(state_of(&lab, "h1"), "unbinding-pending-user-action");
-    let of = |field: &str| {
-        let path = format!("{{.items[?(@.spec.verb==\"add-nodes\")].status.{field}}}");
-        jsonpath(&lab, "job", &path)
-    };
-    assert_eq!(of("outcome"), "cancelled");
-    // Whoever worked for it ends, and takes the image along.
+    let outcome = "{.items[?(@.spec.verb==\"add-nodes\")].status.outcome}";
+    assert_eq!(jsonpath(&lab, "job", outcome), "cancelled");
+    // The driver ends, and deletes the image.
     until(&lab, "ended", |_| !fs::exists(image).unwrap());
-    assert_eq!(beside(&lab, "approved"), "");
+    assert_eq!(read_file_of_lab(&lab, "approved"), "");
 }
 
 #[test]
 fn without_oc_a_host_says_what_is_missing() {
     let lab = lab();
-    ready(&lab, "http://192.0.2.1");
+    set_up_cluster(&lab, "http://192.0.2.1");
     fs::remove_file(lab.path().join("oc")).unwrap();
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
     let inventory = lab.file("report.json", &report("h1", "52:54:00:bb:00:01"));
-    for step in ["bind", "approve"] {
-        lab.ok(&["agent", "report", "h1", "--inventory", &inventory, "-q"]);
-        lab.ok(&["reconcile", "-q"]);
-        let to: &[&str] = if step == "bind" { &["--cluster", "c"] } else { &[] };
-        lab.ok(&[&["agent", step, "h1", "-q"][..], to].concat());
-        if step == "bind" {
-            lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
-        }
-    }
+    report_host(&lab, &inventory);
+    lab.ok(&["agent", "bind", "h1", "--cluster", "c", "-q"]);
+    lab.ok(&["agent", "register", "--infraenv", "rack", "--id", "h1", "-q"]);
+    report_host(&lab, &inventory);
+    lab.ok(&["agent", "approve", "h1", "-q"]);
     until(&lab, "failed", |lab| state_of(lab, "h1") == "error");
-    let why = condition(&lab, "h1", "Installed");
-    assert!(why.contains("hosts join a cluster by oc adm node-image"), "{why}");
-    assert!(jsonpath(&lab, "agent/h1", "{.status.joinAgainAt}").starts_with("20"), "{why}");
+    let message = condition(&lab, "h1", "Installed");
+    assert!(message.contains("hosts join a cluster by oc adm node-image"), "{message}");
+    assert!(jsonpath(&lab, "agent/h1", "{.status.joinAgainAt}").starts_with("20"), "{message}");
 }
