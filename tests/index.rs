@@ -1,54 +1,55 @@
-//! Which scenario is tried where: `cases/index.txt` against the files it names, and against the
-//! scenarios themselves where they lie beside the project.
+//! `cases/index.txt` says which scenario is tried in which file. It is compared with the files that
+//! it names, and with the scenarios themselves where they lie beside the project.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-fn text(path: &str) -> String {
+/// A file of the project; empty if there is none.
+fn read_project_file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap_or_default()
 }
 
-/// Whether a number stands in a text, not as the beginning of another.
-fn names(text: &str, id: &str) -> bool {
-    text.match_indices(id)
-        .any(|(at, _)| !text[at + id.len()..].starts_with(|c: char| c.is_ascii_digit()))
+/// Whether an id stands in a file as a whole, and not as the beginning of a longer one.
+fn has_id(content: &str, id: &str) -> bool {
+    content
+        .match_indices(id)
+        .any(|(start, _)| !content[start + id.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The numbers of a file of scenarios: `P-02` of pools, `A02` of addresses, and `agent-A02` of hosts,
+/// The ids of a file of scenarios: `P-02` of pools, `A02` of addresses, and `agent-A02` of hosts,
 /// whose numbers are those of addresses.
-fn numbers(name: &str) -> Vec<String> {
-    let text = text(&format!("../shared/spec/cases/{name}.md"));
-    let front = if name == "agents" { "agent-" } else { "" };
-    let numbered = |id: &&str| {
+fn scenario_ids(name: &str) -> Vec<String> {
+    let scenarios = read_project_file(&format!("../shared/spec/cases/{name}.md"));
+    let prefix = if name == "agents" { "agent-" } else { "" };
+    let mut ids = Vec::new();
+    for line in scenarios.lines() {
+        let id = line.split([' ', '.']).next().unwrap_or_default();
         let number = id.trim_start_matches(|letter: char| letter.is_ascii_uppercase());
-        let number = number.strip_prefix('-').unwrap_or(number);
-        number.len() < id.len() && number.parse::<u32>().is_ok()
-    };
-    let all = text.lines().filter_map(|line| line.split([' ', '.']).next());
-    all.filter(numbered).map(|id| format!("{front}{id}")).collect()
+        let digits = number.strip_prefix('-').unwrap_or(number);
+        if digits.len() < id.len() && digits.parse::<u32>().is_ok() {
+            ids.push(format!("{prefix}{id}"));
+        }
+    }
+    ids
 }
 
 #[test]
-fn every_scenario_is_tried_or_said_not_to_be() {
-    let index = text("tests/cases/index.txt");
-    let mut known = BTreeSet::new();
+fn every_scenario_is_tried_or_has_a_reason_why_not() {
+    let index = read_project_file("tests/cases/index.txt");
+    let mut listed_ids = BTreeSet::new();
     for row in index.lines().filter(|row| !row.starts_with('#')) {
         let (ids, place) = row.split_once(" | ").unwrap_or_else(|| panic!("{row}"));
         let place = place.trim();
-        let why = place.strip_prefix("- | ");
-        assert!(
-            why.is_some_and(|why| why.len() > 10)
-                || place.ends_with("rs")
-                || place.ends_with("txt"),
-            "{row}"
-        );
-        let tried = text(&format!("tests/{place}"));
+        let reason = place.strip_prefix("- | ");
+        let has_reason = reason.is_some_and(|reason| reason.len() > 10);
+        assert!(has_reason || place.ends_with("rs") || place.ends_with("txt"), "{row}");
+        let content = read_project_file(&format!("tests/{place}"));
         for id in ids.split(' ') {
-            assert!(why.is_some() || names(&tried, id), "{id} is not in {place}");
-            assert!(known.insert(id.to_owned()), "{id} comes twice");
+            assert!(reason.is_some() || has_id(&content, id), "{id} is not in {place}");
+            assert!(listed_ids.insert(id.to_owned()), "{id} comes twice");
         }
     }
-    let all: Vec<String> = ["pools", "ipam", "agents"].into_iter().flat_map(numbers).collect();
-    let missing: Vec<&String> = all.iter().filter(|id| !known.contains(*id)).collect();
+    let mut missing = ["pools", "ipam", "agents"].map(scenario_ids).concat();
+    missing.retain(|id| !listed_ids.contains(id));
     assert!(missing.is_empty(), "{missing:?}");
 }

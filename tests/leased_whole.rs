@@ -1,11 +1,14 @@
-//! A cluster on bare metal is leased whole or not at all: its name, its hosts and its addresses,
-//! whenever whoever leases or returns them is killed.
+//! A cluster on bare metal is leased whole or not at all: its name, its hosts and its addresses.
+//! poolctl is killed at every system call by which it leases or returns them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use crate::metal::{another_pool, boot, rack};
 use crate::once::{only_cluster, whole};
 use crate::sandbox::{Sandbox, apply, has, jsonpath};
 
-/// System calls by which anything is changed.
+/// The system calls by which poolctl changes anything.
 const CALLS: [&str; 4] = ["pwrite64", "fdatasync", "ftruncate", "write"];
 
 /// A pool without clusters, and hosts that it could take.
@@ -18,68 +21,72 @@ fn free_rack() -> Sandbox {
     sandbox
 }
 
-/// Nothing that the state says contradicts itself.
-fn doctor_is_content(sandbox: &Sandbox, at: &str) {
-    let said = sandbox.run(&["doctor"]).out;
+/// Nothing in the state contradicts itself.
+fn assert_consistent(sandbox: &Sandbox, place: &str) {
+    let report = sandbox.run(&["doctor"]).out;
     for check in ["constraints", "addresses", "links", "claims", "agents"] {
-        let fine = |line: &str| line.starts_with(check) && line.contains(" ok ");
-        assert!(said.lines().any(fine), "{at}: {said}");
+        let mut lines = report.lines().filter(|line| line.starts_with(check));
+        assert!(lines.any(|line| line.contains(" ok ")), "{place}: {report}");
     }
 }
 
-/// A command killed at each of these calls, one after the other; what is seen then, and after it
-/// was typed again.
-fn killed(
-    from: &Sandbox,
+/// Kills a command at each of its calls, each time in a copy of the state. One check sees what the
+/// killed command left, the other what is there after the command was run again.
+fn kill_at_every_call(
+    start: &Sandbox,
     command: &[&str],
-    seen: impl Fn(&Sandbox, &str),
-    after: impl Fn(&Sandbox),
+    check_after_kill: impl Fn(&Sandbox),
+    check_after_retry: impl Fn(&Sandbox),
 ) {
     if !has("strace") {
         return;
     }
     let typed = command.join(" ");
-    let mut fired = 0;
+    let mut kills = 0;
     for call in CALLS {
-        for at in 1..80 {
-            let sandbox = from.copy();
+        for count in 1..80 {
+            let sandbox = start.copy();
             let ran = sandbox.shell(&format!(
-                "strace -f -qq -o /dev/null -e trace={call} -e inject={call}:signal=KILL:when={at} \
-                 poolctl {typed}"
+                "strace -f -qq -o /dev/null -e trace={call} \
+                 -e inject={call}:signal=KILL:when={count} poolctl {typed}"
             ));
             if ran.code == 0 {
                 break;
             }
-            let place = format!("{call} {at}");
+            let place = format!("{call} {count}");
             assert_eq!(ran.code, 137, "{place}: {}", ran.err);
-            fired += 1;
+            kills += 1;
             whole(&sandbox, 3, 5);
-            seen(&sandbox, &place);
-            doctor_is_content(&sandbox, &place);
+            check_after_kill(&sandbox);
+            assert_consistent(&sandbox, &place);
             sandbox.ok(command);
             sandbox.ok(&["reconcile", "-q"]);
             whole(&sandbox, 3, 5);
-            after(&sandbox);
+            check_after_retry(&sandbox);
             assert_eq!(sandbox.run(&["plan", "-q"]).code, 0, "{place}");
         }
     }
-    assert!(fired > 20, "{fired}");
+    assert!(kills > 20, "{kills}");
 }
 
 #[test]
 fn a_cluster_is_made_whole_or_not_at_all_wherever_its_pass_is_killed() {
     let command = ["pool", "scale", "metal", "--size", "1", "-q"];
-    let states = std::cell::RefCell::new(std::collections::BTreeSet::new());
-    let seen = |one: &Sandbox, _: &str| {
-        let size = jsonpath(one, "pool/metal", "{.spec.size}");
-        let there = !only_cluster(one).is_empty();
-        // The wish and what came of it are one transaction.
-        assert_eq!(there, size == "1");
-        states.borrow_mut().insert(there);
-    };
-    killed(&free_rack(), &command, seen, |one| assert!(!only_cluster(one).is_empty()));
+    let outcomes = RefCell::new(BTreeSet::new());
+    kill_at_every_call(
+        &free_rack(),
+        &command,
+        |sandbox| {
+            let size = jsonpath(sandbox, "pool/metal", "{.spec.size}");
+            let is_made = !only_cluster(sandbox).is_empty();
+            // The wanted size and the cluster that it asks for are one transaction.
+            assert_eq!(is_made, size == "1");
+            outcomes.borrow_mut().insert(is_made);
+        },
+        |sandbox| assert!(!only_cluster(sandbox).is_empty()),
+    );
     // It was killed before the commit and after it.
-    assert!(!has("strace") || states.borrow().len() == 2);
+    assert!(!has("strace") || outcomes.borrow().len() == 2);
 }
 
 #[test]
@@ -88,7 +95,7 @@ fn a_cluster_is_given_back_whole_or_not_at_all_wherever_its_pass_is_killed() {
     sandbox.ok(&["pool", "scale", "metal", "--size", "1", "-q"]);
     assert!(!only_cluster(&sandbox).is_empty());
     let command = ["pool", "scale", "metal", "--size", "0", "-q"];
-    killed(&sandbox, &command, |_, _| {}, |one| assert_eq!(only_cluster(one), ""));
+    kill_at_every_call(&sandbox, &command, |_| {}, |sandbox| assert_eq!(only_cluster(sandbox), ""));
 }
 
 #[test]
@@ -96,9 +103,13 @@ fn a_full_pass_over_two_pools_that_is_killed_leaves_each_whole() {
     let sandbox = rack();
     apply(&sandbox, &another_pool("rival", "metal-b"));
     boot(&sandbox, &[1, 2, 3, 4, 5, 6]);
-    let both = |one: &Sandbox| {
-        let names = jsonpath(one, "cluster", "{.items[*].metadata.name}");
-        assert_eq!(names.split_whitespace().count(), 2, "{names}");
-    };
-    killed(&sandbox, &["reconcile", "-q"], |_, _| {}, both);
+    kill_at_every_call(
+        &sandbox,
+        &["reconcile", "-q"],
+        |_| {},
+        |sandbox| {
+            let names = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
+            assert_eq!(names.split_whitespace().count(), 2, "{names}");
+        },
+    );
 }

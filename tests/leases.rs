@@ -1,6 +1,8 @@
-//! Customizations between pools: bugs that were found, each once.
+//! Leases of customizations: pools that share them, clusters that keep them, and names that are taken.
 
 use crate::sandbox::{BY_HAND, Sandbox, apply, customization, jsonpath, steady};
+
+const PRESERVE: &str = "{\"spec\": {\"preserveOnDelete\": true}}";
 
 #[test]
 fn two_customizations_with_one_name_in_dns_are_one_cluster() {
@@ -36,9 +38,9 @@ fn two_customizations_with_one_name_in_dns_are_one_cluster() {
     sandbox.ok(&["delete", "pool", "x"]);
     steady(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterPoolRef.poolName}"), "y");
-    // A cluster made by hand has the name as well.
-    let text = BY_HAND.replace("clusterName: c", "clusterName: same");
-    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &text)]);
+    // Nor may a cluster that is made by hand have the name.
+    let manifest = BY_HAND.replace("clusterName: c", "clusterName: same");
+    let ran = sandbox.run(&["apply", "-f", &sandbox.file("c.yaml", &manifest)]);
     assert_eq!(ran.code, 4);
     assert!(ran.err.contains("same.example.com is cluster `y-"), "{}", ran.err);
 }
@@ -61,7 +63,7 @@ fn two_pools_swap_their_customizations() {
     let mut sandbox = Sandbox::new();
     customization(&sandbox, "z1", "z1");
     customization(&sandbox, "z2", "z2");
-    for (pool, one) in [("a", "z1"), ("b", "z2")] {
+    for (pool, customization_name) in [("a", "z1"), ("b", "z2")] {
         sandbox.ok(&[
             "pool",
             "create",
@@ -70,13 +72,13 @@ fn two_pools_swap_their_customizations() {
             "--running-count",
             "1",
             "--customization",
-            one,
+            customization_name,
         ]);
     }
     steady(&sandbox);
-    for (pool, one, other) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
+    for (pool, first, second) in [("a", "z2", "z1"), ("b", "z1", "z2")] {
         let patch = format!(
-            "{{\"spec\": {{\"inventory\": [{{\"name\": \"{one}\"}}, {{\"name\": \"{other}\"}}]}}}}"
+            "{{\"spec\": {{\"inventory\": [{{\"name\": \"{first}\"}}, {{\"name\": \"{second}\"}}]}}}}"
         );
         sandbox.ok(&["patch", "pool", pool, "-p", &patch]);
         sandbox.ok(&["claim", pool, pool, "-q"]);
@@ -85,15 +87,15 @@ fn two_pools_swap_their_customizations() {
     sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     sandbox.ok(&["reconcile"]);
     steady(&sandbox);
-    let held = jsonpath(
+    let leases = jsonpath(
         &sandbox,
         "cluster",
         "{range .items[*]}{.spec.clusterPoolRef.poolName}={.spec.clusterName} {end}",
     );
-    assert_eq!(held, "a=z2 b=z1 ");
+    assert_eq!(leases, "a=z2 b=z1 ");
 }
 
-/// D-7.
+/// Scenario D-7.
 #[test]
 fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     let sandbox = Sandbox::new();
@@ -111,7 +113,7 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     sandbox.ok(&["release", "c"]);
     sandbox.ok(&["delete", "pool", "p"]);
     steady(&sandbox);
-    // maxConcurrent 0 lets nothing go, and can be changed while the pool is on its way out.
+    // maxConcurrent 0 lets nothing be destroyed, and can be changed while the pool is being deleted.
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 1);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
     steady(&sandbox);
@@ -129,13 +131,13 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
 #[test]
 fn a_customization_that_two_pools_cannot_use_settles() {
     let sandbox = Sandbox::new();
-    let text = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
+    let manifest = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeploymentCustomization\nmetadata: {name: a}\n\
                 spec: {installConfigPatches: [{op: remove, path: /platform/x/y}]}\n";
-    apply(&sandbox, text);
+    apply(&sandbox, manifest);
     sandbox.ok(&["pool", "create", "p", "--fake", "--customization", "a"]);
     sandbox.ok(&["pool", "create", "q", "--fake", "--customization", "a", "--platform", "vsphere"]);
     steady(&sandbox);
-    // A name that cannot be one in DNS is a broken configuration too.
+    // A name that is not allowed in DNS is a broken configuration, too.
     customization(&sandbox, "b", "'../../x Y'");
     sandbox.ok(&["pool", "create", "r", "--fake", "--customization", "b"]);
     let message = jsonpath(&sandbox, "pool", "{.items[2].status.inventory.b.message}");
@@ -160,28 +162,26 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
         "b",
     ]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let of = |name: &str| {
-        let path = format!("{{.items[?(@.spec.clusterName==\"{name}\")].metadata.name}}");
-        jsonpath(&sandbox, "cluster", &path)
-    };
-    sandbox.ok(&["patch", "cluster", &of("a"), "-p", "{\"spec\": {\"preserveOnDelete\": true}}"]);
-    sandbox.ok(&["delete", "cluster", &of("a")]);
+    let path = "{.items[?(@.spec.clusterName==\"a\")].metadata.name}";
+    let preserved = jsonpath(&sandbox, "cluster", path);
+    sandbox.ok(&["patch", "cluster", &preserved, "-p", PRESERVE]);
+    sandbox.ok(&["delete", "cluster", &preserved]);
     sandbox.ok(&["delete", "cdc", "b"]);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"inventory\": [{\"name\": \"a\"}]}}"]);
     steady(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
     assert!(sandbox.ok(&["get", "cdc"]).contains("Unavailable"));
-    // Its name in DNS is kept, too, however another customization comes to it.
+    // Its name in DNS is kept, too: no other customization may set it.
     customization(&sandbox, "other", "a");
-    let twice = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
-    sandbox.ok(&["patch", "pool", "p", "-p", twice]);
+    let inventory = "{\"spec\": {\"inventory\": [{\"name\": \"a\"}, {\"name\": \"other\"}]}}";
+    sandbox.ok(&["patch", "pool", "p", "-p", inventory]);
     steady(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].spec.clusterName}"), "");
-    let said =
+    let message =
         sandbox.ok(&["get", "pool", "p", "-o", "jsonpath={.status.inventory.other.message}"]);
-    assert!(said.starts_with("The name is taken: a.example.com is cluster p-"), "{said}");
-    // Only who resets it knows that the cluster is not there any more.
+    assert!(message.starts_with("The name is taken: a.example.com is cluster p-"), "{message}");
+    // The lease ends when somebody resets it, who knows that the cluster is not there any more.
     sandbox.ok(&["delete", "cdc", "other"]);
     sandbox.ok(&["delete", "cdc", "a"]);
     assert_eq!(sandbox.ok(&["get", "cdc", "-o", "name"]), "customization/a\n");
@@ -193,13 +193,11 @@ fn a_preserved_cluster_keeps_its_name_and_a_deleted_customization_goes_with_its_
 fn a_cluster_preserved_at_the_last_moment_keeps_its_lease() {
     let sandbox = Sandbox::new();
     customization(&sandbox, "foo", "one");
-    let create = ["pool", "create", "lab", "--fake", "--customization", "foo"];
-    sandbox.ok(&create);
+    sandbox.ok(&["pool", "create", "lab", "--fake", "--customization", "foo"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    let preserve = ["-p", "{\"spec\": {\"preserveOnDelete\": true}}"];
     sandbox.ok(&["delete", "--no-reconcile", "cluster", name.trim(), "-y"]);
-    sandbox.ok(&[&["patch", "cluster", name.trim()], &preserve[..]].concat());
+    sandbox.ok(&["patch", "cluster", name.trim(), "-p", PRESERVE]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert!(sandbox.ok(&["get", "cdc"]).contains(name.trim()), "{}", sandbox.ok(&["get", "cdc"]));
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
@@ -214,11 +212,10 @@ fn a_cluster_that_was_destroyed_is_not_preserved() {
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
     sandbox.ok(&["delete", "cluster", name.trim(), "-y"]);
-    let preserve = ["-p", "{\"spec\": {\"preserveOnDelete\": true}}"];
-    sandbox.ok(&[&["patch", "cluster", name.trim()], &preserve[..]].concat());
+    sandbox.ok(&["patch", "cluster", name.trim(), "-p", PRESERVE]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let now = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    assert!(!now.is_empty() && now != name, "{now}");
+    let name_now = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    assert!(!name_now.is_empty() && name_now != name, "{name_now}");
 }
 
 #[test]
@@ -227,12 +224,10 @@ fn the_name_of_a_claim_that_left_a_cluster_is_not_given_again() {
     sandbox.ready_pool("lab", 1);
     sandbox.ok(&["pool", "create", "other", "--fake"]);
     sandbox.ok(&["claim", "lab", "ci"]);
-    let list: serde_json::Value =
+    let mut list: serde_json::Value =
         serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
-    let items = list["items"].as_array().unwrap().iter();
-    let without: Vec<_> = items.filter(|one| one["kind"] != "ClusterClaim").collect();
-    let text = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": without});
-    let file = sandbox.file("moved.json", &text.to_string());
+    list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterClaim");
+    let file = sandbox.file("moved.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set("POOLCTL_STATE", &state);
     let ran = sandbox.run(&["import", &file]);

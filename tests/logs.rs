@@ -1,5 +1,5 @@
-//! What drivers print: without secrets and of a bounded size wherever it is shown or kept, also
-//! while they run, and of no harm to them when their supervisor is gone.
+//! What drivers print is kept and shown without secrets and in a bounded size, also while they run.
+//! A driver goes on printing when its supervisor is gone.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,27 +7,28 @@ use std::os::unix::fs::PermissionsExt;
 use crate::lab::{Lab, pid, pool};
 use crate::sandbox::{apply, finish, jsonpath};
 
-/// As much as the log of a job may take on the disk.
-const LARGEST: u64 = 64 << 20;
-/// Keeps what a cluster must have.
-const MAKES_A_CLUSTER: &str = "
+/// How many bytes the log of a job may take on the disk.
+const LARGEST_LOG: u64 = 64 << 20;
+/// The part of a driver that leaves what every cluster must have.
+const MAKE_A_CLUSTER: &str = "
     echo 'clusters: []' > saved/.kubeconfig; mv saved/.kubeconfig saved/kubeconfig
     echo '{}' > saved/.metadata.json; mv saved/.metadata.json saved/metadata.json
     echo '{\"infraID\": \"x\"}' > result
 ";
 
-/// A lab whose clusters are made by this script. `wait_for_us` ends when the test says `go_on`.
+/// A lab whose clusters are made by this script. Its function `wait_for_us` waits until the test
+/// calls `go_on`.
 fn lab_with_driver(script: &str) -> Lab {
     let lab = Lab::new();
     let driver = lab.bin("poolctl-driver-talker");
-    let text = format!(
+    let program = format!(
         "#!/bin/sh\nset -e\n[ \"$1\" = provision ] || exit 0\nhere=$(dirname \"$0\")\n\
          wait_for_us() {{ while [ ! -e \"$here/go_on\" ]; do sleep 0.1; done; }}\n{script}\n"
     );
-    fs::write(&driver, text).unwrap();
+    fs::write(&driver, program).unwrap();
     fs::set_permissions(&driver, fs::Permissions::from_mode(0o755)).unwrap();
-    let exec = "  annotations: {poolctl.dev/driver: 'exec:talker'}\n";
-    apply(&lab.sandbox, &pool("lab", "{none: {}}", exec));
+    let annotations = "  annotations: {poolctl.dev/driver: 'exec:talker'}\n";
+    apply(&lab.sandbox, &pool("lab", "{none: {}}", annotations));
     lab
 }
 
@@ -35,19 +36,25 @@ fn go_on(lab: &Lab) {
     fs::write(lab.bin("go_on"), "").unwrap();
 }
 
-fn cluster(lab: &Lab) -> String {
+fn cluster_name(lab: &Lab) -> String {
     jsonpath(&lab.sandbox, "cluster", "{.items[0].metadata.name}")
 }
 
-fn logs(lab: &Lab) -> String {
-    lab.sandbox.ok(&["job", "logs", &cluster(lab)])
+fn job_logs(lab: &Lab) -> String {
+    lab.sandbox.ok(&["job", "logs", &cluster_name(lab)])
 }
 
-/// Files below the lab that have one of these words in them, but for the driver itself.
-fn files_with(lab: &Lab, words: &[&str]) -> String {
+/// Files of the lab with one of these words in them; the driver itself is left out.
+fn files_with_words(lab: &Lab, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| format!("-e '{word}'")).collect();
     let search = format!("grep -rla {} --exclude-dir=bin $HOME; true", words.join(" "));
     lab.sandbox.shell(&search).out
+}
+
+/// How many bytes the folders of all jobs have.
+fn size_of_jobs(lab: &Lab) -> u64 {
+    let size = lab.sandbox.shell("du -sb $HOME/jobs | cut -f1").out;
+    size.trim().parse().unwrap()
 }
 
 #[test]
@@ -67,8 +74,8 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
         exit 1
         "#,
     );
-    lab.until("printed", |lab| logs(lab).contains("to it"));
-    let shown = logs(&lab);
+    lab.until("printed", |lab| job_logs(lab).contains("to it"));
+    let shown = job_logs(&lab);
     for line in [
         "asks http://user:(hidden)@proxy.example.com:3128 first",
         r#"{"httpsProxy": "http:\/\/user:(hidden)@proxy", "noProxy": "a@b"}"#,
@@ -79,17 +86,17 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
     ] {
         assert!(shown.contains(line), "{line} is not in {shown}");
     }
-    // It goes on, and nothing that it printed is in its folder or in the state.
+    // The driver goes on, and no password that it printed is in its folder or in the state.
     lab.sandbox.ok(&["reconcile", "-q"]);
     assert_eq!(lab.phase(), "Installing");
-    assert_eq!(files_with(&lab, &["HUNT", "2@proxy"]), "");
+    assert_eq!(files_with_words(&lab, &["HUNT", "2@proxy"]), "");
     let log = lab.sandbox.shell("cat $HOME/jobs/*/log").out;
     assert!(log.contains("sends (hidden)") && !log.contains("CANARY"), "{log}");
-    // What it leaves as its reason is shown, too.
+    // The reason that it leaves for its failure is shown, too, without the password.
     go_on(&lab);
     let reason = "no way through http://user:(hidden)@proxy";
     lab.until("failed", |lab| lab.sandbox.ok(&["events"]).contains(reason));
-    let cluster = cluster(&lab);
+    let cluster = cluster_name(&lab);
     let everything = lab.sandbox.shell(&format!(
         "for what in events 'get cluster,job -A -o yaml' 'describe cluster {cluster}' status \
          'why cluster/{cluster}' 'cluster logs {cluster}' 'job list --all -o yaml' export; do \
@@ -97,7 +104,7 @@ fn a_password_that_a_running_driver_prints_is_nowhere() {
     ));
     assert!(everything.out.contains(reason), "{}", everything.out);
     assert!(!everything.out.contains("HUNT"), "{}", everything.out);
-    assert_eq!(files_with(&lab, &["HUNT", "2@proxy"]), "");
+    assert_eq!(files_with_words(&lab, &["HUNT", "2@proxy"]), "");
     lab.gone();
 }
 
@@ -112,19 +119,15 @@ fn a_driver_that_prints_without_end_fills_no_disk() {
         sleep 60
         ",
     );
-    let size = |lab: &Lab| {
-        let size = lab.sandbox.shell("du -sb $HOME/jobs | cut -f1").out;
-        size.trim().parse::<u64>().unwrap()
-    };
     lab.until("printed", |lab| {
-        assert!(size(lab) <= LARGEST + (1 << 20), "{}", size(lab));
+        assert!(size_of_jobs(lab) <= LARGEST_LOG + (1 << 20), "{}", size_of_jobs(lab));
         lab.bin("printed").exists()
     });
-    lab.until("logged", |lab| logs(lab).ends_with("the last line\n"));
+    lab.until("logged", |lab| job_logs(lab).ends_with("the last line\n"));
     assert_eq!(lab.phase(), "Installing");
-    assert!(size(&lab) <= LARGEST + (1 << 20), "{}", size(&lab));
-    // It says what it has not kept, and has kept as much as it may.
-    let shown = logs(&lab);
+    assert!(size_of_jobs(&lab) <= LARGEST_LOG + (1 << 20), "{}", size_of_jobs(&lab));
+    // The log says how much was left out, and keeps as much as it may.
+    let shown = job_logs(&lab);
     let (beginning, end) = shown.split_once(" bytes left out:").unwrap();
     let (beginning, left_out) = beginning.rsplit_once("\n[").unwrap();
     assert!(beginning.starts_with("$ poolctl-driver-talker provision\nthe first line\nand so on"));
@@ -138,10 +141,10 @@ fn a_driver_that_prints_without_end_fills_no_disk() {
 fn logs_are_followed_to_the_end_of_the_job() {
     let lab = lab_with_driver(&format!(
         "i=0; while [ $i -lt 20 ]; do echo line $i; i=$((i + 1)); sleep 0.1; done
-        {MAKES_A_CLUSTER} echo done"
+        {MAKE_A_CLUSTER} echo done"
     ));
-    lab.until("begun", |lab| logs(lab).contains("line 0"));
-    let ran = finish(lab.sandbox.start(&["job", "logs", "-f", &cluster(&lab)]));
+    lab.until("begun", |lab| job_logs(lab).contains("line 0"));
+    let ran = finish(lab.sandbox.start(&["job", "logs", "-f", &cluster_name(&lab)]));
     let mut expected = vec!["$ poolctl-driver-talker provision".to_owned()];
     expected.extend((0..20).map(|number| format!("line {number}")));
     expected.push("done".to_owned());
@@ -161,7 +164,7 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
             touch $here/survived
             exit 0
         fi
-        {MAKES_A_CLUSTER}"
+        {MAKE_A_CLUSTER}"
     ));
     lab.until("begun", |lab| lab.bin("begun").exists());
     let supervisor = pid(&lab, "__supervise").unwrap();
@@ -170,7 +173,7 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
     assert_eq!(lab.phase(), "Installing", "its driver works and holds the lock");
     go_on(&lab);
     lab.until("survived", |lab| lab.bin("survived").exists());
-    // Nobody knows how it ended: what it made is cleaned up, and made again.
+    // The outcome is not known: what the driver made is cleaned up, and made again.
     lab.installed();
     assert!(lab.sandbox.ok(&["events"]).contains("its supervisor is gone"));
     lab.gone();
@@ -178,7 +181,7 @@ fn a_driver_whose_supervisor_is_killed_prints_on_and_ends_by_itself() {
 }
 
 #[test]
-fn what_a_driver_leaves_running_prints_on_when_the_job_is_over() {
+fn a_program_that_a_driver_leaves_running_prints_on_when_the_job_is_over() {
     let lab = lab_with_driver(&format!(
         "
         (
@@ -187,7 +190,7 @@ fn what_a_driver_leaves_running_prints_on_when_the_job_is_over() {
             yes 'and so on' | head -c 1000000
             touch $here/survived
         ) &
-        {MAKES_A_CLUSTER}"
+        {MAKE_A_CLUSTER}"
     ));
     lab.installed();
     assert!(!lab.bin("survived").exists());

@@ -3,7 +3,7 @@
 use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::metal::{another_pool, boot, boots, pass, rack};
+use crate::metal::{another_pool, boot, boot_host, pass, rack};
 use crate::once::whole;
 use crate::rack::cluster;
 use crate::sandbox::{NOON, Sandbox, apply, jsonpath};
@@ -33,14 +33,14 @@ fn step(sandbox: &mut Sandbox, line: &str) {
         "hosts-of" => {
             let (environment, hosts) = rest.split_once(' ').unwrap();
             for number in numbers(hosts) {
-                boots(sandbox, environment, number, &json!({}));
+                boot_host(sandbox, environment, number, &json!({}));
                 sandbox.ok(&["agent", "approve", &format!("h{number}"), "-q"]);
             }
         }
         "report" => {
             let (number, patch) = rest.split_once(' ').unwrap();
             let patch = serde_json::from_str(patch).unwrap();
-            boots(sandbox, "rack", number.parse().unwrap(), &patch);
+            boot_host(sandbox, "rack", number.parse().unwrap(), &patch);
         }
         "apply" => drop(apply(sandbox, rest)),
         "cluster" => drop(apply(sandbox, &cluster(rest, 1, 0))),
