@@ -1,5 +1,5 @@
-//! Growing a cluster: hosts join an installed cluster, by its API and by an image. They are booted by
-//! management controllers of a simulated rack, or by people.
+//! Growing a cluster: hosts join an installed cluster, by its API and by an image. They are booted
+//! by management controllers of a simulated rack, or by people.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Leases of customizations: pools that share them, clusters that keep them, and names that are taken.
+//! Leases of customizations: pools that share them, clusters that keep them, names that are taken.
 
 use crate::sandbox::{BY_HAND, Sandbox, apply, customization, jsonpath, steady};
 
@@ -113,7 +113,7 @@ fn a_customization_that_left_the_inventory_is_free_when_its_cluster_goes() {
     sandbox.ok(&["release", "c"]);
     sandbox.ok(&["delete", "pool", "p"]);
     steady(&sandbox);
-    // maxConcurrent 0 lets nothing be destroyed, and can be changed while the pool is being deleted.
+    // maxConcurrent 0 lets nothing be destroyed. It can be changed while the pool is being deleted.
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 1);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
     steady(&sandbox);

@@ -1,4 +1,5 @@
-//! A state that is moved is the same afterwards; half-written links come out whole.
+//! Moving a state by `export` and `import`: it is the same afterwards, and links of which only one
+//! end was written are repaired.
 
 use serde_json::Value;
 
@@ -7,9 +8,9 @@ use crate::transcripts::replay;
 
 const KINDS: &str = "settings,ns,rolebinding,imgset,secret,cdc,pool,cluster,claim,job,event,host,datatemplate,infraenv,agent,nmstateconfig,ippool,ipaddress,ipclaim";
 
-/// Imports a text into a new state beside, and returns its name and what was said.
-fn import(sandbox: &Sandbox, text: &str) -> (String, Ran) {
-    let file = sandbox.file("moved", text);
+/// Imports a manifest into a new state in the same folder. Returns the path of that state.
+fn import_into_new_state(sandbox: &Sandbox, manifest: &str) -> (String, Ran) {
+    let file = sandbox.file("moved", manifest);
     let state = sandbox.path().join("moved.db").display().to_string();
     for end in ["", "-wal", "-shm", ".lock", ".pass"] {
         let _ = std::fs::remove_file(format!("{state}{end}"));
@@ -18,9 +19,9 @@ fn import(sandbox: &Sandbox, text: &str) -> (String, Ran) {
     (state, ran)
 }
 
-/// An export without who had which address: `get` does not show it.
-fn without_past(text: &str) -> Value {
-    let mut list = poolctl::yaml::value(text).unwrap();
+/// An export without the history of addresses, which `get` does not show.
+fn without_address_history(export: &str) -> Value {
+    let mut list = poolctl::yaml::value(export).unwrap();
     let items = list["items"].as_array_mut().unwrap().iter_mut();
     for item in items.filter(|item| item["kind"] == "IPPool") {
         if let Some(status) = item.get_mut("status").and_then(Value::as_object_mut) {
@@ -32,33 +33,37 @@ fn without_past(text: &str) -> Value {
 
 #[test]
 fn a_state_that_is_moved_is_the_same() {
-    let mut seen = 0;
-    replay(|what, sandbox| {
-        seen += 1;
+    let mut transcripts = 0;
+    replay(|transcript, sandbox| {
+        transcripts += 1;
         let before = sandbox.ok(&["export"]);
-        let (state, ran) = import(sandbox, &before);
-        assert_eq!(ran.code, 0, "{what}: {}", ran.err);
+        let (state, ran) = import_into_new_state(sandbox, &before);
+        assert_eq!(ran.code, 0, "{transcript}: {}", ran.err);
         let after = sandbox.ok(&["--state", &state, "export"]);
-        assert_eq!(before, after, "{what}");
-        // A second time it is there already.
-        let again = sandbox.ok(&[
+        assert_eq!(before, after, "{transcript}");
+        // Imported a second time, everything is there already.
+        let second_import = sandbox.ok(&[
             "--state",
             &state,
             "import",
             &format!("{}/moved", sandbox.path().display()),
             "--settings",
         ]);
-        assert!(again.contains("unchanged"), "{what}: {again}");
-        // As kubectl would give it, live jobs and all.
+        assert!(second_import.contains("unchanged"), "{transcript}: {second_import}");
+        // The same as kubectl would print it, with live jobs.
         let json = sandbox.ok(&["get", KINDS, "-A", "-o", "json"]);
-        let (state, ran) = import(sandbox, &json);
-        assert_eq!(ran.code, 0, "{what}: {}", ran.err);
+        let (state, ran) = import_into_new_state(sandbox, &json);
+        assert_eq!(ran.code, 0, "{transcript}: {}", ran.err);
         let after = sandbox.ok(&["--state", &state, "export"]);
-        assert_eq!(without_past(&before), without_past(&after), "{what}");
-        // And it goes on.
+        assert_eq!(
+            without_address_history(&before),
+            without_address_history(&after),
+            "{transcript}"
+        );
+        // The new state can be reconciled.
         sandbox.ok(&["--state", &state, "reconcile", "--wait=90d", "-q"]);
     });
-    assert!(seen > 20, "{seen}");
+    assert!(transcripts > 20, "{transcripts}");
 }
 
 /// A cluster of pool p as `oc get -o yaml` shows it.
@@ -112,7 +117,7 @@ fn customization(name: &str, status: &str) -> String {
     )
 }
 
-const POOL: &str = "apiVersion: v1
+const POOL_LIST: &str = "apiVersion: v1
 kind: List
 items:
 - apiVersion: hive.openshift.io/v1
@@ -125,77 +130,118 @@ items:
   spec: {size: 0, baseDomain: example.com, imageSetRef: {name: ocp}, platform: {none: {}}}
 ";
 
-const CLAIM_OF: &str = "{.items[?(@.metadata.name==\"k\")].spec.namespace}";
-const CLUSTER_OF: &str = "{.items[*].status.clusterDeploymentRef.name}";
+const CLUSTER_OF_CLAIM: &str = "{.items[?(@.metadata.name==\"k\")].spec.namespace}";
+const CLUSTER_OF_LEASE: &str = "{.items[*].status.clusterDeploymentRef.name}";
 
 const HELD: &str = ", claimName: k, claimedTimestamp: '2026-03-02T08:00:00Z'";
 const USES: &str = ", clusterDeploymentCustomization: {name: x}";
 
-/// Objects with a half-written link, what is said of each repair, and what a path shows then.
-struct Half(&'static str, String, &'static [&'static str], &'static str, &'static str);
+/// The id of a scenario; objects of which one end of a link is missing or wrong; a part of the
+/// warning about each repair; a path, and what it shows after the import.
+struct HalfLink(&'static str, String, &'static [&'static str], &'static str, &'static str);
 
-fn half_claims() -> Vec<Half> {
-    let both = cluster("c", HELD) + &claim("k", "c");
-    let back = "{.items[*].spec.clusterPoolRef.claimName}";
-    let other = "{.items[?(@.metadata.name==\"other\")].spec.namespace}";
+fn half_written_claims() -> Vec<HalfLink> {
+    let linked = cluster("c", HELD) + &claim("k", "c");
+    let claim_of_cluster = "{.items[*].spec.clusterPoolRef.claimName}";
+    let cluster_of_other = "{.items[?(@.metadata.name==\"other\")].spec.namespace}";
     let conflict: &[&str] = &["was claimed by a different ClusterClaim"];
     vec![
-        Half("P-36", cluster("c", HELD) + &claim("k", ""), &["is assigned to it"], CLAIM_OF, "c"),
-        Half("C-01", cluster("c", "") + &claim("k", "c"), &["Claim k has it"], back, "k"),
-        Half("C-05", both.clone() + &claim("other", "c"), conflict, other, ""),
-        Half("C-07", claim("k", "gone"), &[], CLAIM_OF, "gone"),
-        Half("whole", both, &[], CLAIM_OF, "c"),
+        HalfLink(
+            "P-36",
+            cluster("c", HELD) + &claim("k", ""),
+            &["is assigned to it"],
+            CLUSTER_OF_CLAIM,
+            "c",
+        ),
+        HalfLink(
+            "C-01",
+            cluster("c", "") + &claim("k", "c"),
+            &["Claim k has it"],
+            claim_of_cluster,
+            "k",
+        ),
+        HalfLink("C-05", linked.clone() + &claim("other", "c"), conflict, cluster_of_other, ""),
+        HalfLink("C-07", claim("k", "gone"), &[], CLUSTER_OF_CLAIM, "gone"),
+        HalfLink("whole", linked, &[], CLUSTER_OF_CLAIM, "c"),
     ]
 }
 
-fn half_leases() -> Vec<Half> {
-    let reserved = |cluster: &str| {
-        let cluster = format!("clusterDeploymentRef: {{name: {cluster}}}");
-        customization("x", &format!("{cluster}, clusterPoolRef: {{name: p}}"))
-    };
-    let half = customization("x", "clusterPoolRef: {name: p}");
+/// The customization x, leased to a cluster of pool p.
+fn reserved_customization(cluster: &str) -> String {
+    let status = format!("clusterDeploymentRef: {{name: {cluster}}}, clusterPoolRef: {{name: p}}");
+    customization("x", &status)
+}
+
+fn half_written_leases() -> Vec<HalfLink> {
+    let without_cluster = customization("x", "clusterPoolRef: {name: p}");
     let free = customization("x", "");
-    let taken: &[&str] = &["Lease taken again for cluster c"];
-    let apart: &[&str] = &["cluster d does not use it", "Lease taken again for cluster c"];
-    let two = cluster("c", USES) + &cluster("d", "") + &reserved("d");
+    let taken_again: &[&str] = &["Lease taken again for cluster c"];
+    let moved: &[&str] = &["cluster d does not use it", "Lease taken again for cluster c"];
+    let two_clusters = cluster("c", USES) + &cluster("d", "") + &reserved_customization("d");
     vec![
-        Half("P-08", cluster("c", USES) + &reserved("c"), &[], CLUSTER_OF, "c"),
-        Half("P-16", cluster("c", USES) + &free, taken, CLUSTER_OF, "c"),
-        Half("P-10", half, &["it names pool p and no cluster"], CLUSTER_OF, ""),
-        Half("P-20", reserved("c"), &["there is no cluster c"], CLUSTER_OF, ""),
-        Half("unused", cluster("c", "") + &reserved("c"), &["does not use it"], CLUSTER_OF, ""),
-        Half("apart", two, apart, CLUSTER_OF, "c"),
+        HalfLink(
+            "P-08",
+            cluster("c", USES) + &reserved_customization("c"),
+            &[],
+            CLUSTER_OF_LEASE,
+            "c",
+        ),
+        HalfLink("P-16", cluster("c", USES) + &free, taken_again, CLUSTER_OF_LEASE, "c"),
+        HalfLink(
+            "P-10",
+            without_cluster,
+            &["it names pool p and no cluster"],
+            CLUSTER_OF_LEASE,
+            "",
+        ),
+        HalfLink(
+            "P-20",
+            reserved_customization("c"),
+            &["there is no cluster c"],
+            CLUSTER_OF_LEASE,
+            "",
+        ),
+        HalfLink(
+            "unused",
+            cluster("c", "") + &reserved_customization("c"),
+            &["does not use it"],
+            CLUSTER_OF_LEASE,
+            "",
+        ),
+        HalfLink("apart", two_clusters, moved, CLUSTER_OF_LEASE, "c"),
     ]
 }
 
 #[test]
-fn half_written_links_come_out_whole() {
-    for Half(name, items, repairs, path, shows) in half_claims().into_iter().chain(half_leases()) {
+fn half_written_links_are_repaired() {
+    let half_links = half_written_claims().into_iter().chain(half_written_leases());
+    for HalfLink(name, items, repairs, path, expected) in half_links {
         let mut sandbox = Sandbox::new();
-        let (state, ran) = import(&sandbox, &format!("{POOL}{items}"));
+        let (state, ran) = import_into_new_state(&sandbox, &format!("{POOL_LIST}{items}"));
         assert_eq!(ran.code, 0, "{name}: {}", ran.err);
-        let repair = |line: &&str| line.starts_with("warning: Cluster");
-        let said: Vec<&str> = ran.err.lines().filter(repair).collect();
-        assert_eq!(said.len(), repairs.len(), "{name}: {said:?}");
-        let mut pairs = repairs.iter().zip(&said);
-        assert!(pairs.all(|(repair, line)| line.contains(repair)), "{name}: {said:?}");
+        let warnings: Vec<&str> =
+            ran.err.lines().filter(|line| line.starts_with("warning: Cluster")).collect();
+        assert_eq!(warnings.len(), repairs.len(), "{name}: {warnings:?}");
+        for (repair, warning) in repairs.iter().zip(&warnings) {
+            assert!(warning.contains(repair), "{name}: {warnings:?}");
+        }
         sandbox.set("POOLCTL_STATE", &state);
-        assert_eq!(jsonpath(&sandbox, "claim,cluster,cdc", path).trim(), shows, "{name}");
+        assert_eq!(jsonpath(&sandbox, "claim,cluster,cdc", path).trim(), expected, "{name}");
         let events = sandbox.ok(&["events", "-o", "jsonpath={.items[*].type}"]);
         assert_eq!(events.split_whitespace().count(), repairs.len(), "{name}: one event each");
         // The pass agrees: nothing is repaired twice.
         sandbox.ok(&["reconcile"]);
         let events = sandbox.ok(&["events"]);
         let words = ["Repaired", "Dropped", "AssignmentConflict"];
-        let found: usize = words.iter().map(|word| events.matches(word).count()).sum();
-        assert_eq!(found, repairs.len(), "{name}: {events}");
+        let repair_events: usize = words.iter().map(|word| events.matches(word).count()).sum();
+        assert_eq!(repair_events, repairs.len(), "{name}: {events}");
     }
 }
 
 #[test]
 fn a_second_holder_is_refused_by_name() {
     let twin = cluster("d", "").replace("clusterName: d", "clusterName: c");
-    for (items, says) in [
+    for (items, message) in [
         (cluster("c", HELD) + &cluster("d", HELD), "`c/c` and `d/d` both hold claim k"),
         (cluster("c", USES) + &cluster("d", USES), "both hold customization x"),
         (cluster("c", "") + &twin, "both hold c.example.com"),
@@ -205,9 +251,9 @@ fn a_second_holder_is_refused_by_name() {
         ),
     ] {
         let sandbox = Sandbox::new();
-        let (state, ran) = import(&sandbox, &format!("{POOL}{items}"));
-        assert_eq!(ran.code, 4, "{says}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(says), "{says}: {}", ran.err);
+        let (state, ran) = import_into_new_state(&sandbox, &format!("{POOL_LIST}{items}"));
+        assert_eq!(ran.code, 4, "{message}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(message), "{message}: {}", ran.err);
         assert_eq!(sandbox.run(&["--state", &state, "get", "pool"]).code, 3);
     }
 }
@@ -225,10 +271,10 @@ fn only_an_empty_or_equal_state_takes_an_import() {
 }
 
 #[test]
-fn what_was_in_flight_is_cleaned_up_first() {
+fn an_installation_that_was_running_is_cleaned_up_first() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1"]);
-    let (state, _) = import(&sandbox, &sandbox.ok(&["export"]));
+    let (state, _) = import_into_new_state(&sandbox, &sandbox.ok(&["export"]));
     sandbox.set("POOLCTL_STATE", &state);
     assert!(sandbox.ok(&["job", "list", "--all"]).contains("interrupted"));
     sandbox.ok(&["reconcile"]);
@@ -239,13 +285,13 @@ fn what_was_in_flight_is_cleaned_up_first() {
 }
 
 #[test]
-fn secrets_travel_only_when_asked_and_only_in_a_file_for_us_alone() {
+fn secrets_are_exported_only_on_request_and_only_to_a_file_of_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let mut sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "ci"]);
-    let token = std::fs::read_to_string(sandbox.ok(&["kubeconfig", "ci"]).trim()).unwrap();
-    let token = token.split("fake-").nth(1).unwrap()[..32].to_owned();
+    let kubeconfig = std::fs::read_to_string(sandbox.ok(&["kubeconfig", "ci"]).trim()).unwrap();
+    let token = kubeconfig.split("fake-").nth(1).unwrap()[..32].to_owned();
     assert!(!sandbox.ok(&["export"]).contains(&token));
     assert_eq!(sandbox.run(&["export", "--include-secrets"]).code, 2);
     assert_eq!(sandbox.run(&["export", "-", "--include-secrets"]).code, 2);
@@ -253,22 +299,20 @@ fn secrets_travel_only_when_asked_and_only_in_a_file_for_us_alone() {
     let file = path.display().to_string();
     sandbox.ok(&["export", &file, "--include-secrets"]);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let (state, ran) = import(&sandbox, &std::fs::read_to_string(&path).unwrap());
+    let (state, ran) = import_into_new_state(&sandbox, &std::fs::read_to_string(&path).unwrap());
     assert!(!ran.err.contains("without values"), "{}", ran.err);
     sandbox.set("POOLCTL_STATE", &state);
-    let other = sandbox.ok(&["kubeconfig", "ci"]);
-    assert!(std::fs::read_to_string(other.trim()).unwrap().contains(&token));
+    let path = sandbox.ok(&["kubeconfig", "ci"]);
+    assert!(std::fs::read_to_string(path.trim()).unwrap().contains(&token));
 }
 
 #[test]
-fn a_cluster_whose_pool_is_missing_goes_on_being_looked_after() {
+fn a_cluster_whose_pool_is_missing_is_installed_again_nevertheless() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake"]);
-    let list: Value = serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
-    let items = list["items"].as_array().unwrap().iter();
-    let without: Vec<_> = items.filter(|one| one["kind"] != "ClusterPool").collect();
-    let text = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": without});
-    let (state, ran) = import(&sandbox, &text.to_string());
+    let mut list: Value = serde_json::from_str(&sandbox.ok(&["export", "-o", "json"])).unwrap();
+    list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "ClusterPool");
+    let (state, ran) = import_into_new_state(&sandbox, &list.to_string());
     assert_eq!(ran.code, 0, "{}", ran.err);
     sandbox.set("POOLCTL_STATE", &state);
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
@@ -282,17 +326,17 @@ fn a_history_alone_can_be_moved_and_a_refused_file_leaves_no_state() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["secret", "create", "s", "--from-file=a=/dev/null"]);
     sandbox.ok(&["delete", "secret", "s"]);
-    let (state, ran) = import(&sandbox, &sandbox.ok(&["export"]));
+    let (state, ran) = import_into_new_state(&sandbox, &sandbox.ok(&["export"]));
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(sandbox.ok(&["export"]), sandbox.ok(&["--state", &state, "export"]));
-    let twice = format!("{POOL}{}{}", claim("k", ""), claim("k", ""));
-    let (state, ran) = import(&sandbox, &twice);
+    let twice = format!("{POOL_LIST}{}{}", claim("k", ""), claim("k", ""));
+    let (state, ran) = import_into_new_state(&sandbox, &twice);
     assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(!std::path::Path::new(&state).exists());
 }
 
 #[test]
-fn what_only_a_finalizer_holds_is_the_same_afterwards() {
+fn a_cluster_that_only_a_finalizer_holds_is_the_same_afterwards() {
     let sandbox = Sandbox::new();
     let file = sandbox.file("c.yaml", crate::sandbox::BY_HAND);
     sandbox.ok(&["apply", "-f", &file]);
@@ -303,7 +347,7 @@ fn what_only_a_finalizer_holds_is_the_same_afterwards() {
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     let before = sandbox.ok(&["export"]);
     assert!(before.contains("A finalizer of another program"), "{before}");
-    let (state, _) = import(&sandbox, &before);
+    let (state, _) = import_into_new_state(&sandbox, &before);
     assert_eq!(before, sandbox.ok(&["--state", &state, "export"]));
 }
 
@@ -313,7 +357,7 @@ fn a_job_whose_status_was_dropped_was_interrupted() {
     let job = "apiVersion: poolctl.dev/v1\nkind: Job\n\
                metadata: {name: 00000000-0000-0000-0000-000000000001}\n\
                spec: {verb: provision, cluster: gone, driver: fake, attempt: 1, ordinal: 1}\n";
-    let (state, ran) = import(&sandbox, job);
+    let (state, ran) = import_into_new_state(&sandbox, job);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let jobs = sandbox.ok(&["--state", &state, "get", "job", "-o", "yaml"]);
     assert!(jobs.contains("outcome: interrupted"), "{jobs}");

@@ -1,6 +1,8 @@
 //! What must hold after every pass: nothing is in two clusters, and what a cluster of a pool has
 //! of names, addresses and hosts it has whole.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::sandbox::Sandbox;
@@ -17,27 +19,28 @@ impl Seen {
     }
 
     fn of_kind(&self, kind: &str) -> Vec<&Value> {
-        self.0.iter().filter(|one| one["kind"] == kind).collect()
+        self.0.iter().filter(|object| object["kind"] == kind).collect()
     }
 
-    /// What objects of a kind have at a path; those that have nothing there are left out.
+    /// The texts that objects of a kind have at a path; objects without one are left out.
     fn texts(&self, kind: &str, path: &str) -> Vec<String> {
-        let text = |one: &Value| one.pointer(path)?.as_str().map(str::to_owned);
-        self.of_kind(kind).into_iter().filter_map(text).collect()
+        let mut texts = Vec::new();
+        for object in self.of_kind(kind) {
+            texts.extend(object.pointer(path).and_then(Value::as_str).map(str::to_owned));
+        }
+        texts
     }
 }
 
-fn once(what: &str, mut all: Vec<String>) {
-    let many = all.len();
-    all.sort_unstable();
-    let shown = all.clone();
-    all.dedup();
-    assert_eq!(all.len(), many, "{what} twice: {shown:?}");
+/// No value is there twice.
+fn assert_unique(values: &[String], name: &str) {
+    let unique: BTreeSet<&String> = values.iter().collect();
+    assert_eq!(unique.len(), values.len(), "{name} twice: {values:?}");
 }
 
 const CUSTOMIZATION: &str = "/spec/clusterPoolRef/clusterDeploymentCustomization/name";
-/// Who has it: of an Agent, of an address, of a customization.
-const HELD: [(&str, &str); 3] = [
+/// Where an Agent, an address and a customization name the cluster that has them.
+const HOLDERS: [(&str, &str); 3] = [
     ("Agent", "/spec/clusterDeploymentName/name"),
     ("IPClaim", "/metadata/ownerReferences/0/name"),
     ("ClusterDeploymentCustomization", "/status/clusterDeploymentRef/name"),
@@ -46,35 +49,42 @@ const HELD: [(&str, &str); 3] = [
 /// No machine, name, address or customization is in two clusters, whatever its Agents are called.
 pub fn bound_once(lab: &Sandbox) {
     let seen = Seen::of(lab);
-    let bound = |one: &&Value| one["status"]["boundTo"].is_object();
-    let nics =
-        seen.of_kind("Agent").into_iter().filter(bound).flat_map(|one| {
-            one["status"]["inventory"]["interfaces"].as_array().into_iter().flatten()
-        });
-    let macs = nics.filter_map(|nic| Some(nic["macAddress"].as_str()?.to_lowercase()));
-    once("a machine", macs.collect());
-    let name =
-        |one: &&Value| format!("{}.{}", one["spec"]["clusterName"], one["spec"]["baseDomain"]);
-    once("a name", seen.of_kind("ClusterDeployment").iter().map(name).collect());
-    once("an address", seen.texts("IPAddress", "/spec/address"));
-    once("a claim of an address", seen.texts("IPAddress", "/spec/claim/name"));
-    once("a customization", seen.texts("ClusterDeployment", CUSTOMIZATION));
-    let [.., (kind, path)] = HELD;
-    once("a customization for a cluster", seen.texts(kind, path));
+    let mut macs = Vec::new();
+    for agent in seen.of_kind("Agent") {
+        if !agent["status"]["boundTo"].is_object() {
+            continue;
+        }
+        for nic in agent["status"]["inventory"]["interfaces"].as_array().into_iter().flatten() {
+            macs.extend(nic["macAddress"].as_str().map(str::to_lowercase));
+        }
+    }
+    assert_unique(&macs, "a machine");
+    let mut names = Vec::new();
+    for cluster in seen.of_kind("ClusterDeployment") {
+        let spec = &cluster["spec"];
+        names.push(format!("{}.{}", spec["clusterName"], spec["baseDomain"]));
+    }
+    assert_unique(&names, "a name");
+    assert_unique(&seen.texts("IPAddress", "/spec/address"), "an address");
+    assert_unique(&seen.texts("IPAddress", "/spec/claim/name"), "a claim of an address");
+    assert_unique(&seen.texts("ClusterDeployment", CUSTOMIZATION), "a customization");
+    let [.., (kind, path)] = HOLDERS;
+    assert_unique(&seen.texts(kind, path), "a customization for a cluster");
 }
 
-/// Each cluster has so many hosts and addresses and its customization; whoever is not there has
-/// nothing.
+/// Each cluster has so many hosts and addresses, and its customization. Nothing is held by a
+/// cluster that does not exist.
 pub fn whole(lab: &Sandbox, hosts: usize, addresses: usize) {
     bound_once(lab);
     let seen = Seen::of(lab);
     let clusters = seen.texts("ClusterDeployment", "/metadata/name");
-    for name in &clusters {
-        let has = HELD
-            .map(|(kind, path)| seen.texts(kind, path).iter().filter(|one| *one == name).count());
-        assert_eq!(has, [hosts, addresses, 1], "{name}: hosts, addresses, customizations");
+    for cluster in &clusters {
+        let held = HOLDERS.map(|(kind, path)| {
+            seen.texts(kind, path).iter().filter(|holder| *holder == cluster).count()
+        });
+        assert_eq!(held, [hosts, addresses, 1], "{cluster}: hosts, addresses, customizations");
     }
-    for (kind, path) in HELD {
+    for (kind, path) in HOLDERS {
         for holder in seen.texts(kind, path) {
             assert!(clusters.contains(&holder), "{kind}: {holder} is not there");
         }
@@ -83,9 +93,9 @@ pub fn whole(lab: &Sandbox, hosts: usize, addresses: usize) {
     assert_eq!(leased, clusters.len() * addresses, "addresses without a cluster");
 }
 
-/// The only cluster that there is, or nothing.
+/// The name of the only cluster, or an empty text if there is none.
 pub fn only_cluster(lab: &Sandbox) -> String {
-    let all = Seen::of(lab).texts("ClusterDeployment", "/metadata/name");
-    assert!(all.len() <= 1, "{all:?}");
-    all.into_iter().next().unwrap_or_default()
+    let names = Seen::of(lab).texts("ClusterDeployment", "/metadata/name");
+    assert!(names.len() <= 1, "{names:?}");
+    names.into_iter().next().unwrap_or_default()
 }

@@ -1,16 +1,20 @@
-//! Power: Hive's states step by step, hibernateAfter, and platforms that cannot stop machines. The
-//! H and A rows of the scenarios that apply; sync sets do not exist here.
+//! Power: Hive's states step by step, hibernateAfter, platforms that cannot stop machines, and
+//! clusters that do not wake. The H and A rows of the scenarios are here, but for those about sync
+//! sets, which do not exist in poolctl.
+
+use std::rc::Rc;
 
 use poolctl::model::cluster::{Cluster, Power};
 use poolctl::model::job::{Health, Verb};
+use poolctl::model::meta::Key;
 use poolctl::model::state::State;
-use poolctl::model::tick::Tick;
 use poolctl::model::time::{Span, Time};
 use poolctl::plan;
 
 use crate::fixture::{Names, noon};
 use crate::sandbox::{Sandbox, jsonpath};
 
+/// The instant so long before noon.
 #[expect(clippy::unnecessary_wraps, reason = "facts have times or none")]
 fn ago(span: Span) -> Option<Time> {
     Some(Time(noon().now.0 - span.0))
@@ -31,21 +35,24 @@ fn cluster() -> Cluster {
     }
 }
 
-/// One pass at noon, twice: the second is silent.
-fn pass(cluster: Cluster, health: Option<&Health>) -> (Cluster, Option<Verb>) {
-    let (mut state, tick) = (State::default(), noon());
+/// One pass at noon: the cluster after it, and the job that it started. A second pass changes
+/// nothing.
+fn reconcile_once(cluster: Cluster, health: Option<&Health>) -> (Cluster, Option<Verb>) {
+    let mut state = State::default();
     state.load_cluster(cluster);
-    let seen = |state: &mut State, tick: &Tick| {
-        let seen = health.iter().map(|health| ("c".to_owned(), (*health).clone())).collect();
-        plan::look(state, seen, tick);
-        plan::settle(state, tick, &Names::default()).unwrap();
-    };
-    seen(&mut state, &tick);
+    look_and_settle(&mut state, health);
     let changes = state.changes_made();
-    seen(&mut state, &tick);
+    look_and_settle(&mut state, health);
     assert_eq!(state.changes_made(), changes, "a second pass acts");
     let job = state.live_job("c").map(|(_, job)| job.verb);
     (state.clusters.rows().next().unwrap().clone(), job)
+}
+
+fn look_and_settle(state: &mut State, health: Option<&Health>) {
+    let tick = noon();
+    let reports = health.iter().map(|health| ("c".to_owned(), (*health).clone())).collect();
+    plan::look(state, reports, &tick);
+    plan::settle(state, &tick, &Names::default()).unwrap();
 }
 
 fn healthy() -> Health {
@@ -57,22 +64,28 @@ fn healthy() -> Health {
     }
 }
 
-/// status/reason of Hibernating and Ready, and the power state.
-fn shown(one: &Cluster) -> String {
-    let (conditions, power) = shown_as(one);
+/// Status and reason of the conditions Hibernating and Ready, and the power state, as one text.
+fn power_text(cluster: &Cluster) -> String {
+    let (conditions, power) = power_shown(cluster);
     format!("{conditions} {power}")
 }
 
-fn shown_as(one: &Cluster) -> (String, &'static str) {
-    let of = |kind: &str| {
-        let all = one.conditions();
-        let found = all.into_iter().find(|one| one.kind == kind);
-        found.map(|one| format!("{}/{}", one.status, one.reason)).unwrap_or_default()
-    };
-    (format!("{} {}", of("Hibernating"), of("Ready")), one.power_state())
+fn power_shown(cluster: &Cluster) -> (String, &'static str) {
+    let conditions = ["Hibernating", "Ready"].map(|kind| condition_text(cluster, kind));
+    (conditions.join(" "), cluster.power_state())
 }
 
-fn health(word: &str) -> Option<Health> {
+/// Status and reason of a condition; empty if the cluster does not have it.
+fn condition_text(cluster: &Cluster, kind: &str) -> String {
+    let conditions = cluster.conditions();
+    let condition = conditions.into_iter().find(|condition| condition.kind == kind);
+    condition
+        .map(|condition| format!("{}/{}", condition.status, condition.reason))
+        .unwrap_or_default()
+}
+
+/// A report of the health that a row of the cases names.
+fn health_named(word: &str) -> Option<Health> {
     Some(match word {
         "-" => return None,
         "fake" => Health { settle: Span::default(), ..healthy() },
@@ -86,116 +99,148 @@ fn health(word: &str) -> Option<Health> {
     })
 }
 
-fn named(word: &str) -> Power {
-    Power::named(word).unwrap()
-}
-
 #[test]
-fn hives_steps() {
+fn power_changes_step_by_step_as_in_hive() {
     let rows = include_str!("cases/power.txt").lines().filter(|line| !line.starts_with('#'));
     for row in rows {
-        let [name, is, how, job, expected] =
+        let [name, power, health, job, expected] =
             row.split(" | ").collect::<Vec<_>>().try_into().unwrap_or_else(|_| panic!("{row}"));
-        let words: Vec<&str> = is.split(' ').collect();
+        let words: Vec<&str> = power.split(' ').collect();
         let since = ago(words[2].parse().unwrap());
         let before = Cluster {
-            power: named(words[0]),
-            power_wanted: named(words[1]),
+            power: Power::named(words[0]).unwrap(),
+            power_wanted: Power::named(words[1]).unwrap(),
             power_since: since,
             awake_since: since,
             power_paused: words.contains(&"paused"),
             powerless: words.contains(&"powerless"),
             ..cluster()
         };
-        let (after, found) = pass(before, health(how).as_ref());
-        let found = found.map_or("-".to_owned(), |verb| format!("{verb:?}"));
-        assert_eq!((found.as_str(), shown(&after).as_str()), (job, expected), "{name}");
+        let (after, verb) = reconcile_once(before, health_named(health).as_ref());
+        let started = verb.map_or("-".to_owned(), |verb| format!("{verb:?}"));
+        assert_eq!((started.as_str(), power_text(&after).as_str()), (job, expected), "{name}");
     }
     let waiting = Cluster { power: Power::WaitingForMachines, ..cluster() };
-    let (after, _) = pass(waiting, health("machines").as_ref());
-    let ready = after.conditions().into_iter().find(|one| one.kind == "Ready").unwrap();
+    let (after, _) = reconcile_once(waiting, health_named("machines").as_ref());
+    let ready = after.conditions().into_iter().find(|condition| condition.kind == "Ready").unwrap();
     let machines = "Some machines are not yet running: pending-1,stopped-1 (step 1/4)";
     assert_eq!(ready.message, format!("Waiting for cluster machines to start. {machines}"));
 }
 
 #[test]
-fn before_it_is_installed_and_when_it_goes_a_cluster_has_no_power() {
-    let reason = |word: &str| format!("Unknown/{word} Unknown/{word}");
-    let goes = Cluster { deleting: ago(Span::minutes(1)), protected: true, ..cluster() };
-    let goes = Cluster { power_wanted: Power::Hibernating, ..goes };
-    let (after, job) = pass(goes, None);
+fn before_it_is_installed_and_while_it_is_deleted_a_cluster_has_no_power() {
+    let deleted = Cluster {
+        deleting: ago(Span::minutes(1)),
+        protected: true,
+        power_wanted: Power::Hibernating,
+        ..cluster()
+    };
+    let (after, job) = reconcile_once(deleted, None);
+    let expected = "Unknown/ClusterDeploymentDeleted Unknown/ClusterDeploymentDeleted";
     assert_eq!(job, None, "H-01");
-    assert_eq!(shown_as(&after), (reason("ClusterDeploymentDeleted"), "Unknown"), "H-01");
-    let comes = Cluster { installed_at: None, power: Power::Unset, ..cluster() };
-    let comes = Cluster { power_wanted: Power::Hibernating, ..comes };
-    let (after, job) = pass(comes, None);
+    assert_eq!(power_shown(&after), (expected.to_owned(), "Unknown"), "H-01");
+    let uninstalled = Cluster {
+        installed_at: None,
+        power: Power::Unset,
+        power_wanted: Power::Hibernating,
+        ..cluster()
+    };
+    let (after, job) = reconcile_once(uninstalled, None);
+    let expected = "Unknown/Initialized Unknown/Initialized";
     assert_eq!(job, Some(Verb::Provision), "H-03");
-    assert_eq!(shown_as(&after), (reason("Initialized"), ""), "H-03");
+    assert_eq!(power_shown(&after), (expected.to_owned(), ""), "H-03");
+}
+
+/// A cluster of a pool that nobody has claimed.
+fn unclaimed() -> Cluster {
+    Cluster { pool: Some(Rc::new(Key::new("default", "p"))), ..cluster() }
+}
+
+fn claimed_5h_ago() -> Cluster {
+    Cluster { claim: Some("k".into()), claimed_at: ago(Span::hours(5)), ..unclaimed() }
 }
 
 #[test]
 fn hibernate_after_counts_from_the_last_of_installation_claim_and_waking() {
-    let after = |hours, one: Cluster| Cluster { hibernate_after: Some(Span::hours(hours)), ..one };
-    let since = |span| Cluster { power_since: ago(span), ..cluster() };
-    let member = |claim: Option<&str>, claimed: Option<Time>| Cluster {
-        pool: Some(std::rc::Rc::new(poolctl::model::meta::Key::new("default", "p"))),
-        claim: claim.map(str::to_owned),
-        claimed_at: claimed,
-        ..cluster()
-    };
-    for (name, one, due) in [
-        ("installed 10h", after(8, cluster()), Some(-2)),
+    let after_8h = Cluster { hibernate_after: Some(Span::hours(8)), ..cluster() };
+    let cases = [
+        ("installed 10h", after_8h.clone(), Some(-2)),
         (
             "installed 3h",
-            after(8, Cluster { installed_at: ago(Span::hours(3)), ..since(Span::hours(3)) }),
+            Cluster {
+                installed_at: ago(Span::hours(3)),
+                power_since: ago(Span::hours(3)),
+                ..after_8h.clone()
+            },
             Some(5),
         ),
-        ("resumed 7h", after(8, since(Span::hours(7))), Some(1)),
-        ("A-02", after(8, Cluster { powerless: true, ..cluster() }), None),
-        ("A-08", after(8, Cluster { power: Power::Starting, ..since(Span::hours(8)) }), None),
-        ("A-16", after(1, member(None, None)), None),
-        ("claimed 5h", after(8, member(Some("k"), ago(Span::hours(5)))), Some(3)),
-        ("never", cluster(), None),
+        ("resumed 7h", Cluster { power_since: ago(Span::hours(7)), ..after_8h.clone() }, Some(1)),
+        ("A-02", Cluster { powerless: true, ..after_8h.clone() }, None),
         (
-            "wanted asleep",
-            after(8, Cluster { power_wanted: Power::Hibernating, ..cluster() }),
+            "A-08",
+            Cluster {
+                power: Power::Starting,
+                power_since: ago(Span::hours(8)),
+                ..after_8h.clone()
+            },
             None,
         ),
-    ] {
+        ("A-16", Cluster { hibernate_after: Some(Span::hours(1)), ..unclaimed() }, None),
+        (
+            "claimed 5h",
+            Cluster { hibernate_after: Some(Span::hours(8)), ..claimed_5h_ago() },
+            Some(3),
+        ),
+        ("never", cluster(), None),
+        ("wanted asleep", Cluster { power_wanted: Power::Hibernating, ..after_8h.clone() }, None),
+    ];
+    for (name, cluster, due) in cases {
         let expected = due.map(|hours: i64| Time(noon().now.0 + hours * Span::hours(1).0));
-        assert_eq!(plan::hibernates_at(&State::default(), &one), expected, "{name}");
+        assert_eq!(plan::hibernates_at(&State::default(), &cluster), expected, "{name}");
     }
     // A-18: claimed 5h ago, resumed 10 minutes ago.
-    let woken =
-        Cluster { power_since: ago(Span::minutes(10)), ..member(Some("k"), ago(Span::hours(5))) };
-    let due = plan::hibernates_at(&State::default(), &after(1, woken)).unwrap();
+    let resumed = Cluster {
+        power_since: ago(Span::minutes(10)),
+        hibernate_after: Some(Span::hours(1)),
+        ..claimed_5h_ago()
+    };
+    let due = plan::hibernates_at(&State::default(), &resumed).unwrap();
     assert_eq!(due.since(noon().now), Span::minutes(50));
-    let (slept, job) = pass(after(8, cluster()), None);
-    assert_eq!((slept.power_wanted, job), (Power::Hibernating, Some(Verb::Stop)), "A-06");
+    let (cluster, job) = reconcile_once(after_8h, None);
+    assert_eq!((cluster.power_wanted, job), (Power::Hibernating, Some(Verb::Stop)), "A-06");
 }
 
-/// A pool whose clusters are simulated to be ill in some way.
-fn ill(how: &str, running: &str) -> Sandbox {
+/// A pool of size 0 whose clusters simulate this fault.
+fn faulty_pool(fault: &str, running_count: &str) -> Sandbox {
     let sandbox = Sandbox::new();
-    sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0", "--running-count", running]);
-    let steer =
-        format!("{{\"spec\": {{\"annotations\": {{\"poolctl.dev/fake-health\": \"{how}\"}}}}}}");
-    sandbox.ok(&["patch", "pool", "lab", "-p", &steer]);
+    sandbox.ok(&[
+        "pool",
+        "create",
+        "lab",
+        "--fake",
+        "--size",
+        "0",
+        "--running-count",
+        running_count,
+    ]);
+    let patch =
+        format!("{{\"spec\": {{\"annotations\": {{\"poolctl.dev/fake-health\": \"{fault}\"}}}}}}");
+    sandbox.ok(&["patch", "pool", "lab", "-p", &patch]);
     sandbox
 }
 
 #[test]
 fn where_nothing_can_be_stopped_everything_runs() {
-    let sandbox = ill("no-power", "0");
+    let sandbox = faulty_pool("no-power", "0");
     sandbox.ok(&["pool", "scale", "lab", "--size", "3"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(jsonpath(&sandbox, "pool", "{.items[0].status.ready}"), "3");
-    let said = jsonpath(
+    let supported = jsonpath(
         &sandbox,
         "pool",
         "{.items[0].status.conditions[?(@.type==\"HibernationSupported\")].status}",
     );
-    assert_eq!(said, "False");
+    assert_eq!(supported, "False");
     sandbox.ok(&["claim", "lab", "ci"]);
     sandbox.ok(&["pool", "scale", "lab", "--size", "0"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
@@ -205,30 +250,31 @@ fn where_nothing_can_be_stopped_everything_runs() {
 
 #[test]
 fn a_cluster_that_does_not_wake_is_replaced() {
-    for how in ["machines", "nodes", "operators", "start-fails"] {
-        let mut sandbox = ill(how, "0");
+    for fault in ["machines", "nodes", "operators", "start-fails"] {
+        let mut sandbox = faulty_pool(fault, "0");
         let limit =
             "{\"spec\": {\"hibernationConfig\": {\"resumeTimeout\": \"20m\"}, \"size\": 1}}";
         sandbox.ok(&["patch", "pool", "lab", "-p", limit]);
         sandbox.ok(&["reconcile", "--wait", "-q"]);
-        let old = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-        let old = format!("cluster/{}", old.trim());
+        let name = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+        let cluster = format!("cluster/{}", name.trim());
         sandbox.ok(&["pool", "scale", "lab", "--running-count", "1"]);
-        for at in ["12:05", "12:15"] {
-            sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{at}:00Z"));
+        for time in ["12:05", "12:15"] {
+            sandbox.set("POOLCTL_NOW", &format!("2026-03-02T{time}:00Z"));
             sandbox.ok(&["reconcile"]);
         }
-        let why = sandbox.ok(&["why", &old]);
-        assert!(why.contains("is waking for"), "{how}: {why}");
+        let why = sandbox.ok(&["why", &cluster]);
+        assert!(why.contains("is waking for"), "{fault}: {why}");
         sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
         sandbox.ok(&["reconcile"]);
-        let events = sandbox.ok(&["events", &old]);
-        assert!(events.contains("broken"), "{how}: {events}");
+        let events = sandbox.ok(&["events", &cluster]);
+        assert!(events.contains("broken"), "{fault}: {events}");
     }
 }
 
-/// A pool of two that sleep, the older of which never wakes from now on; their names, oldest first.
-fn oldest_never_wakes(how: &str) -> (Sandbox, Vec<String>) {
+/// A pool of two clusters that sleep, of which the older one never wakes from now on. Returns their
+/// names, the oldest first.
+fn oldest_never_wakes(fault: &str) -> (Sandbox, Vec<String>) {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
@@ -236,45 +282,51 @@ fn oldest_never_wakes(how: &str) -> (Sandbox, Vec<String>) {
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
     sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    let names: Vec<String> = names.lines().map(str::to_owned).collect();
-    let ill = format!("poolctl.dev/fake-health={how}");
-    sandbox.ok(&["annotate", "cluster", &names[0], &ill, "-q"]);
+    let listed = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    let names: Vec<String> = listed.lines().map(str::to_owned).collect();
+    let annotation = format!("poolctl.dev/fake-health={fault}");
+    sandbox.ok(&["annotate", "cluster", &names[0], &annotation, "-q"]);
     sandbox.set("POOLCTL_NOW", "2026-03-02T13:00:00Z");
     (sandbox, names)
 }
 
 #[test]
 fn a_claim_does_not_wait_for_a_standby_that_never_wakes_while_another_could_serve_it() {
-    for how in ["nodes", "machines", "operators", "start-fails"] {
-        let (sandbox, names) = oldest_never_wakes(how);
-        // Ten minutes for the first, nobody knows how long they take; then the second wakes.
+    for fault in ["nodes", "machines", "operators", "start-fails"] {
+        let (sandbox, names) = oldest_never_wakes(fault);
+        // How long clusters of this pool take is not known yet: the first has ten minutes, then the
+        // second is woken.
         let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
-        assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{how}: {waited}");
-        let expected = jsonpath(&sandbox, "claim/ci", "{.status.conditions[0].lastTransitionTime}");
-        assert!(expected.starts_with("2026-03-02T13:1"), "{how}: {expected}");
-        // The pool's own history counts from now on.
+        assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{fault}: {waited}");
+        let bound_at = jsonpath(&sandbox, "claim/ci", "{.status.conditions[0].lastTransitionTime}");
+        assert!(bound_at.starts_with("2026-03-02T13:1"), "{fault}: {bound_at}");
+        // From now on the pool knows how long its clusters take.
         assert_ne!(jsonpath(&sandbox, "pool/lab", "{.status.wakings[0]}"), "");
     }
 }
 
 #[test]
 fn a_standby_that_does_not_wake_in_the_usual_time_is_replaced_without_a_resume_timeout() {
-    for how in ["nodes", "machines", "operators"] {
-        let (mut sandbox, names) = oldest_never_wakes(how);
+    for fault in ["nodes", "machines", "operators"] {
+        let (mut sandbox, names) = oldest_never_wakes(fault);
         sandbox.ok(&["pool", "scale", "lab", "--running-count", "1", "-q"]);
         sandbox.ok(&["reconcile", "-q"]);
         sandbox.set("POOLCTL_NOW", "2026-03-02T13:19:00Z");
         sandbox.ok(&["reconcile", "-q"]);
         let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
-        assert!(!events.contains("ClusterBroken"), "{how}: {events}");
+        assert!(!events.contains("ClusterBroken"), "{fault}: {events}");
         sandbox.set("POOLCTL_NOW", "2026-03-02T13:40:00Z");
         sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
         let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
-        assert!(events.contains("ClusterBroken"), "{how}: {events}");
-        assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.ready}"), "1", "{how}");
+        assert!(events.contains("ClusterBroken"), "{fault}: {events}");
+        assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.ready}"), "1", "{fault}");
         assert_eq!(sandbox.run(&["plan"]).code, 0);
     }
+}
+
+fn power_of(sandbox: &Sandbox, name: &str) -> String {
+    let path = format!("{{.items[?(@.metadata.name==\"{name}\")].status.powerState}}");
+    jsonpath(sandbox, "cluster", &path)
 }
 
 #[test]
@@ -284,21 +336,17 @@ fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
     let waited = sandbox.ok(&["claim", "lab", "ci", "--wait=30m"]);
     assert!(waited.contains(&format!("bound to cluster/{}", names[1])), "{waited}");
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
-    let power = |name: &str| {
-        let power = format!("{{.items[?(@.metadata.name==\"{name}\")].status.powerState}}");
-        jsonpath(&sandbox, "cluster", &power)
-    };
-    assert_eq!(power(&names[0]), "Hibernating");
+    assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
     let events = sandbox.ok(&["events", &format!("cluster/{}", names[0])]);
     assert_eq!(events.matches("PassedOver").count(), 1, "{events}");
-    // The one that is made now is younger, and is woken first.
-    let more = "{\"spec\": {\"maxSize\": 3}}";
-    sandbox.ok(&["patch", "pool", "lab", "-p", more, "-q"]);
+    // The cluster that is made now is younger, and is woken first.
+    let larger = "{\"spec\": {\"maxSize\": 3}}";
+    sandbox.ok(&["patch", "pool", "lab", "-p", larger, "-q"]);
     sandbox.ok(&["reconcile", "--wait=1h", "-q"]);
     assert_eq!(jsonpath(&sandbox, "pool/lab", "{.status.standby}"), "2");
     let waited = sandbox.ok(&["claim", "lab", "next", "--wait=30m"]);
     assert!(!waited.contains(&names[0]), "{waited}");
-    assert_eq!(power(&names[0]), "Hibernating");
+    assert_eq!(power_of(&sandbox, &names[0]), "Hibernating");
     let soon = "poolctl.dev/wake-next-after=soon";
     let ran = sandbox.run(&["annotate", "pool", "lab", soon, "--overwrite"]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -308,13 +356,13 @@ fn a_standby_that_was_passed_over_goes_back_to_sleep_and_is_woken_last() {
 }
 
 #[test]
-fn a_claim_is_served_by_whichever_standby_is_healed_though_all_were_passed_over() {
+fn a_claim_is_served_by_any_standby_that_is_repaired_even_if_all_were_passed_over() {
     let (mut sandbox, names) = oldest_never_wakes("start-fails");
-    let ill = "poolctl.dev/fake-health=start-fails";
-    sandbox.ok(&["annotate", "cluster", &names[1], ill, "-q"]);
+    let annotation = "poolctl.dev/fake-health=start-fails";
+    sandbox.ok(&["annotate", "cluster", &names[1], annotation, "-q"]);
     let ran = sandbox.run(&["claim", "lab", "ci", "--wait=2h", "--keep"]);
     assert_eq!(ran.code, 5, "{}", ran.out);
-    // The younger one is healed, the older never is.
+    // The younger one is repaired, the older never is.
     sandbox.ok(&["annotate", "cluster", &names[1], "poolctl.dev/fake-health-", "-q"]);
     sandbox.set("POOLCTL_NOW", "2026-03-02T15:05:00Z");
     sandbox.ok(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=12h", "-q"]);
@@ -326,18 +374,17 @@ fn a_cluster_that_waits_for_its_next_attempt_takes_no_place_of_a_claim() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "--max-size", "2"]);
     sandbox.ok(&["pool", "scale", "lab", "--running-count", "0", "-q"]);
-    let every = |number: &str| {
-        let text = "{\"spec\": {\"annotations\": {\"hive.openshift.io/fake-cluster\": \"true\", \
-                    \"poolctl.dev/fake-fail-every\": \"N\"}}}";
-        text.replace('N', number)
-    };
+    let fail_every = "{\"spec\": {\"annotations\": {\"hive.openshift.io/fake-cluster\": \"true\", \
+                      \"poolctl.dev/fake-fail-every\": \"N\"}}}";
+    let fail_always = fail_every.replace('N', "1");
+    let fail_never = fail_every.replace('N', "0");
     // The first cluster fails again and again, the second is installed and sleeps.
-    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &every("1"), "-q"]);
+    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &fail_always, "-q"]);
     let name = sandbox.ok(&["get", "cluster", "-qo", "name"]).trim().to_owned();
     let fails = "poolctl.dev/fake-fail-every=1";
     sandbox.ok(&["annotate", "cluster", &name, fails, "--overwrite", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &every("0"), "-q"]);
+    sandbox.ok(&["patch", "pool", "lab", "--type", "merge", "-p", &fail_never, "-q"]);
     sandbox.set("POOLCTL_NOW", "2026-03-02T12:30:00Z");
     sandbox.ok(&["pool", "scale", "lab", "--size", "2", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
@@ -398,8 +445,8 @@ fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
     sandbox.ok(&["wait", "cluster", &name, "--for=condition=Hibernating", "--timeout=1h", "-q"]);
     sandbox.ok(&["cluster", "resume", "ci"]);
     sandbox.ok(&["wait", "cluster", &name, "--for=condition=Ready", "--timeout=1h", "-q"]);
-    let all = sandbox.ok(&["get", "cluster", "-qo", "name"]);
-    let free = all.lines().find(|one| *one != name).unwrap();
+    let names = sandbox.ok(&["get", "cluster", "-qo", "name"]);
+    let free = names.lines().find(|other_name| *other_name != name).unwrap();
     let ran = sandbox.run(&["cluster", "hibernate", free]);
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("poolctl pool scale lab --running-count"), "{}", ran.err);
@@ -409,8 +456,8 @@ fn a_claimed_cluster_is_its_users_to_put_to_sleep() {
 fn a_cluster_that_is_called_back_before_it_slept_begins_to_wake_now() {
     for power in [Power::Stopping, Power::WaitingForStop, Power::FailedToStop] {
         let stopping = Cluster { power, power_wanted: Power::Running, ..cluster() };
-        let (found, job) = pass(stopping, None);
-        assert_eq!((found.power, job), (Power::Starting, Some(Verb::Start)), "{power:?}");
-        assert_eq!(found.awake_since, ago(Span::default()), "{power:?}: else it is broken at once");
+        let (after, job) = reconcile_once(stopping, None);
+        assert_eq!((after.power, job), (Power::Starting, Some(Verb::Start)), "{power:?}");
+        assert_eq!(after.awake_since, ago(Span::default()), "{power:?}: else it is broken at once");
     }
 }
