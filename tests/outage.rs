@@ -92,8 +92,8 @@ fn a_limit_of_attempts_makes_no_loop_of_clusters() {
         (Outcome::Failed { message: "no".into(), how: Failure::Hopeless }, 2 * 32),
     ] {
         let (mut state, names) = fixture::state("size 2", false);
-        let pool = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
-        state.pools.update(pool, |pool| pool.spec.install_attempts_limit = Some(1));
+        let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
+        state.pools.update(pool_id, |pool| pool.spec.install_attempts_limit = Some(1));
         let mut installations = 0;
         for minute in 0..24 * 60 {
             settle(&mut state, &names, &tick_at(minute));
@@ -112,11 +112,11 @@ fn one_success_or_a_change_of_the_pool_ends_the_pause() {
     settle(&mut state, &names, &tick_at(0));
     assert_eq!(end_installations(&mut state, &names, &tick_at(1), &nothing_made()), 1);
     assert_eq!(plan::due(&state, tick_at(1).now), Some(tick_at(2).now));
-    let pool = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
+    let pool_id = state.pools.find(&Key::new(NAMESPACE, "p")).unwrap();
     settle(&mut state, &names, &tick_at(2));
     assert_eq!(end_installations(&mut state, &names, &tick_at(2), &nothing_made()), 1);
     assert_eq!(reports_of(&state, Verb::Provision, &Outcome::Done).len(), 0, "two minutes now");
-    state.pools.update(pool, |pool| pool.metadata.generation += 1);
+    state.pools.update(pool_id, |pool| pool.metadata.generation += 1);
     settle(&mut state, &names, &tick_at(3));
     assert_eq!(pool_p(&state).status.install_pause, None);
     assert_eq!(reports_of(&state, Verb::Provision, &Outcome::Done).len(), 1);

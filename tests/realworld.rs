@@ -1,6 +1,5 @@
-//! Manifests as production has them: listed and missing customizations, one in two pools, nulls,
-//! stale statuses, RBAC in between. In the shape of a public CI fleet's; where the originals lie
-//! beside the checkout, they are applied too.
+//! Manifests of production, where they lie beside this checkout: listed and missing customizations,
+//! one that two pools list, nulls, stale statuses, and RBAC in between.
 
 use std::path::Path;
 
@@ -33,6 +32,12 @@ stringData: {clouds.yaml: "clouds: {}"}
 
 const SIMULATED: &str = r#"{"spec": {"annotations": {"hive.openshift.io/fake-cluster": "true"}}}"#;
 
+/// The message of a pool's condition.
+fn condition_message(sandbox: &Sandbox, pool: &str, kind: &str) -> String {
+    let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].message}}");
+    sandbox.ok(&["get", "pool", pool, "-n", NAMESPACE, "-o", &path])
+}
+
 #[test]
 fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/realworld");
@@ -49,13 +54,9 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     assert_eq!(second.lines().count(), first.out.lines().count());
     assert!(second.lines().all(|line| line.ends_with(" unchanged")), "{second}");
 
-    let message = |pool: &str, kind: &str| {
-        let path = format!("jsonpath={{.status.conditions[?(@.type==\"{kind}\")].message}}");
-        sandbox.ok(&["get", "pool", pool, "-n", NAMESPACE, "-o", &path])
-    };
-    let lacks = message("oko-op-09", "MissingDependencies");
-    for what in ["cluster image set: ", "pull secret: ", "credentials secret: "] {
-        assert!(lacks.contains(what), "{lacks}");
+    let missing = condition_message(&sandbox, "oko-op-09", "MissingDependencies");
+    for dependency in ["cluster image set: ", "pull secret: ", "credentials secret: "] {
+        assert!(missing.contains(dependency), "{missing}");
     }
 
     for pool in ["oko-op-08", "oko-op-09"] {
@@ -79,13 +80,13 @@ fn production_manifests_apply_unchanged_and_lease_each_customization_once() {
     ];
     assert_eq!(lines, expected);
 
-    let missing =
+    let missing_numbers =
         ["03", "04", "06", "07", "08", "09", "10", "11", "12", "13", "14", "15", "16", "23"];
-    let missing: Vec<String> = missing.iter().map(|one| format!("{prefix}-{one}")).collect();
-    let valid: serde_json::Value =
-        serde_json::from_str(&message("oko-op-08", "InventoryValid")).unwrap();
+    let missing = missing_numbers.map(|number| format!("{prefix}-{number}"));
+    let message = condition_message(&sandbox, "oko-op-08", "InventoryValid");
+    let valid: serde_json::Value = serde_json::from_str(&message).unwrap();
     assert_eq!(valid["Missing"], serde_json::json!(missing));
-    assert_eq!(message("oko-op-09", "InventoryValid"), "");
+    assert_eq!(condition_message(&sandbox, "oko-op-09", "InventoryValid"), "");
 
     for (cluster, api, ingress) in [
         ("oko-01", "38.129.56.44", "38.129.56.195"),

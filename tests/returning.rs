@@ -1,9 +1,9 @@
-//! The ways of hosts back from their clusters, and into them without a controller: wiped, brought
-//! back by it, booted by hand.
+//! How hosts come back from their clusters: wiped by a driver, booted again by their controllers,
+//! or booted by people where there is no controller.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::rigs::USER;
 use crate::sandbox::{Sandbox, apply, jsonpath};
 use crate::served::{Answer, Server};
 
-/// Wipes all but n3, and writes down what it was told.
+/// A driver that wipes all hosts but n3, and writes down what it was called with.
 const ERASER: &str = r#"#!/bin/sh
 user=$(cat input/machines/0/username)
 echo "$1 $POOLCTL_HOST $POOLCTL_BMC $user" >> "$(dirname "$0")/wiped"
@@ -23,178 +23,211 @@ echo '{"message": "disk 2 does not answer"}' > result
 exit 1
 "#;
 
-fn infra_env(lab: &Sandbox, annotations: &Value) {
-    let one = json!({"apiVersion": "agent-install.openshift.io/v1beta1", "kind": "InfraEnv",
+/// Applies the InfraEnv `rack` with these annotations.
+fn apply_infra_env(lab: &Sandbox, annotations: &Value) {
+    let manifest = json!({"apiVersion": "agent-install.openshift.io/v1beta1", "kind": "InfraEnv",
         "metadata": {"name": "rack", "annotations": annotations},
         "spec": {"pullSecretRef": {"name": "pull"}, "agentApproval": {"autoApprove": true}}});
-    apply(lab, &one.to_string());
+    apply(lab, &manifest.to_string());
 }
 
-fn info(lab: &Sandbox, agent: &str) -> String {
+/// What the state of an agent says to people.
+fn state_info(lab: &Sandbox, agent: &str) -> String {
     jsonpath(lab, &format!("agent/{agent}"), "{.status.debugInfo.stateInfo}")
 }
 
-/// It was booted from its discovery image, and says what is in it.
-fn booted(lab: &Sandbox, host: &str, mac: &str) {
+/// A host was booted from its discovery image, and reports its inventory.
+fn report_booted_host(lab: &Sandbox, host: &str, mac: &str) {
     lab.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
     let inventory = lab.file("report.json", &report(host, mac));
     lab.ok(&["agent", "report", host, "--inventory", &inventory, "-q"]);
     lab.ok(&["reconcile", "-q"]);
 }
 
-/// A cluster that openshift-install makes, of one host.
-fn real(name: &str) -> String {
-    let fake = cluster(name, 1, 0);
-    let (secret, text) = fake.split_once("\n---\n").unwrap();
-    let mut document: Value = serde_json::from_str(text).unwrap();
+/// A cluster of one host, which openshift-install makes.
+fn installed_cluster(name: &str) -> String {
+    let fake_cluster = cluster(name, 1, 0);
+    let (secret, manifest) = fake_cluster.split_once("\n---\n").unwrap();
+    let mut document: Value = serde_json::from_str(manifest).unwrap();
     document["metadata"]["annotations"] = json!({});
     document["spec"]["pullSecretRef"] = json!({"name": "pull"});
     document["spec"]["provisioning"]["imageSetRef"] = json!({"name": "ocp"});
     format!("{secret}\n---\n{document}\n")
 }
 
+/// Puts the driver into the lab; its path.
+fn write_eraser(lab: &Lab) -> PathBuf {
+    let eraser = lab.bin("poolctl-driver-eraser");
+    fs::write(&eraser, ERASER).unwrap();
+    fs::set_permissions(&eraser, fs::Permissions::from_mode(0o755)).unwrap();
+    eraser
+}
+
+/// A server that has an image at every path.
+fn image_server() -> Server {
+    Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) })
+}
+
+fn all_are_in_state(lab: &Sandbox, hosts: &[&str], state: &str) -> bool {
+    hosts.iter().all(|host| state_of(lab, host) == state)
+}
+
 #[test]
 fn hosts_that_come_back_are_wiped_before_anybody_gets_them() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
-    let one = &lab.sandbox;
-    let eraser = lab.bin("poolctl-driver-eraser");
-    fs::write(&eraser, ERASER).unwrap();
-    fs::set_permissions(&eraser, fs::Permissions::from_mode(0o755)).unwrap();
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
-    infra_env(one, &json!({"poolctl.dev/wipe": "exec:eraser"}));
-    rack.add_to(one);
+    let sandbox = &lab.sandbox;
+    let eraser = write_eraser(&lab);
+    let image_server = image_server();
+    apply_infra_env(sandbox, &json!({"poolctl.dev/wipe": "exec:eraser"}));
+    rack.add_to(sandbox);
     let hosts = ["n2", "n3", "n4"];
-    one.ok(&["agent", "discover", "n2", "n3", "n4", "--infraenv", "rack", "-q"]);
-    one.ok(&["annotate", "host/n4", "poolctl.dev/wipe=none", "-q"]);
-    assert!(one.ok(&["driver", "check"]).contains("exec:eraser"));
-    let iso = format!("{}/any.iso", web.origin());
-    one.ok(&["host", "boot", "n2", "--iso", &iso, "-q"]);
-    one.ok(&["host", "power", "on", "n3", "n4", "-q"]);
-    let all = |one: &Sandbox, state: &str| hosts.iter().all(|host| state_of(one, host) == state);
-    until(one, "known", |one| {
-        let on = hosts.iter().all(|host| status(one, host, "poweredOn") == "true");
-        on && all(one, "known-unbound") && status(one, "n2", "provisioning.state") == "provisioned"
+    sandbox.ok(&["agent", "discover", "n2", "n3", "n4", "--infraenv", "rack", "-q"]);
+    sandbox.ok(&["annotate", "host/n4", "poolctl.dev/wipe=none", "-q"]);
+    assert!(sandbox.ok(&["driver", "check"]).contains("exec:eraser"));
+    let iso = format!("{}/any.iso", image_server.origin());
+    sandbox.ok(&["host", "boot", "n2", "--iso", &iso, "-q"]);
+    sandbox.ok(&["host", "power", "on", "n3", "n4", "-q"]);
+    until(sandbox, "known", |sandbox| {
+        all_are_in_state(sandbox, &hosts, "known-unbound")
+            && hosts.iter().all(|host| status(sandbox, host, "poweredOn") == "true")
+            && status(sandbox, "n2", "provisioning.state") == "provisioned"
     });
-    apply(one, &cluster("a", 3, 0));
-    one.ok(&["agent", "bind", "n2", "n3", "n4", "--cluster", "a", "-q"]);
-    until(one, "installed", |one| all(one, "installed"));
-    one.ok(&["delete", "cluster", "a", "-y", "-q"]);
-    until(one, "wiped", |one| {
-        let off = hosts.iter().all(|host| status(one, host, "poweredOn") == "false");
-        let wiped = |host: &str| status(one, host, "wipe.state");
-        off && all(one, "known-unbound") && wiped("n2") == "done" && wiped("n3") == "failed"
+    apply(sandbox, &cluster("a", 3, 0));
+    sandbox.ok(&["agent", "bind", "n2", "n3", "n4", "--cluster", "a", "-q"]);
+    until(sandbox, "installed", |sandbox| all_are_in_state(sandbox, &hosts, "installed"));
+    sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
+    until(sandbox, "wiped", |sandbox| {
+        all_are_in_state(sandbox, &hosts, "known-unbound")
+            && hosts.iter().all(|host| status(sandbox, host, "poweredOn") == "false")
+            && status(sandbox, "n2", "wipe.state") == "done"
+            && status(sandbox, "n3", "wipe.state") == "failed"
     });
-    // Each once, by what opens its controller; n4 not at all.
-    let told = fs::read_to_string(lab.bin("wiped")).unwrap();
-    assert!(told.contains("wipe default/n2 redfish") && told.contains("wipe default/n3 redfish"));
-    assert!(told.lines().count() == 2 && told.lines().all(|line| line.ends_with(USER)), "{told}");
-    assert_eq!(status(one, "n4", "wipe"), "");
-    // Without an image and without power first.
-    let seen = one.ok(&["events", "host/n2"]);
-    let after = &seen[seen.find("Image is ejected").unwrap()..];
-    let (off, wipe) = (after.find("Host is powered off"), after.find("wipe started"));
-    assert!(off.is_some() && off < wipe && wipe < after.find("Its disks are wiped"), "{seen}");
+    // The driver was called once for n2 and n3, with the user of their controllers, and not for n4.
+    let calls = fs::read_to_string(lab.bin("wiped")).unwrap();
+    assert_eq!(calls.lines().count(), 2, "{calls}");
+    assert!(calls.lines().all(|line| line.ends_with(USER)), "{calls}");
+    assert!(calls.contains("wipe default/n2 redfish") && calls.contains("wipe default/n3 redfish"));
+    assert_eq!(status(sandbox, "n4", "wipe"), "");
+    // First the image is ejected and the host powered off, then it is wiped.
+    let events = sandbox.ok(&["events", "host/n2"]);
+    let after_ejection = &events[events.find("Image is ejected").unwrap()..];
+    let positions = ["Host is powered off", "wipe started", "Its disks are wiped"]
+        .map(|event| after_ejection.find(event).unwrap());
+    assert!(positions.is_sorted(), "{events}");
     assert!(rack.emulator.seen(2).starts_with("Off ") && rack.emulator.seen(2).ends_with(" -"));
 
-    // Who could not be wiped is nobody's, and says what helps; the others are free.
-    let why = "Host is held: wipe failed: disk 2 does not answer; poolctl host unhold n3";
-    assert_eq!(info(one, "n3"), why);
-    assert!(one.ok(&["describe", "agent", "n3"]).contains("Next: poolctl host unhold n3"));
-    apply(one, &cluster("b", 1, 0));
-    let ran = one.run(&["agent", "bind", "n3", "--cluster", "b"]);
+    // A host that could not be wiped is given to nobody, and says what helps. The others are free.
+    let message = "Host is held: wipe failed: disk 2 does not answer; poolctl host unhold n3";
+    assert_eq!(state_info(sandbox, "n3"), message);
+    assert!(sandbox.ok(&["describe", "agent", "n3"]).contains("Next: poolctl host unhold n3"));
+    apply(sandbox, &cluster("b", 1, 0));
+    let ran = sandbox.run(&["agent", "bind", "n3", "--cluster", "b"]);
     assert!(ran.code == 4 && ran.err.contains("is held: wipe failed: disk 2"), "{}", ran.err);
-    one.ok(&["host", "unhold", "n3", "-q"]);
-    assert_eq!(info(one, "n3"), "Host is ready to be bound to a cluster");
-    // A driver that is not there wipes nothing.
+    sandbox.ok(&["host", "unhold", "n3", "-q"]);
+    assert_eq!(state_info(sandbox, "n3"), "Host is ready to be bound to a cluster");
+    // Without its driver a host is not wiped, and is held as well.
     fs::remove_file(&eraser).unwrap();
-    one.ok(&["agent", "bind", "n2", "--cluster", "b", "-q"]);
-    until(one, "installed", |one| state_of(one, "n2") == "installed");
-    one.ok(&["delete", "cluster", "b", "-y", "-q"]);
-    until(one, "held", |one| info(one, "n2").starts_with("Host is held: wipe failed: "));
-    assert!(info(one, "n2").contains("poolctl-driver-eraser"), "{}", info(one, "n2"));
-    one.ok(&["doctor"]);
+    sandbox.ok(&["agent", "bind", "n2", "--cluster", "b", "-q"]);
+    until(sandbox, "installed", |sandbox| state_of(sandbox, "n2") == "installed");
+    sandbox.ok(&["delete", "cluster", "b", "-y", "-q"]);
+    until(sandbox, "held", |sandbox| {
+        state_info(sandbox, "n2").starts_with("Host is held: wipe failed: ")
+    });
+    assert!(
+        state_info(sandbox, "n2").contains("poolctl-driver-eraser"),
+        "{}",
+        state_info(sandbox, "n2")
+    );
+    sandbox.ok(&["doctor"]);
 }
 
 #[test]
 fn a_host_that_reports_is_brought_back_by_its_controller_and_used_again() {
     let Some(rack) = Rack::start() else { return };
     let lab = Lab::new();
-    let one = &lab.sandbox;
-    let web = Server::plain(|_| Answer { body: b"image".to_vec(), ..Answer::status(200) });
+    let sandbox = &lab.sandbox;
+    let image_server = image_server();
     let images = lab.bin("images");
     fs::create_dir_all(&images).unwrap();
-    let settings =
-        json!({"spec": {"isoDirectory": images, "isoURL": format!("{}/images", web.origin())}});
-    one.ok(&["patch", "settings", "default", "-p", &settings.to_string(), "-q"]);
-    infra_env(one, &json!({}));
-    rack.add_to(one);
-    one.ok(&["label", "host/n2", "infraenvs.agent-install.openshift.io=rack", "-q"]);
-    until(one, "asked", |one| status(one, "n2", "provisioning.state") == "available");
-    let iso = format!("{}/rack.iso", web.origin());
-    let made = one.shell(&format!(
+    let url = format!("{}/images", image_server.origin());
+    let settings = json!({"spec": {"isoDirectory": images, "isoURL": url}});
+    sandbox.ok(&["patch", "settings", "default", "-p", &settings.to_string(), "-q"]);
+    apply_infra_env(sandbox, &json!({}));
+    rack.add_to(sandbox);
+    sandbox.ok(&["label", "host/n2", "infraenvs.agent-install.openshift.io=rack", "-q"]);
+    until(sandbox, "asked", |sandbox| status(sandbox, "n2", "provisioning.state") == "available");
+    let iso = format!("{}/rack.iso", image_server.origin());
+    let ran = sandbox.shell(&format!(
         "ssh-keygen -q -t ed25519 -N '' -f $HOME/key && sed 's/^/192.0.2.1 /' $HOME/key.pub > \
          $HOME/known && poolctl infraenv iso rack --address poolctl@192.0.2.1 --key $HOME/key \
          --known-hosts $HOME/known --out $HOME/rack.ign --url {iso}"
     ));
-    assert_eq!(made.code, 0, "{}", made.err);
-    booted(one, "h2", &mac(2));
-    apply(one, &cluster("a", 1, 0));
-    one.ok(&["agent", "bind", "h2", "--cluster", "a", "-q"]);
-    booted(one, "h2", &mac(2));
-    until(one, "installed", |one| state_of(one, "h2") == "installed");
-    one.ok(&["delete", "cluster", "a", "-y", "-q"]);
-    until(one, "booted again", |one| {
-        state_of(one, "h2") == "reclaiming-rebooting"
-            && status(one, "n2", "provisioning.state") == "provisioned"
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    report_booted_host(sandbox, "h2", &mac(2));
+    apply(sandbox, &cluster("a", 1, 0));
+    sandbox.ok(&["agent", "bind", "h2", "--cluster", "a", "-q"]);
+    report_booted_host(sandbox, "h2", &mac(2));
+    until(sandbox, "installed", |sandbox| state_of(sandbox, "h2") == "installed");
+    sandbox.ok(&["delete", "cluster", "a", "-y", "-q"]);
+    until(sandbox, "booted again", |sandbox| {
+        state_of(sandbox, "h2") == "reclaiming-rebooting"
+            && status(sandbox, "n2", "provisioning.state") == "provisioned"
     });
     assert_eq!(rack.emulator.seen(2), format!("On Cd {iso}"));
-    booted(one, "h2", &mac(2));
-    assert_eq!(state_of(one, "h2"), "known-unbound");
+    report_booted_host(sandbox, "h2", &mac(2));
+    assert_eq!(state_of(sandbox, "h2"), "known-unbound");
 
-    // Once it is installed again nobody boots it from there.
-    apply(one, &real("b"));
-    one.ok(&["agent", "bind", "h2", "--cluster", "b", "-q"]);
-    booted(one, "h2", &mac(2));
-    until(one, "installed again", |one| state_of(one, "h2") == "installed");
+    // Once the host is installed again, it is not booted from that image any more.
+    apply(sandbox, &installed_cluster("b"));
+    sandbox.ok(&["agent", "bind", "h2", "--cluster", "b", "-q"]);
+    report_booted_host(sandbox, "h2", &mac(2));
+    until(sandbox, "installed again", |sandbox| state_of(sandbox, "h2") == "installed");
     for _ in 0..3 {
-        one.ok(&["reconcile", "--wait", "-q"]);
+        sandbox.ok(&["reconcile", "--wait", "-q"]);
     }
-    assert_eq!(jsonpath(one, "host/n2", "{.spec.image}"), "");
-    let seen = rack.emulator.seen(2);
-    assert!(seen.starts_with("On ") && seen.ends_with(" -"), "{seen}");
-    one.ok(&["doctor"]);
+    assert_eq!(jsonpath(sandbox, "host/n2", "{.spec.image}"), "");
+    let power_and_media = rack.emulator.seen(2);
+    assert!(
+        power_and_media.starts_with("On ") && power_and_media.ends_with(" -"),
+        "{power_and_media}"
+    );
+    sandbox.ok(&["doctor"]);
 }
 
 #[test]
 fn hosts_without_a_controller_wait_for_somebody_who_boots_them() {
     let lab = Lab::new();
-    let one = &lab.sandbox;
-    infra_env(one, &json!({}));
+    let sandbox = &lab.sandbox;
+    apply_infra_env(sandbox, &json!({}));
     lab.behave("agent-bootstrap: sleep 15000\nagent-install: sleep 5000\n");
     for (host, name, mac) in [("h1", "c", "52:54:00:bb:00:01"), ("h2", "d", "52:54:00:bb:00:02")] {
-        apply(one, &real(name));
-        booted(one, host, mac);
-        one.ok(&["agent", "bind", host, "--cluster", name, "-q"]);
-        booted(one, host, mac);
+        apply(sandbox, &installed_cluster(name));
+        report_booted_host(sandbox, host, mac);
+        sandbox.ok(&["agent", "bind", host, "--cluster", name, "-q"]);
+        report_booted_host(sandbox, host, mac);
     }
-    let waits = "installing-pending-user-action";
-    until(one, "waiting", |one| ["h1", "h2"].iter().all(|host| state_of(one, host) == waits));
-    // The image that is named is there.
-    let said = info(one, "h1");
-    let (text, image) = said.split_once(": ").unwrap();
-    assert_eq!(text, "Host is to be booted from the image of its cluster");
-    assert!(image.ends_with("agent.x86_64.iso") && Path::new(image).exists(), "{said}");
-    assert!(one.ok(&["status"]).contains("2 agents (h1, h2) to be booted for the installation"));
-    assert!(one.ok(&["describe", "agent", "h1"]).contains("Next: boot it as its state says"));
-    // One says how far it is, and the other goes on with its cluster.
-    one.ok(&["agent", "report", "h1", "--stage", "Writing image to disk", "-q"]);
-    one.ok(&["reconcile", "-q"]);
-    assert_eq!(state_of(one, "h1"), "installing-in-progress");
-    assert_eq!(state_of(one, "h2"), waits);
-    until(one, "going on", |one| state_of(one, "h2") == "installing-in-progress");
-    until(one, "installed", |one| {
-        ["h1", "h2"].iter().all(|host| state_of(one, host) == "installed")
+    let waiting_state = "installing-pending-user-action";
+    until(sandbox, "waiting", |sandbox| {
+        ["h1", "h2"].iter().all(|host| state_of(sandbox, host) == waiting_state)
     });
-    one.ok(&["doctor"]);
+    // The message names an image, which exists.
+    let message = state_info(sandbox, "h1");
+    let (instruction, image) = message.split_once(": ").unwrap();
+    assert_eq!(instruction, "Host is to be booted from the image of its cluster");
+    assert!(image.ends_with("agent.x86_64.iso") && Path::new(image).exists(), "{message}");
+    assert!(
+        sandbox.ok(&["status"]).contains("2 agents (h1, h2) to be booted for the installation")
+    );
+    assert!(sandbox.ok(&["describe", "agent", "h1"]).contains("Next: boot it as its state says"));
+    // One host reports its progress; the other one follows from the progress of its cluster.
+    sandbox.ok(&["agent", "report", "h1", "--stage", "Writing image to disk", "-q"]);
+    sandbox.ok(&["reconcile", "-q"]);
+    assert_eq!(state_of(sandbox, "h1"), "installing-in-progress");
+    assert_eq!(state_of(sandbox, "h2"), waiting_state);
+    until(sandbox, "going on", |sandbox| state_of(sandbox, "h2") == "installing-in-progress");
+    until(sandbox, "installed", |sandbox| {
+        ["h1", "h2"].iter().all(|host| state_of(sandbox, host) == "installed")
+    });
+    sandbox.ok(&["doctor"]);
 }

@@ -1,4 +1,4 @@
-//! `run` and waiting: a cluster is given back whatever happens, with the exit codes as said.
+//! `run` and waiting: a cluster is given back whatever happens, with the documented exit codes.
 
 use std::process::Child;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::{Sandbox, finish};
 
-/// Clusters take no time to speak of, on the real clock.
-fn sandbox() -> Sandbox {
+/// A pool on the real clock, whose clusters are made and destroyed in less than a second.
+fn sandbox_with_quick_pool() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set("POOLCTL_NOW", "");
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "0"]);
@@ -20,7 +20,8 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-fn claims(sandbox: &Sandbox) -> String {
+/// The rows of all claims.
+fn claim_rows(sandbox: &Sandbox) -> String {
     sandbox.ok(&["get", "claim", "--no-headers"])
 }
 
@@ -29,38 +30,38 @@ fn pause(millis: u64) {
     std::thread::sleep(Duration::from_millis(millis));
 }
 
-/// Waits, a bounded time, until something is so.
-fn until(what: &str, so: impl Fn() -> bool) {
+/// Waits until a condition is met, for half a minute at most.
+fn until(condition: &str, is_met: impl Fn() -> bool) {
     for _ in 0..1500 {
-        if so() {
+        if is_met() {
             return;
         }
         pause(20);
     }
-    panic!("never: {what}");
+    panic!("never: {condition}");
 }
 
-fn signal(child: &Child, signal: Signal) {
+fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 #[test]
 fn run_gives_the_cluster_to_a_command_and_takes_it_back() {
-    let sandbox = sandbox();
+    let sandbox = sandbox_with_quick_pool();
     let script = "test -r \"$KUBECONFIG\" && poolctl get claim $POOLCTL_CLAIM -o name && echo $POOLCTL_CLUSTER; umask";
     let ran = sandbox.run(&["run", "lab", "--lifetime", "1h", "--", "sh", "-c", script]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with("claim/lab-") && lines[1].starts_with("lab-"), "{}", ran.out);
     assert_ne!(lines[2], "0077", "the command has our umask, not its caller's");
-    assert!(claims(&sandbox).lines().all(|line| line.contains("Releasing")));
+    assert!(claim_rows(&sandbox).lines().all(|line| line.contains("Releasing")));
 }
 
 #[test]
 fn run_exits_as_its_command_does() {
-    let sandbox = sandbox();
+    let sandbox = sandbox_with_quick_pool();
     sandbox.ok(&["pool", "scale", "lab", "--size", "4", "--running-count", "4"]);
-    // That they cannot be run comes out when they are started.
+    // Only starting them shows that these two cannot be run.
     let uninterpreted = sandbox.file("uninterpreted", "#!/nowhere/no-such-program\n");
     let no_program = sandbox.file("no-program", "echo\n");
     sandbox.shell("chmod +x $HOME/uninterpreted $HOME/no-program");
@@ -73,8 +74,8 @@ fn run_exits_as_its_command_does() {
         let ran = sandbox.run(&[&["run", "lab", "--lifetime", "1h", "--"], command].concat());
         assert_eq!(ran.code, code, "{command:?}: {}", ran.err);
     }
-    assert!(claims(&sandbox).lines().all(|line| line.contains("Releasing")));
-    // What is poolctl's own failure is 125.
+    assert!(claim_rows(&sandbox).lines().all(|line| line.contains("Releasing")));
+    // A failure of poolctl itself is 125.
     for arguments in [&["run", "nolab", "--", "true"][..], &["-n", "x", "run", "lab", "--", "true"]]
     {
         assert_eq!(sandbox.run(arguments).code, 125, "{arguments:?}");
@@ -83,18 +84,22 @@ fn run_exits_as_its_command_does() {
     assert!([0, 125].contains(&ran.code), "{}", ran.err);
 }
 
-/// A cluster was claimed for a mistyped command, and destroyed.
+/// Everything that a command could have changed.
+fn objects_and_events(sandbox: &Sandbox) -> String {
+    sandbox.objects() + &sandbox.ok(&["events", "-A", "-o", "json"])
+}
+
+/// A cluster was once claimed for a mistyped command, and destroyed.
 #[test]
 fn run_looks_for_its_command_before_it_claims() {
-    let sandbox = sandbox();
+    let sandbox = sandbox_with_quick_pool();
     let script = "mkdir $HOME/first $HOME/second; cd $HOME; \
                   echo '#!/bin/sh' >first/tool; printf '#!/bin/sh\\nexit 3\\n' >second/tool; \
                   chmod +x second/tool; ln -s nowhere dangling; \
                   printf '#! /no/such/interpreter -x\n' >script; echo 'exit 0' >text; \
                   chmod +x script text";
     assert_eq!(sandbox.shell(script).code, 0);
-    let seen = || sandbox.objects() + &sandbox.ok(&["events", "-A", "-o", "json"]);
-    let before = seen();
+    let before = objects_and_events(&sandbox);
     let absent = "No such file or directory (os error 2)";
     let denied = "Permission denied (os error 13)";
     for (path, command, code, cause) in [
@@ -117,12 +122,12 @@ fn run_looks_for_its_command_before_it_claims() {
         } else {
             "echo \"$PATH\" shows where it was looked for".to_owned()
         };
-        let said = format!(
+        let message = format!(
             "error: `{name}` cannot be run; nothing was claimed\n  cause: {cause}\n  next: {next}\n"
         );
-        assert_eq!((ran.code, ran.err), (code, said), "{path}{command}");
+        assert_eq!((ran.code, ran.err), (code, message), "{path}{command}");
     }
-    assert_eq!(seen(), before);
+    assert_eq!(objects_and_events(&sandbox), before);
     // What may not be run hides nothing behind it.
     let ran =
         sandbox.shell("PATH=$HOME/first:$HOME/second:$PATH; poolctl run lab --lifetime 1h -- tool");
@@ -131,38 +136,38 @@ fn run_looks_for_its_command_before_it_claims() {
 
 #[test]
 fn a_signal_ends_the_command_and_the_claim() {
-    let sandbox = sandbox();
+    let sandbox = sandbox_with_quick_pool();
     sandbox.ok(&["pool", "scale", "lab", "--size", "2", "--running-count", "2"]);
     for (kind, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let child = sandbox.start(&["run", "lab", "--lifetime", "1h", "--", "sleep", "60"]);
         until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
         pause(200);
-        signal(&child, kind);
+        send_signal(&child, kind);
         let ran = finish(child);
         assert_eq!(ran.code, code, "{}", ran.err);
         assert!(
-            claims(&sandbox).lines().all(|line| line.contains("Releasing")),
+            claim_rows(&sandbox).lines().all(|line| line.contains("Releasing")),
             "{}",
-            claims(&sandbox)
+            claim_rows(&sandbox)
         );
-        until("it is gone", || {
+        until("the claim is gone", || {
             sandbox.ok(&["reconcile", "--wait=30s", "-q"]);
-            claims(&sandbox).is_empty()
+            claim_rows(&sandbox).is_empty()
         });
     }
 }
 
 #[test]
 fn a_killed_run_ends_with_its_lifetime() {
-    let sandbox = sandbox();
+    let sandbox = sandbox_with_quick_pool();
     let child = sandbox.start(&["run", "lab", "--lifetime", "2s", "--", "sleep", "1"]);
     until("the command runs", || sandbox.ok(&["get", "claim"]).contains("Running"));
-    signal(&child, Signal::KILL);
+    send_signal(&child, Signal::KILL);
     finish(child);
-    assert!(claims(&sandbox).contains("Running"), "{}", claims(&sandbox));
+    assert!(claim_rows(&sandbox).contains("Running"), "{}", claim_rows(&sandbox));
     until("the lifetime is over", || {
         sandbox.ok(&["reconcile"]);
-        !claims(&sandbox).contains("Running")
+        !claim_rows(&sandbox).contains("Running")
     });
 }
 
@@ -173,11 +178,11 @@ fn a_claim_that_waits_in_vain_is_released_unless_it_is_kept() {
     let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(ran.err.contains("the claim was released"), "{}", ran.err);
-    assert!(claims(&sandbox).is_empty());
+    assert!(claim_rows(&sandbox).is_empty());
     let ran = sandbox.run(&["claim", "lab", "ci", "--wait=5m", "--keep"]);
     assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(claims(&sandbox).contains("Pending (#1)"));
-    // The wait is over as soon as there is one.
+    assert!(claim_rows(&sandbox).contains("Pending (#1)"));
+    // The wait ends as soon as there is a cluster.
     let out = sandbox.ok(&["claim", "lab", "other", "--wait=5h"]);
     assert!(out.contains("bound to cluster/lab-") && out.contains("waited 119m"), "{out}");
 }
@@ -193,16 +198,16 @@ fn an_interrupted_wait_ends_like_its_deadline() {
         let mut arguments = vec!["claim", "lab", "ci", "--wait"];
         arguments.extend(keep.then_some("--keep"));
         let child = sandbox.start(&arguments);
-        until("it waits", || claims(&sandbox).contains("Pending"));
+        until("the claim waits", || claim_rows(&sandbox).contains("Pending"));
         pause(300);
-        signal(&child, kind);
+        send_signal(&child, kind);
         let ran = finish(child);
         assert_eq!(ran.code, code, "{}", ran.err);
-        assert_eq!(claims(&sandbox).is_empty(), !keep, "{}", claims(&sandbox));
+        assert_eq!(claim_rows(&sandbox).is_empty(), !keep, "{}", claim_rows(&sandbox));
     }
     let child =
         sandbox.start(&["wait", "claim/ci", "--for=condition=ClusterRunning", "--timeout=60s"]);
     pause(500);
-    signal(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(finish(child).code, 130);
 }

@@ -1,4 +1,4 @@
-//! A small HTTP server of our own on loopback: what it is asked and what it answers are a test's.
+//! A small HTTP server on loopback. A test says what it answers, and sees what it was asked.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// What was asked.
+/// A request that the server got.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     pub method: String,
     pub path: String,
-    /// Name in lower case, value.
+    /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
 impl Asked {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 
     pub fn json(&self) -> Value {
@@ -31,13 +31,13 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// What the server answers to a request.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// A second passes between two bytes.
+    /// Whether the body is sent a byte a second.
     pub drips: bool,
 }
 
@@ -50,24 +50,29 @@ impl Answer {
         Self { status, ..Self::default() }
     }
 
+    /// An error as Redfish services send it, with the id of its message.
     pub fn error(status: u16, id: &str, text: &str) -> Self {
         let info = serde_json::json!([{"MessageId": id, "Message": text}]);
         let error = serde_json::json!({"error": {"@Message.ExtendedInfo": info}});
         Self { status, ..Self::json(&error) }
     }
 
+    /// Adds a header.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     fn write(&self, to: &mut impl Write) -> std::io::Result<()> {
-        let header = |(name, value): &(String, String)| format!("{name}: {value}\r\n");
-        let headers = self.headers.iter().map(header).collect::<Vec<_>>().concat();
-        let (status, length) = (self.status, self.body.len());
-        let head = format!(
-            "HTTP/1.1 {status} so\r\nContent-Length: {length}\r\nConnection: close\r\n{headers}\r\n"
+        let mut head = format!(
+            "HTTP/1.1 {} so\r\nContent-Length: {}\r\nConnection: close\r\n",
+            self.status,
+            self.body.len()
         );
+        for (name, value) in &self.headers {
+            head.extend([name, ": ", value, "\r\n"]);
+        }
+        head.push_str("\r\n");
         to.write_all(head.as_bytes())?;
         if self.drips {
             for byte in &self.body {
@@ -81,7 +86,7 @@ impl Answer {
     }
 }
 
-/// Serves until the test is over; everything that was asked is kept.
+/// Serves until the test is over, and keeps every request.
 pub struct Server {
     address: SocketAddr,
     tls: bool,
@@ -89,34 +94,26 @@ pub struct Server {
 }
 
 impl Server {
+    /// Serves HTTP without TLS.
     pub fn plain(answers: impl FnMut(&Asked) -> Answer + Send + 'static) -> Self {
         Self::start(None, answers)
     }
 
-    /// As a web server does that is in our group and shows a folder at `/images`.
+    /// Serves a folder at `/images`, as a web server does whose user is in our group.
     pub fn of(folder: &Path) -> Self {
         let folder = folder.to_owned();
-        let shows = |path: &Path, needs: u32| {
-            let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
-            // Our group may, and nobody else.
-            mode & needs == needs && mode.is_multiple_of(8)
-        };
-        Self::plain(move |asked| {
-            let rest = asked.path.strip_prefix("/images/").filter(|rest| !rest.contains(".."));
-            let path = rest.map(|rest| folder.join(rest));
-            let served = path.filter(|path| {
-                let mut folders =
-                    path.ancestors().skip(1).take_while(|one| one.starts_with(&folder));
-                shows(path, 0o040) && folders.all(|one| shows(one, 0o050))
-            });
-            match served.and_then(|path| std::fs::read(path).ok()) {
+        Self::plain(move |request| {
+            let path = request.path.strip_prefix("/images/").filter(|path| !path.contains(".."));
+            let file = path.map(|path| folder.join(path));
+            let readable = file.filter(|file| is_readable_by_group(file, &folder));
+            match readable.and_then(|file| std::fs::read(file).ok()) {
                 Some(body) => Answer { body, ..Answer::status(200) },
                 None => Answer::status(404),
             }
         })
     }
 
-    /// With a certificate and its key, as PEM.
+    /// Serves HTTPS with a certificate and its key, as PEM.
     pub fn tls(
         (certificate, key): &(String, String),
         answers: impl FnMut(&Asked) -> Answer + Send + 'static,
@@ -148,13 +145,15 @@ impl Server {
         let answers = Arc::new(Mutex::new(answers));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (tls, asked, answers) = (tls.clone(), Arc::clone(&asked), Arc::clone(&answers));
+                let tls = tls.clone();
+                let asked = Arc::clone(&asked);
+                let answers = Arc::clone(&answers);
                 std::thread::spawn(move || {
-                    let answer = |one: &Asked| {
-                        asked.lock().unwrap().push(one.clone());
-                        (answers.lock().unwrap())(one)
+                    let answer = |request: &Asked| {
+                        asked.lock().unwrap().push(request.clone());
+                        (answers.lock().unwrap())(request)
                     };
-                    // Whoever hangs up has had enough.
+                    // A client that hangs up is no failure of the server.
                     drop(match tls {
                         None => serve(stream, answer),
                         Some(config) => {
@@ -168,42 +167,58 @@ impl Server {
         server
     }
 
+    /// Scheme, host and port of its URLs.
     pub fn origin(&self) -> String {
         format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
     }
 
-    /// As `bmc.address` has it.
+    /// The address of a system of this server, as `bmc.address` has it.
     pub fn bmc(&self, system: &str) -> String {
         let scheme = if self.tls { "redfish" } else { "redfish+http" };
         format!("{scheme}://{}{system}", self.address)
     }
 
+    /// All requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 }
 
+/// Whether our group may read a file below a folder, and nobody else may.
+fn is_readable_by_group(file: &Path, folder: &Path) -> bool {
+    let mut folders = file.ancestors().skip(1).take_while(|path| path.starts_with(folder));
+    has_group_bits(file, 0o040) && folders.all(|path| has_group_bits(path, 0o050))
+}
+
+/// Whether a path has these permissions for its group, and none for others.
+fn has_group_bits(path: &Path, bits: u32) -> bool {
+    let mode = std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    mode & bits == bits && mode.is_multiple_of(8)
+}
+
+/// Reads one request, and writes the answer to it.
 fn serve<S: Read + Write>(stream: S, answer: impl Fn(&Asked) -> Answer) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     stream.read_line(&mut line)?;
     let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut asked = Asked { method, path, ..Asked::default() };
+    let method = words.next().unwrap_or_default();
+    let path = words.next().unwrap_or_default();
+    let mut request = Asked { method, path, ..Asked::default() };
     loop {
         let mut line = String::new();
         stream.read_line(&mut line)?;
         let Some((name, value)) = line.trim().split_once(':') else { break };
-        asked.headers.push((name.to_lowercase(), value.trim().to_owned()));
+        request.headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    let length = asked.header("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let length = request.header("content-length").and_then(|value| value.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
-    asked.body = String::from_utf8_lossy(&body).into_owned();
-    answer(&asked).write(stream.get_mut())
+    request.body = String::from_utf8_lossy(&body).into_owned();
+    answer(&request).write(stream.get_mut())
 }
 
-/// A socket on which nobody ever answers: connections wait for ever.
+/// A listener that accepts no connection, and its address: clients wait for ever.
 pub fn black_hole() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("redfish://{}", listener.local_addr().unwrap());
@@ -216,11 +231,11 @@ pub fn closed() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Sends a request on to another server as it is, and gives back what it says.
-pub fn forward(to: SocketAddr, asked: &Asked) -> Answer {
+/// Sends a request on to another server as it is, and returns the answer.
+pub fn forward(to: SocketAddr, request: &Asked) -> Answer {
     let mut stream = TcpStream::connect(to).unwrap();
-    let authorization = asked.header("authorization").unwrap_or_default();
-    let (method, path, body) = (&asked.method, &asked.path, &asked.body);
+    let authorization = request.header("authorization").unwrap_or_default();
+    let Asked { method, path, body, .. } = request;
     let length = body.len();
     write!(
         stream,
@@ -228,10 +243,10 @@ pub fn forward(to: SocketAddr, asked: &Asked) -> Answer {
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
-    let mut text = Vec::new();
-    stream.read_to_end(&mut text).unwrap();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let response = String::from_utf8_lossy(&bytes);
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Answer { status, body: body.as_bytes().to_vec(), ..Answer::default() }
 }

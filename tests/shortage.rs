@@ -1,4 +1,4 @@
-//! Everything that a pool of bare metal can be short of is said exactly, wherever people look.
+//! What a pool of bare metal lacks is said exactly, wherever people look.
 
 use poolctl::model::time::{Span, Time};
 use serde_json::{Value, json};
@@ -10,23 +10,24 @@ use crate::sandbox::{NOON, Sandbox, apply, jsonpath};
 
 const TABLE: &str = include_str!("cases/shortages.txt");
 
-fn numbers(text: &str) -> Vec<usize> {
-    text.split(' ').map(|one| one.parse().unwrap()).collect()
+fn numbers(line: &str) -> Vec<usize> {
+    line.split(' ').map(|number| number.parse().unwrap()).collect()
 }
 
-/// The whole state in an empty one, but without its InfraEnvs.
+/// Moves everything but the InfraEnvs into a new state, which the sandbox then uses.
 fn lose_infra_envs(sandbox: &mut Sandbox) {
     let file = sandbox.path().join("moved.json").display().to_string();
     sandbox.ok(&["export", &file, "--include-secrets", "-o", "json"]);
     let mut list: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    list["items"].as_array_mut().unwrap().retain(|one| one["kind"] != "InfraEnv");
+    list["items"].as_array_mut().unwrap().retain(|object| object["kind"] != "InfraEnv");
     let file = sandbox.file("left.json", &list.to_string());
     let state = sandbox.path().join("moved.db").display().to_string();
     sandbox.set("POOLCTL_STATE", &state);
     sandbox.ok(&["import", &file]);
 }
 
-fn step(sandbox: &mut Sandbox, line: &str) {
+/// Does what a line of the cases says.
+fn do_step(sandbox: &mut Sandbox, line: &str) {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
         "hosts" => boot(sandbox, &numbers(rest)),
@@ -54,53 +55,48 @@ fn step(sandbox: &mut Sandbox, line: &str) {
             let ran = sandbox.shell(line);
             assert_eq!(ran.code, 0, "{line}: {}", ran.err);
         }
-        other => panic!("{other}"),
+        _ => panic!("{line}"),
     }
 }
 
-/// A block: what is not said where it should be.
+/// Plays a case. Returns what is not said where it should be.
 fn play(block: &str) -> Vec<String> {
     let mut sandbox = rack();
     let (name, lines) = block.split_once('\n').unwrap();
-    let expected =
-        |line: &&str| ["says ", "pool ", "next "].iter().any(|word| line.starts_with(word));
-    let (expected, steps): (Vec<&str>, Vec<&str>) = lines.lines().partition(expected);
+    let (expectations, steps): (Vec<&str>, Vec<&str>) = lines
+        .lines()
+        .partition(|line| ["says ", "pool ", "next "].iter().any(|word| line.starts_with(word)));
     for line in steps {
-        step(&mut sandbox, line);
+        do_step(&mut sandbox, line);
     }
-    let plan = |sandbox: &Sandbox| sandbox.run(&["plan", "--pool", "metal"]).out;
-    let before = plan(&sandbox);
+    let plan_before = sandbox.run(&["plan", "--pool", "metal"]).out;
     sandbox.ok(&["reconcile", "-q"]);
-    let describe = sandbox.ok(&["describe", "pool", "metal"]);
-    let why = sandbox.ok(&["why", "pool/metal"]);
-    let seen = [
-        ("plan before", before),
-        ("plan", plan(&sandbox)),
-        ("describe", describe),
-        ("why", why),
+    let outputs = [
+        ("plan before", plan_before),
+        ("plan", sandbox.run(&["plan", "--pool", "metal"]).out),
+        ("describe", sandbox.ok(&["describe", "pool", "metal"])),
+        ("why", sandbox.ok(&["why", "pool/metal"])),
         ("status", sandbox.ok(&["status"])),
     ];
     let mut wrong = Vec::new();
-    for line in expected {
-        let (word, text) = line.split_once(' ').unwrap();
-        let next = format!("Next: {text}");
-        for (place, said) in &seen {
-            let counts = match word {
+    for line in expectations {
+        let (word, rest) = line.split_once(' ').unwrap();
+        let part = if word == "next" { format!("Next: {rest}") } else { rest.to_owned() };
+        for (place, output) in &outputs {
+            let is_expected_here = match word {
                 "says" => true,
                 "pool" => *place != "status",
                 _ => ["describe", "why"].contains(place),
             };
-            let text = if word == "next" { next.as_str() } else { text };
-            if counts && !said.contains(text) {
-                wrong.push(format!("{name}: {place} does not say `{text}`:\n{said}"));
+            if is_expected_here && !output.contains(&part) {
+                wrong.push(format!("{name}: {place} does not say `{part}`:\n{output}"));
             }
         }
     }
-    let list = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
-    let made = list.split_whitespace().filter(|one| one.starts_with("metal-")).count();
-    let wanted = usize::from(name.contains("second cluster"));
-    if made != wanted {
-        wrong.push(format!("{name}: {made} clusters were made"));
+    let clusters = jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}");
+    let count = clusters.split_whitespace().filter(|name| name.starts_with("metal-")).count();
+    if count != usize::from(name.contains("second cluster")) {
+        wrong.push(format!("{name}: {count} clusters were made"));
     } else if !name.contains("another cluster") {
         whole(&sandbox, 3, 5);
     }
@@ -110,17 +106,18 @@ fn play(block: &str) -> Vec<String> {
 #[test]
 fn every_shortage_is_said_exactly_by_plan_describe_why_and_status() {
     let blocks = TABLE.split("\n\n").filter(|block| !block.starts_with('#'));
-    let (mut many, mut wrong) = (0, Vec::new());
+    let mut count = 0;
+    let mut wrong = Vec::new();
     for block in blocks {
         wrong.extend(play(block.trim()));
-        many += 1;
+        count += 1;
     }
-    assert!(many >= 18, "{many}");
+    assert!(count >= 18, "{count}");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What two pools have, as sizes.
-fn sizes(sandbox: &Sandbox) -> [String; 2] {
+/// The sizes of the pools metal and rival.
+fn sizes_of_pools(sandbox: &Sandbox) -> [String; 2] {
     ["metal", "rival"].map(|name| jsonpath(sandbox, &format!("pool/{name}"), "{.status.size}"))
 }
 
@@ -130,20 +127,25 @@ fn two_pools_that_want_the_same_hosts_share_none_and_the_short_one_says_so() {
     apply(&sandbox, &another_pool("rival", "metal-b"));
     boot(&sandbox, &[1, 2, 3, 4]);
     pass(&sandbox);
-    assert_eq!(sizes(&sandbox).concat().matches('1').count(), 1, "{:?}", sizes(&sandbox));
+    assert_eq!(
+        sizes_of_pools(&sandbox).concat().matches('1').count(),
+        1,
+        "{:?}",
+        sizes_of_pools(&sandbox)
+    );
     let (winner, short) =
-        if sizes(&sandbox)[0] == "1" { ("metal", "rival") } else { ("rival", "metal") };
-    let its = jsonpath(&sandbox, "cluster", "{.items[0].metadata.name}");
+        if sizes_of_pools(&sandbox)[0] == "1" { ("metal", "rival") } else { ("rival", "metal") };
+    let cluster_of_winner = jsonpath(&sandbox, "cluster", "{.items[0].metadata.name}");
     let why = sandbox.ok(&["why", &format!("pool/{short}")]);
     assert!(why.contains("needs 3 master-capable agents matching rack=7; 1 free, 3"), "{why}");
-    assert!(why.contains(&its), "{why}");
+    assert!(why.contains(&cluster_of_winner), "{why}");
     assert!(sandbox.ok(&["status"]).contains("1 free, 3"));
     let plan = sandbox.run(&["plan", "--pool", short]);
     assert!(
         plan.out.contains(&format!("clusterpool/{short}: 0 of 1 clusters: needs 3")),
         "{plan:?}"
     );
-    // What the one gives back the other takes, once it is booted again.
+    // The hosts that the winner gives back are taken by the other, once they are booted again.
     sandbox.ok(&["pool", "scale", winner, "--size", "0", "-q"]);
     pass(&sandbox);
     assert_eq!(jsonpath(&sandbox, "cluster", "{.items[*].metadata.name}"), "");
@@ -160,12 +162,22 @@ fn pools_that_are_scaled_at_once_take_no_host_twice() {
         apply(&sandbox, &another_pool("rival", "metal-b").replace("  size: 1\n", "  size: 0\n"));
         boot(&sandbox, &[1, 2, 3, 4, 5]);
         sandbox.ok(&["reconcile", "-q"]);
-        let scale =
-            |name: &str| ["pool", "scale", name, "--size", "1", "-q"].map(str::to_owned).to_vec();
-        let pass = || ["reconcile", "-q"].map(str::to_owned).to_vec();
-        sandbox.together(&[scale("metal"), pass(), scale("rival"), pass()]);
+        let commands = [
+            "pool scale metal --size 1 -q",
+            "reconcile -q",
+            "pool scale rival --size 1 -q",
+            "reconcile -q",
+        ];
+        sandbox.together(
+            &commands.map(|command| command.split(' ').map(str::to_owned).collect::<Vec<_>>()),
+        );
         sandbox.ok(&["reconcile", "-q"]);
         whole(&sandbox, 3, 5);
-        assert_eq!(sizes(&sandbox).concat().matches('1').count(), 1, "{:?}", sizes(&sandbox));
+        assert_eq!(
+            sizes_of_pools(&sandbox).concat().matches('1').count(),
+            1,
+            "{:?}",
+            sizes_of_pools(&sandbox)
+        );
     }
 }

@@ -1,10 +1,10 @@
-//! Data templates: what is wrong with them, which pools they need, and what they say to a machine.
-//! The cases are data, one YAML document each.
+//! Data templates: what is wrong with them, which pools they need, and what they render for a
+//! machine. The cases are data, one YAML document each.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use poolctl::model::data_template::Metal3DataTemplate;
 use poolctl::model::host::BareMetalHost;
@@ -12,6 +12,7 @@ use poolctl::render::host_data::{Facts, Leased, meta_data, network_data, nmstate
 use poolctl::rules::data_templates::{check, check_change};
 use poolctl::yaml;
 
+/// The fields that a case may have.
 const FIELDS: [&str; 13] = [
     "row", "spec", "status", "becomes", "host", "leases", "index", "check", "change", "pools",
     "meta", "network", "nmstate",
@@ -22,19 +23,21 @@ struct Case {
     given: Value,
 }
 
-/// The cases, each with what its first line calls it.
-fn cases() -> Vec<Case> {
-    let text = include_str!("cases/templates.txt");
-    let blocks = text.split("\n---\n").filter(|block| block.lines().any(|line| !line.is_empty()));
-    let read = |block: &str| {
-        let given = yaml::value(block).unwrap_or_else(|why| panic!("{why}: {block}"));
+/// All cases, each with the name in its field `row`.
+fn read_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for block in include_str!("cases/templates.txt").split("\n---\n") {
+        if block.trim().is_empty() {
+            continue;
+        }
+        let given = yaml::value(block).unwrap_or_else(|error| panic!("{error}: {block}"));
         let row = given["row"].as_str().unwrap_or_else(|| panic!("no row: {block}")).to_owned();
         let fields = given.as_object().unwrap();
-        let known = |name: &String| FIELDS.contains(&name.as_str());
-        assert!(fields.keys().all(known) && fields.len() > 2, "{row}: {given}");
-        Case { row, given }
-    };
-    blocks.map(read).collect()
+        let has_known_fields = fields.keys().all(|field| FIELDS.contains(&field.as_str()));
+        assert!(has_known_fields && fields.len() > 2, "{row}: {given}");
+        cases.push(Case { row, given });
+    }
+    cases
 }
 
 impl Case {
@@ -47,154 +50,169 @@ impl Case {
         if let Some(status) = self.given.get("status") {
             wire["status"] = status.clone();
         }
-        serde_json::from_value(wire).map_err(|why| why.to_string())
+        serde_json::from_value(wire).map_err(|error| error.to_string())
     }
 
     fn template(&self) -> Metal3DataTemplate {
-        self.template_of(&self.given["spec"]).unwrap_or_else(|why| panic!("{}: {why}", self.row))
+        let template = self.template_of(&self.given["spec"]);
+        template.unwrap_or_else(|error| panic!("{}: {error}", self.row))
     }
 
-    /// `mac`: its bootMACAddress; `nics`: name to MAC address; `labels`, `annotations`.
+    /// The host of the case, which has `mac` (its bootMACAddress), `nics` (names to MAC addresses),
+    /// `labels` and `annotations`.
     fn host(&self) -> BareMetalHost {
         let given = &self.given["host"];
-        let map = |field: &str| given.get(field).cloned().unwrap_or_else(|| json!({}));
+        let no_entries = json!({});
+        let labels = given.get("labels").unwrap_or(&no_entries);
+        let annotations = given.get("annotations").unwrap_or(&no_entries);
         let mut wire = json!({
             "metadata": {"name": "host1", "namespace": "ns1",
-                "labels": map("labels"), "annotations": map("annotations")},
+                "labels": labels, "annotations": annotations},
             "spec": {"online": true},
         });
         if let Some(mac) = given.get("mac") {
             wire["spec"]["bootMACAddress"] = mac.clone();
         }
-        if let Some(nics) = given.get("nics").and_then(Value::as_object) {
-            let nic = |(name, mac): (&String, &Value)| json!({"name": name, "mac": mac});
-            let nics: Vec<Value> = nics.iter().map(nic).collect();
+        if let Some(macs) = given.get("nics").and_then(Value::as_object) {
+            let mut nics = Vec::new();
+            for (name, mac) in macs {
+                nics.push(json!({"name": name, "mac": mac}));
+            }
             wire["status"] = json!({"hardware": {"nics": nics}});
         }
         serde_json::from_value(wire).unwrap()
     }
 
+    /// The leases of the case, by pool; a lease has usual values where the case gives none.
     fn leases(&self) -> BTreeMap<String, Leased> {
-        let none = Map::new();
-        let given = self.given["leases"].as_object().unwrap_or(&none);
-        let read = |(pool, lease): (&String, &Value)| {
-            let text = |field: &str, usual: &str| lease[field].as_str().unwrap_or(usual).to_owned();
+        let mut leases = BTreeMap::new();
+        for (pool, lease) in self.given["leases"].as_object().into_iter().flatten() {
+            let address = lease["address"].as_str().unwrap_or("192.168.0.14");
+            let gateway = lease["gateway"].as_str().unwrap_or("192.168.0.1");
+            let prefix = lease["prefix"].as_u64().unwrap_or(24);
             let dns = lease["dns"].as_array().into_iter().flatten();
             let leased = Leased {
-                address: text("address", "192.168.0.14"),
-                prefix: lease["prefix"].as_u64().map_or(24, |prefix| prefix.try_into().unwrap()),
-                gateway: text("gateway", "192.168.0.1"),
-                dns: dns.map(|one| one.as_str().unwrap().to_owned()).collect(),
+                address: address.to_owned(),
+                prefix: prefix.try_into().unwrap(),
+                gateway: gateway.to_owned(),
+                dns: dns.map(|server| server.as_str().unwrap().to_owned()).collect(),
             };
-            (pool.clone(), leased)
-        };
-        given.iter().map(read).collect()
+            leases.insert(pool.clone(), leased);
+        }
+        leases
     }
 
-    fn rendered<T>(&self, make: fn(&Facts<'_>) -> Result<T, String>) -> Result<T, String> {
-        let (template, host, leases) = (self.template(), self.host(), self.leases());
+    fn rendered<T>(&self, render: fn(&Facts<'_>) -> Result<T, String>) -> Result<T, String> {
         let facts = Facts {
-            template: &template,
+            template: &self.template(),
             index: self.given["index"].as_u64().unwrap_or_default(),
-            host: &host,
+            host: &self.host(),
             machine: "machine1",
             namespace: "ns1",
-            leases: &leases,
+            leases: &self.leases(),
         };
-        make(&facts)
+        render(&facts)
     }
 
-    /// `ERR text`, or a mapping whose fields are found as they are here.
-    fn compare(&self, field: &str, found: Result<Value, String>) {
+    /// The case expects `ERR message`, or a mapping whose fields have these values.
+    fn assert_rendered(&self, field: &str, rendered: Result<Value, String>) {
         let row = &self.row;
         let Some(expected) = self.expected(field) else { return };
         let refused = expected.as_str().and_then(|text| text.strip_prefix("ERR "));
-        match (refused, found) {
-            (Some(says), Err(why)) => assert!(why.contains(says), "{row}: {field}: {why}"),
-            (None, Ok(found)) => match expected.as_object() {
+        match (refused, rendered) {
+            (Some(message), Err(error)) => {
+                assert!(error.contains(message), "{row}: {field}: {error}");
+            }
+            (None, Ok(rendered)) => match expected.as_object() {
                 Some(fields) if field != "meta" => {
                     for (name, value) in fields {
-                        assert_eq!(&found[name], value, "{row}: {field}.{name}");
+                        assert_eq!(&rendered[name], value, "{row}: {field}.{name}");
                     }
                 }
-                _ => assert_eq!(&found, expected, "{row}: {field}"),
+                _ => assert_eq!(&rendered, expected, "{row}: {field}"),
             },
-            (refused, found) => panic!("{row}: {field}: expected {refused:?}, found {found:?}"),
+            (refused, rendered) => {
+                panic!("{row}: {field}: expected {refused:?}, not {rendered:?}")
+            }
         }
     }
 
-    /// `ok`, or a part of each problem, in order.
-    fn problems(&self, field: &str, found: Result<(), Vec<String>>) {
+    /// The case expects `ok`, or a part of each problem, in order.
+    fn assert_problems(&self, field: &str, result: Result<(), Vec<String>>) {
         let row = &self.row;
         let Some(expected) = self.expected(field) else { return };
-        let found = found.err().unwrap_or_default();
+        let problems = result.err().unwrap_or_default();
         let Some(expected) = expected.as_array() else {
-            assert!(expected == "ok" && found.is_empty(), "{row}: {found:#?}");
+            assert!(expected == "ok" && problems.is_empty(), "{row}: {problems:#?}");
             return;
         };
-        assert_eq!(found.len(), expected.len(), "{row}: {found:#?}");
-        for (why, says) in found.iter().zip(expected) {
-            assert!(why.contains(says.as_str().unwrap()), "{row}: {says} is not in {why}");
+        assert_eq!(problems.len(), expected.len(), "{row}: {problems:#?}");
+        for (problem, part) in problems.iter().zip(expected) {
+            assert!(problem.contains(part.as_str().unwrap()), "{row}: {part} is not in {problem}");
         }
     }
 }
 
-/// A fixed point: what is written is read as the same, and written the same.
-fn comes_back<T>(row: &str, one: &T)
+/// An object that is written and read again is the same, and is written the same.
+fn assert_round_trip<T>(row: &str, object: &T)
 where
     T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + Debug,
 {
-    let wire = serde_json::to_value(one).unwrap();
-    let back: T = serde_json::from_value(wire.clone()).unwrap();
-    assert_eq!(&back, one, "{row}");
-    assert_eq!(serde_json::to_value(&back).unwrap(), wire, "{row}");
+    let wire = serde_json::to_value(object).unwrap();
+    let read: T = serde_json::from_value(wire.clone()).unwrap();
+    assert_eq!(&read, object, "{row}");
+    assert_eq!(serde_json::to_value(&read).unwrap(), wire, "{row}");
 }
 
 #[test]
-fn templates_say_what_their_cases_say() {
+fn templates_are_checked_and_rendered_as_their_cases_say() {
     let mut tried = 0;
-    for case in cases() {
-        // What cannot even be read is not looked at any further.
-        let says = case.expected("check").and_then(Value::as_str).unwrap_or_default();
-        if let Some(says) = says.strip_prefix("ERR ") {
-            let why = case.template_of(&case.given["spec"]).unwrap_err();
-            assert!(why.contains(says), "{}: {why}", case.row);
+    for case in read_cases() {
+        // A template that cannot be read has nothing else to check.
+        let check_result = case.expected("check").and_then(Value::as_str).unwrap_or_default();
+        if let Some(message) = check_result.strip_prefix("ERR ") {
+            let error = case.template_of(&case.given["spec"]).unwrap_err();
+            assert!(error.contains(message), "{}: {error}", case.row);
             tried += 1;
             continue;
         }
         let template = case.template();
-        comes_back(&case.row, &template);
-        case.problems("check", check(&template));
+        assert_round_trip(&case.row, &template);
+        case.assert_problems("check", check(&template));
         if let Some(becomes) = case.given.get("becomes") {
-            case.problems("change", check_change(&template, &case.template_of(becomes).unwrap()));
+            case.assert_problems(
+                "change",
+                check_change(&template, &case.template_of(becomes).unwrap()),
+            );
         }
         if let Some(pools) = case.expected("pools") {
             let host = case.host();
             assert_eq!(&json!(template.pools(host.annotations())), pools, "{}", case.row);
         }
-        case.compare("meta", case.rendered(meta_data).map(|made| json!(made)));
-        case.compare("network", case.rendered(network_data));
-        case.compare("nmstate", case.rendered(network_data).map(|made| nmstate(&made)));
+        case.assert_rendered("meta", case.rendered(meta_data).map(|entries| json!(entries)));
+        case.assert_rendered("network", case.rendered(network_data));
+        case.assert_rendered(
+            "nmstate",
+            case.rendered(network_data).map(|network| nmstate(&network)),
+        );
         tried += 1;
     }
     assert!(tried > 70, "{tried}");
 }
 
 #[test]
-fn a_status_is_read_in_each_versions_words_and_written_in_one() {
-    let template = |indexes: Value| -> Metal3DataTemplate {
-        let wire = json!({"metadata": {"name": "abc"}, "status": {"indexes": indexes,
-            "dataNames": {"machine-1": "abc-0"}, "lastUpdated": "2020-04-02T06:36:09Z"}});
-        serde_json::from_value(wire).unwrap()
-    };
+fn a_status_is_read_in_each_versions_form_and_written_in_one() {
     for indexes in [
         json!({"0": "machine-1"}),
         json!({"machine-1": 0}),
         json!([{"index": 0, "name": "machine-1"}]),
     ] {
-        let wire = serde_json::to_value(template(indexes)).unwrap();
-        assert_eq!(wire["status"]["indexes"], json!({"0": "machine-1"}));
-        assert_eq!(wire["status"]["lastUpdated"], "2020-04-02T06:36:09Z");
+        let wire = json!({"metadata": {"name": "abc"}, "status": {"indexes": indexes,
+            "dataNames": {"machine-1": "abc-0"}, "lastUpdated": "2020-04-02T06:36:09Z"}});
+        let template: Metal3DataTemplate = serde_json::from_value(wire).unwrap();
+        let written = serde_json::to_value(template).unwrap();
+        assert_eq!(written["status"]["indexes"], json!({"0": "machine-1"}));
+        assert_eq!(written["status"]["lastUpdated"], "2020-04-02T06:36:09Z");
     }
     let wire = json!({"metadata": {"name": "abc"}, "status": {"indexes": {"0": []}}});
     serde_json::from_value::<Metal3DataTemplate>(wire).unwrap_err();
@@ -241,25 +259,27 @@ fn rendered_data_is_yaml_with_sorted_keys() {
         given: json!({"spec": {"metaData": {"strings": [{"key": "String-1", "value": "String-1"}]},
             "networkData": {}}}),
     };
-    // L14.
+    // Scenario L14.
     let meta = yaml::text(&json!(case.rendered(meta_data).unwrap())).unwrap();
     assert_eq!(meta, "String-1: String-1\nproviderid: ns1/host1/machine1\n");
     let network = yaml::text(&case.rendered(network_data).unwrap()).unwrap();
     assert_eq!(network, "links: []\nnetworks: []\nservices: []\n");
 }
 
+/// Problems of a template with so many strings of this length.
+fn problems_of_strings(count: usize, length: usize) -> Vec<String> {
+    let strings: Vec<Value> = (0..count)
+        .map(|number| json!({"key": format!("k{number}"), "value": "v".repeat(length)}))
+        .collect();
+    let spec = json!({"metaData": {"strings": strings}});
+    let wire = json!({"metadata": {"name": "abc"}, "spec": spec});
+    let template: Metal3DataTemplate = serde_json::from_value(wire).unwrap();
+    check(&template).err().unwrap_or_default()
+}
+
 #[test]
-fn what_is_too_long_is_refused() {
-    let wrong = |spec: Value| {
-        let wire = json!({"metadata": {"name": "abc"}, "spec": spec});
-        let template: Metal3DataTemplate = serde_json::from_value(wire).unwrap();
-        check(&template).err().unwrap_or_default()
-    };
-    let strings = |many: usize, length: usize| {
-        let one = |at: usize| json!({"key": format!("k{at}"), "value": "v".repeat(length)});
-        json!({"metaData": {"strings": (0..many).map(one).collect::<Vec<_>>()}})
-    };
-    assert!(wrong(strings(512, 512)).is_empty());
-    assert!(wrong(strings(513, 1))[0].contains("513 entries"));
-    assert!(wrong(strings(1, 513))[0].contains("513 characters"));
+fn templates_with_too_many_or_too_long_entries_are_refused() {
+    assert!(problems_of_strings(512, 512).is_empty());
+    assert!(problems_of_strings(513, 1)[0].contains("513 entries"));
+    assert!(problems_of_strings(1, 513)[0].contains("513 characters"));
 }

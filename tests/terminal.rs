@@ -1,5 +1,5 @@
-//! What is shown while something goes on: rows that change, events, bars on a terminal and lines
-//! elsewhere; and what is asked at a keyboard.
+//! What is shown while a command runs: rows that change, events, bars on a terminal and lines
+//! elsewhere. And the questions that are asked at a terminal.
 
 use std::io::Read;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sandbox::{Sandbox, has};
 
-/// Starts a command that goes on, does something meanwhile, ends it, and returns what it said.
-fn meanwhile(sandbox: &Sandbox, arguments: &[&str], act: impl FnOnce()) -> String {
+/// Starts a command that does not end by itself, acts meanwhile, ends it, and returns its output.
+fn output_during(sandbox: &Sandbox, arguments: &[&str], act: impl FnOnce()) -> String {
     let mut child = sandbox.start(arguments);
     pause(500);
     act();
@@ -30,7 +30,7 @@ fn pause(millis: u64) {
 fn a_watch_shows_what_changes() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
-    let out = meanwhile(&sandbox, &["get", "claim,pool", "-w"], || {
+    let out = output_during(&sandbox, &["get", "claim,pool", "-w"], || {
         sandbox.ok(&["claim", "lab", "ci-17"]);
     });
     let words: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -38,17 +38,20 @@ fn a_watch_shows_what_changes() {
     assert_eq!(headers, 2, "{out}");
     assert!(words.iter().any(|line| line.starts_with(&["ci-17", "lab", "Running"])), "{out}");
     assert_eq!(words.iter().filter(|line| line.first() == Some(&"lab")).count(), 2, "{out}");
-    // Names, and documents.
-    let out = meanwhile(&sandbox, &["get", "claim", "-w", "-o", "name"], || {
+    // The same with names, and with documents.
+    let out = output_during(&sandbox, &["get", "claim", "-w", "-o", "name"], || {
         sandbox.ok(&["label", "claim", "ci-17", "a=b"]);
         pause(300);
         sandbox.ok(&["release", "ci-17"]);
     });
     assert_eq!(out, "claim/ci-17\n".repeat(3), "{out}");
-    let out =
-        meanwhile(&sandbox, &["get", "pool", "lab", "-w", "-o", "jsonpath={.spec.size} "], || {
+    let out = output_during(
+        &sandbox,
+        &["get", "pool", "lab", "-w", "-o", "jsonpath={.spec.size} "],
+        || {
             sandbox.ok(&["pool", "scale", "lab", "--size", "2"]);
-        });
+        },
+    );
     assert!(out.starts_with("1 2"), "{out}");
 }
 
@@ -56,7 +59,7 @@ fn a_watch_shows_what_changes() {
 fn events_are_followed() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
-    let out = meanwhile(&sandbox, &["events", "-f", "claim/ci-17"], || {
+    let out = output_during(&sandbox, &["events", "-f", "claim/ci-17"], || {
         sandbox.ok(&["claim", "lab", "ci-17"]);
         sandbox.ok(&["label", "pool", "lab", "a=b"]);
     });

@@ -2,7 +2,7 @@
 
 use crate::sandbox::{Sandbox, has, is_root, met};
 
-/// Every way to come near a state.
+/// Commands that open a state in every way.
 const COMMANDS: [&str; 6] = [
     "get pool",
     "status",
@@ -12,75 +12,80 @@ const COMMANDS: [&str; 6] = [
     "apply -f examples/pool",
 ];
 
-fn refused(sandbox: &Sandbox, says: &str) {
+/// Every command refuses the state with this message, and does not change it.
+fn assert_refused(sandbox: &Sandbox, message: &str) {
     let before = std::fs::read(sandbox.state()).unwrap();
     for command in COMMANDS {
         let ran = sandbox.shell(&format!("poolctl {command}"));
         assert_eq!(ran.code, 8, "{command}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(says), "{command}: {}", ran.err);
+        assert!(ran.err.contains(message), "{command}: {}", ran.err);
         assert_eq!(std::fs::read(sandbox.state()).unwrap(), before, "{command}");
     }
 }
 
-fn with(bytes: &[u8]) -> Sandbox {
+fn sandbox_with_state(bytes: &[u8]) -> Sandbox {
     let sandbox = Sandbox::new();
     std::fs::write(sandbox.state(), bytes).unwrap();
     sandbox
 }
 
-fn good() -> Vec<u8> {
+/// The bytes of a usable state.
+fn usable_state() -> Vec<u8> {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
-    drop(conn);
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(connection);
     std::fs::read(sandbox.state()).unwrap()
 }
 
 #[test]
-fn what_is_not_a_state_is_left_as_it_is() {
-    refused(&with(b""), "empty or too short");
-    refused(&with(b"hello"), "empty or too short");
-    refused(&with(&[7; 5000]), "is not a poolctl state file");
-    refused(&with(&std::fs::read("Cargo.lock").unwrap()), "is not a poolctl state file");
-    let bytes = good();
+fn a_file_that_is_not_a_state_is_refused_and_not_changed() {
+    assert_refused(&sandbox_with_state(b""), "empty or too short");
+    assert_refused(&sandbox_with_state(b"hello"), "empty or too short");
+    assert_refused(&sandbox_with_state(&[7; 5000]), "is not a poolctl state file");
+    assert_refused(
+        &sandbox_with_state(&std::fs::read("Cargo.lock").unwrap()),
+        "is not a poolctl state file",
+    );
+    let bytes = usable_state();
     let mut foreign = bytes.clone();
     foreign[68..72].copy_from_slice(&[0; 4]);
-    refused(&with(&foreign), "is not a poolctl state file");
+    assert_refused(&sandbox_with_state(&foreign), "is not a poolctl state file");
     let mut newer = bytes.clone();
     newer[60..64].copy_from_slice(&[0, 0, 0, 99]);
-    refused(&with(&newer), "newer poolctl");
-    refused(&with(&bytes[..bytes.len() / 2]), "cut short");
+    assert_refused(&sandbox_with_state(&newer), "newer poolctl");
+    assert_refused(&sandbox_with_state(&bytes[..bytes.len() / 2]), "cut short");
     let mut no_schema = bytes.clone();
     no_schema[60..64].copy_from_slice(&[0; 4]);
-    refused(&with(&no_schema), "a schema that no poolctl has made");
+    assert_refused(&sandbox_with_state(&no_schema), "a schema that no poolctl has made");
 }
 
 #[test]
 fn a_corrupt_state_is_refused_wherever_it_is_corrupt() {
-    let bytes = good();
-    let page = 4096;
-    let mut fired = 0;
-    for at in 1..bytes.len() / page {
+    let bytes = usable_state();
+    let page_size = 4096;
+    let mut refusals = 0;
+    for page in 1..bytes.len() / page_size {
         let mut corrupt = bytes.clone();
-        corrupt[at * page..at * page + 64].fill(0xa5);
-        let sandbox = with(&corrupt);
+        corrupt[page * page_size..page * page_size + 64].fill(0xa5);
+        let sandbox = sandbox_with_state(&corrupt);
         for command in ["get pool", "reconcile", "claim lab -q"] {
             let ran = sandbox.shell(&format!("poolctl {command}"));
             // A page that a command does not read may be anything.
-            assert!([0, 8].contains(&ran.code), "page {at}, {command}: {} {}", ran.code, ran.err);
+            assert!([0, 8].contains(&ran.code), "page {page}, {command}: {} {}", ran.code, ran.err);
             if ran.code == 8 {
-                fired += 1;
+                refusals += 1;
                 assert!(ran.err.contains("corrupt") || ran.err.contains("cannot"), "{}", ran.err);
             }
         }
     }
-    assert!(fired > 5, "{fired}");
+    assert!(refusals > 5, "{refusals}");
 }
 
 #[test]
-fn reading_makes_no_state() {
+fn a_reading_command_makes_no_state() {
     let sandbox = Sandbox::new();
     for command in [
         "get pool",
@@ -114,7 +119,7 @@ fn the_state_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_state_of_somebody_else_is_denied() {
+fn a_state_of_another_user_is_refused() {
     if !met(is_root(), "only root can be somebody else") || !has("setpriv") {
         return;
     }
@@ -126,7 +131,7 @@ fn a_state_of_somebody_else_is_denied() {
         let ran = sandbox.shell(&format!("{other} $HOME/p {command}"));
         assert_eq!(ran.code, 9, "{command}: {}", ran.err);
     }
-    // A place where no state can be made.
+    // Nor is a state made where that user may not write.
     let ran = sandbox
         .shell(&format!("POOLCTL_STATE=$HOME/new/state.db {other} $HOME/p pool create x --fake"));
     assert_eq!(ran.code, 9, "{}", ran.err);
@@ -134,7 +139,7 @@ fn a_state_of_somebody_else_is_denied() {
 
 #[test]
 fn a_read_only_state_is_refused() {
-    if !met(is_root() && mounts(), "needs root and mounts of its own") {
+    if !met(is_root() && can_mount(), "needs root and mounts of its own") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -146,8 +151,8 @@ fn a_read_only_state_is_refused() {
     assert!(sandbox.ok(&["get", "pool"]).contains("lab   1"));
 }
 
-/// Commands that change something, commands that only look, and those that copy.
-const OF_A_STATE: [&str; 9] = [
+/// Commands that change a state, that only read it, and that copy it.
+const STATE_COMMANDS: [&str; 9] = [
     "claim lab other",
     "release c",
     "reconcile",
@@ -159,7 +164,7 @@ const OF_A_STATE: [&str; 9] = [
     "restore $HOME/backup.db -y",
 ];
 
-fn with_a_claim_and_a_backup() -> Sandbox {
+fn sandbox_with_claim_and_backup() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 2);
     sandbox.ok(&["claim", "lab", "c", "-q"]);
@@ -167,8 +172,8 @@ fn with_a_claim_and_a_backup() -> Sandbox {
     sandbox
 }
 
-/// What is said of a state with two names.
-fn more_than_one_name(path: &std::path::Path, cause: &str, next: &str) -> String {
+/// The refusal of a state with two names.
+fn two_names_message(path: &std::path::Path, cause: &str, next: &str) -> String {
     format!(
         "error: the state `{}` has more than one name\n  cause: {cause}\n  \
          cause: its log and its locks lie beside one name, and are not seen through another\n  \
@@ -177,34 +182,34 @@ fn more_than_one_name(path: &std::path::Path, cause: &str, next: &str) -> String
     )
 }
 
-/// A claim through a second link was not seen through the first: one cluster had two users.
+/// A claim through a second link was once not seen through the first: one cluster had two users.
 #[test]
 fn a_state_with_two_hard_links_is_refused_by_either_name() {
-    let sandbox = with_a_claim_and_a_backup();
+    let sandbox = sandbox_with_claim_and_backup();
     let before = sandbox.objects();
-    let other = sandbox.path().join("other.db");
-    std::fs::hard_link(sandbox.state(), &other).unwrap();
-    for path in [sandbox.state(), other.clone()] {
+    let link = sandbox.path().join("other.db");
+    std::fs::hard_link(sandbox.state(), &link).unwrap();
+    for path in [sandbox.state(), link.clone()] {
         let shown = path.display();
         let find = format!("find \"$(stat -c %m '{shown}')\" -xdev -samefile '{shown}'");
         let next = format!("{find} lists them; keep the one with a -wal beside it, rm the others");
-        let said = more_than_one_name(&path, "it has 2 hard links", &next);
-        for command in OF_A_STATE {
+        let message = two_names_message(&path, "it has 2 hard links", &next);
+        for command in STATE_COMMANDS {
             let ran = sandbox.shell(&format!("poolctl --state {shown} {command}"));
-            assert_eq!((ran.code, &ran.err), (8, &said), "{command}");
+            assert_eq!((ran.code, &ran.err), (8, &message), "{command}");
         }
-        // As it says, but not through the whole file system.
-        let here = "stat() { command stat \"$@\" >$HOME/mount && echo $HOME; }";
-        let found =
-            sandbox.shell(&format!("{here}; {find} | sort; test -d \"$(cat $HOME/mount)\""));
-        let both = format!("{}\n{}\n", other.display(), sandbox.state().display());
-        assert_eq!((found.code, found.out), (0, both), "{}", found.err);
+        // The command that the message names, but not through the whole file system.
+        let fake_stat = "stat() { command stat \"$@\" >$HOME/mount && echo $HOME; }";
+        let ran =
+            sandbox.shell(&format!("{fake_stat}; {find} | sort; test -d \"$(cat $HOME/mount)\""));
+        let paths = format!("{}\n{}\n", link.display(), sandbox.state().display());
+        assert_eq!((ran.code, ran.out), (0, paths), "{}", ran.err);
     }
     for end in ["-wal", "-shm", ".lock", ".pass", ".clusters"] {
-        let beside = format!("{}{end}", other.display());
+        let beside = format!("{}{end}", link.display());
         assert!(!std::path::Path::new(&beside).exists(), "{beside}");
     }
-    std::fs::remove_file(other).unwrap();
+    std::fs::remove_file(link).unwrap();
     assert_eq!(sandbox.objects(), before);
     sandbox.ok(&["claim", "lab", "d", "-q"]);
     sandbox.ok(&["release", "c", "-q"]);
@@ -212,26 +217,26 @@ fn a_state_with_two_hard_links_is_refused_by_either_name() {
 
 #[test]
 fn a_state_that_is_mounted_as_a_file_is_refused_there_and_only_there() {
-    if !met(is_root() && mounts(), "needs root and mounts of its own") {
+    if !met(is_root() && can_mount(), "needs root and mounts of its own") {
         return;
     }
-    let sandbox = with_a_claim_and_a_backup();
+    let sandbox = sandbox_with_claim_and_backup();
     let before = sandbox.objects();
     let mounted = sandbox.path().join("mounted.db");
     let shown = mounted.display();
     let mount = format!("touch {shown} && mount --bind $HOME/state.db {shown}");
     let next =
         format!("findmnt -no SOURCE '{shown}' names the file; use that one, or mount its folder");
-    let said = more_than_one_name(&mounted, "it is a bind mount of one file", &next);
-    for command in OF_A_STATE {
+    let message = two_names_message(&mounted, "it is a bind mount of one file", &next);
+    for command in STATE_COMMANDS {
         let script = format!("{mount} && poolctl --state {shown} {command}");
         let ran = sandbox.shell(&format!("unshare -m sh -c '{script}'"));
-        assert_eq!((ran.code, ran.err), (8, said.clone()), "{command}");
+        assert_eq!((ran.code, ran.err), (8, message.clone()), "{command}");
     }
     let ran = sandbox.shell(&format!("unshare -m sh -c \"{mount} && findmnt -no SOURCE {shown}\""));
     assert!(ran.code == 0 && ran.out.contains("state.db"), "{}{}", ran.out, ran.err);
     assert_eq!(sandbox.objects(), before);
-    // By its own name it is the same as ever, and so it is in a folder that is mounted.
+    // By its own name it is used as ever, and also in a folder that is mounted.
     let ran = sandbox.shell(&format!("unshare -m sh -c '{mount} && poolctl claim lab d -q'"));
     assert_eq!(ran.code, 0, "{}", ran.err);
     let folder = "mkdir $HOME/folder && mount --bind $HOME $HOME/folder";
@@ -240,12 +245,14 @@ fn a_state_that_is_mounted_as_a_file_is_refused_there_and_only_there() {
     assert_eq!(ran.code, 0, "{}", ran.err);
 }
 
-fn mounts() -> bool {
+/// Whether this process may mount.
+fn can_mount() -> bool {
     let ran = Sandbox::new().shell("unshare -m sh -c 'mount --bind $HOME $HOME'");
     ran.code == 0
 }
 
-fn edit(sandbox: &Sandbox, sql: &str) {
+/// Changes the database behind poolctl's back.
+fn run_sql(sandbox: &Sandbox, sql: &str) {
     let state = rusqlite::Connection::open(sandbox.state()).unwrap();
     assert!(state.execute(sql, []).unwrap() > 0, "{sql} changes nothing");
 }
@@ -254,7 +261,7 @@ fn edit(sandbox: &Sandbox, sql: &str) {
 fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
-    edit(&sandbox, "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)");
+    run_sql(&sandbox, "UPDATE pool SET body = json_set(body, '$.spec.labels', 5)");
     let ran = sandbox.run(&["describe", "pool", "other"]);
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.err.contains("a row of table pool cannot be read"), "{}", ran.err);
@@ -264,7 +271,7 @@ fn a_pool_that_cannot_be_read_is_not_said_to_be_absent() {
 fn a_cluster_whose_annotations_cannot_be_read_is_not_driven_without_them() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
-    edit(&sandbox, "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)");
+    run_sql(&sandbox, "UPDATE cluster_body SET body = json_set(body, '$.metadata.labels', 5)");
     let ran = sandbox.run(&["reconcile"]);
     assert_eq!(ran.code, 8, "{}", ran.err);
     assert!(ran.err.contains("the metadata of cluster `lab-"), "{}", ran.err);
