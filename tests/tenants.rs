@@ -1,5 +1,5 @@
-//! Random histories of a pool of addresses against a plain map: never one address twice, never a lost
-//! one, every count exact, however addresses are spelled.
+//! Random histories of a pool of addresses, compared with a plain map: no address is leased twice
+//! or lost, and every count is exact, however addresses are spelled.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,12 +9,17 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::sandbox::{Sandbox, jsonpath};
 
+/// A step of a history. Addresses are counted from the first one of the subnet.
 #[derive(Clone, Debug)]
 enum Step {
+    /// A claim takes any address.
     Claim(u8),
+    /// A claim asks for this address.
     Wanted(u8, u8),
     Release(u8),
+    /// From this address so many more are reserved.
     Reserve(u8, u8),
+    /// The last reservation is removed.
     Open,
 }
 
@@ -31,9 +36,9 @@ struct History {
 fn histories() -> impl Strategy<Value = History> {
     let step = prop_oneof![
         6 => (0..12_u8).prop_map(Step::Claim),
-        3 => (0..12_u8, 0..64_u8).prop_map(|(name, at)| Step::Wanted(name, at)),
+        3 => (0..12_u8, 0..64_u8).prop_map(|(name, address)| Step::Wanted(name, address)),
         4 => (0..12_u8).prop_map(Step::Release),
-        1 => (0..64_u8, 0..5_u8).prop_map(|(at, many)| Step::Reserve(at, many)),
+        1 => (0..64_u8, 0..5_u8).prop_map(|(first, count)| Step::Reserve(first, count)),
         1 => Just(Step::Open),
     ];
     let strategy = prop_oneof![Just("random"), Just("sequential"), Just("least-recently-used")];
@@ -49,7 +54,7 @@ fn histories() -> impl Strategy<Value = History> {
     )
 }
 
-/// The pool as a plain map has it.
+/// What the pool should be: addresses by the number of their claim, and reserved ranges.
 struct Model {
     history: History,
     held: BTreeMap<u8, u8>,
@@ -57,150 +62,164 @@ struct Model {
 }
 
 impl Model {
-    fn text(&self, at: u8) -> String {
+    fn text(&self, address: u8) -> String {
         if self.history.v6 {
-            return Ipv6Addr::from((0x2001_0db8_u128 << 96) + u128::from(at)).to_string();
+            return Ipv6Addr::from((0x2001_0db8_u128 << 96) + u128::from(address)).to_string();
         }
-        Ipv4Addr::from(0x0a00_0000 + u32::from(at)).to_string()
+        Ipv4Addr::from(0x0a00_0000 + u32::from(address)).to_string()
     }
 
-    /// The same in other words.
-    fn spelled(&self, at: u8) -> String {
+    /// The same address in an unusual spelling, if there is one.
+    fn unusual_text(&self, address: u8) -> String {
         if self.history.v6 {
-            return format!("2001:0DB8:0:0:0000:0:0:{at:04X}");
+            return format!("2001:0DB8:0:0:0000:0:0:{address:04X}");
         }
-        self.text(at)
+        self.text(address)
     }
 
-    fn usable(&self, at: u8) -> bool {
+    /// Whether an address is in a range, and neither the gateway nor one that no host may have.
+    fn is_usable(&self, address: u8) -> bool {
         // The subnet is of 64: its first is the network's own, its last the broadcast.
-        let never = at == self.history.gateway || at == 0 || (!self.history.v6 && at == 63);
-        !never && self.history.ranges.iter().any(|(from, to)| (*from..=*to).contains(&at))
+        let is_special = address == 0 || (!self.history.v6 && address == 63);
+        address != self.history.gateway
+            && !is_special
+            && is_in_ranges(&self.history.ranges, address)
     }
 
-    fn open(&self, at: u8) -> bool {
-        self.usable(at) && !self.reserved.iter().any(|(from, to)| (*from..=*to).contains(&at))
+    fn is_open(&self, address: u8) -> bool {
+        self.is_usable(address) && !is_in_ranges(&self.reserved, address)
+    }
+
+    fn is_held(&self, address: u8) -> bool {
+        self.held.values().any(|held| *held == address)
     }
 
     fn free(&self) -> Vec<u8> {
-        let order = self.history.ranges.iter().flat_map(|(from, to)| *from..=*to);
-        order.filter(|at| self.open(*at) && !self.held.values().any(|held| held == at)).collect()
+        let addresses = self.history.ranges.iter().flat_map(|(first, last)| *first..=*last);
+        addresses.filter(|address| self.is_open(*address) && !self.is_held(*address)).collect()
     }
 
+    /// The numbers of usable, leased, reserved and free addresses, as `get ippool` shows them.
     fn counts(&self) -> String {
-        let usable: Vec<u8> = (0..64).filter(|at| self.usable(*at)).collect();
-        let used = self.held.len();
-        let kept = usable.iter().filter(|at| !self.open(**at));
-        let kept = kept.filter(|at| !self.held.values().any(|held| held == *at)).count();
-        format!("{} {used} {kept} {}", usable.len(), self.free().len())
+        let usable: Vec<u8> = (0..64).filter(|address| self.is_usable(*address)).collect();
+        let mut reserved = usable.clone();
+        reserved.retain(|address| !self.is_open(*address) && !self.is_held(*address));
+        format!("{} {} {} {}", usable.len(), self.held.len(), reserved.len(), self.free().len())
     }
 }
 
-fn replay(history: &History) {
+fn is_in_ranges(ranges: &[(u8, u8)], address: u8) -> bool {
+    ranges.iter().any(|(first, last)| (*first..=*last).contains(&address))
+}
+
+/// Plays a history by commands, and compares the pool with the model after every step.
+fn play(history: &History) {
     let sandbox = Sandbox::new();
     let mut model = Model { history: history.clone(), held: BTreeMap::new(), reserved: Vec::new() };
-    let ranges = history.ranges.iter().flat_map(|(from, to)| {
-        ["--range".to_owned(), format!("{}-{}", model.text(*from), model.text(*to))]
-    });
     let prefix = if history.v6 { "122" } else { "26" };
     let mut create: Vec<String> =
         ["ippool", "create", "p", "--prefix", prefix, "--allocation", history.strategy]
             .map(str::to_owned)
             .to_vec();
-    create.extend(["--gateway".into(), model.spelled(history.gateway)]);
-    create.extend(ranges);
+    create.extend(["--gateway".into(), model.unusual_text(history.gateway)]);
+    for (first, last) in &history.ranges {
+        let range = format!("{}-{}", model.text(*first), model.text(*last));
+        create.extend(["--range".into(), range]);
+    }
     sandbox.ok(&create.iter().map(String::as_str).collect::<Vec<_>>());
     for step in &history.steps {
-        take(&sandbox, &mut model, step);
+        do_step(&sandbox, &mut model, step);
         let row = sandbox.ok(&["get", "ippool", "p", "--no-headers"]);
         let words: Vec<&str> = row.split_whitespace().rev().take(5).collect();
         assert_eq!([words[4], words[3], words[2], words[1]].join(" "), model.counts(), "{step:?}");
     }
-    let listed = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
-    let mut listed: Vec<&str> = listed.split_whitespace().collect();
-    let mut held: Vec<String> = model.held.values().map(|at| model.text(*at)).collect();
+    let addresses = jsonpath(&sandbox, "ipaddress", "{.items[*].spec.address}");
+    let mut listed: Vec<&str> = addresses.split_whitespace().collect();
+    let mut held: Vec<String> = model.held.values().map(|address| model.text(*address)).collect();
     listed.sort_unstable();
     held.sort_unstable();
     assert_eq!(listed, held);
     sandbox.ok(&["doctor"]);
 }
 
-fn take(sandbox: &Sandbox, model: &mut Model, step: &Step) {
+fn do_step(sandbox: &Sandbox, model: &mut Model, step: &Step) {
     match step {
-        Step::Claim(name) | Step::Wanted(name, _) => {
-            let claim = format!("c{name}");
-            let mut words = vec!["ip", "claim", "p", &claim];
-            let spelled =
-                if let Step::Wanted(_, at) = step { model.spelled(*at) } else { String::new() };
-            if !spelled.is_empty() {
-                words.extend(["--address", &spelled]);
-            }
-            let ran = sandbox.run(&words);
-            let known = model.held.get(name).copied();
-            let free = model.free();
-            let wanted = if let Step::Wanted(_, at) = step { Some(*at) } else { None };
-            if let Some(known) = known {
-                if wanted.is_some_and(|at| at != known) {
-                    // It has an address, and that is another one.
-                    assert_eq!(ran.code, 4, "{step:?}: {}{}", ran.out, ran.err);
-                    return;
-                }
-                // Claimed again it is the same lease.
-                assert_eq!((ran.code, ran.out.trim()), (0, &*model.text(known)), "{}", ran.err);
-                return;
-            }
-            let possible = wanted.map_or(!free.is_empty(), |at| free.contains(&at));
-            assert_eq!(ran.code, if possible { 0 } else { 6 }, "{step:?}: {}{}", ran.out, ran.err);
-            if !possible {
-                return;
-            }
-            let found = *free.iter().find(|at| model.text(**at) == ran.out.trim()).unwrap();
-            assert!(wanted.is_none_or(|at| at == found));
-            if model.history.strategy == "sequential" && wanted.is_none() {
-                assert_eq!(found, free[0], "{free:?}");
-            }
-            model.held.insert(*name, found);
-        }
+        Step::Claim(name) => claim_address(sandbox, model, *name, None),
+        Step::Wanted(name, address) => claim_address(sandbox, model, *name, Some(*address)),
         Step::Release(name) => {
             let ran = sandbox.run(&["ip", "release", &format!("c{name}")]);
             assert_eq!(ran.code, if model.held.remove(name).is_some() { 0 } else { 3 });
         }
-        Step::Reserve(at, many) => {
-            let to = (at + many).min(63);
-            let range = format!("{}-{}", model.spelled(*at), model.text(to));
-            let met = model.history.ranges.iter().any(|(first, last)| at <= last && *first <= to);
+        Step::Reserve(first, count) => {
+            let last = (first + count).min(63);
+            let range = format!("{}-{}", model.unusual_text(*first), model.text(last));
+            let is_in_pool =
+                model.history.ranges.iter().any(|(start, end)| first <= end && *start <= last);
             let ran = sandbox.run(&["ip", "reserve", "p", &range, "--comment", "kept"]);
-            assert_eq!(ran.code, if met { 0 } else { 2 }, "{}", ran.err);
-            if !met {
-                return;
+            assert_eq!(ran.code, if is_in_pool { 0 } else { 2 }, "{}", ran.err);
+            if is_in_pool {
+                model.reserved.retain(|reserved| *reserved != (*first, last));
+                model.reserved.push((*first, last));
             }
-            model.reserved.retain(|one| *one != (*at, to));
-            model.reserved.push((*at, to));
         }
         Step::Open => {
-            let Some((from, to)) = model.reserved.pop() else { return };
-            let range = format!("{}-{}", model.text(from), model.text(to));
+            let Some((first, last)) = model.reserved.pop() else { return };
+            let range = format!("{}-{}", model.text(first), model.text(last));
             sandbox.ok(&["ip", "reserve", "p", &range, "--remove"]);
         }
     }
 }
 
-/// F30, F38.
+/// Claims any address, or the one that is wanted.
+fn claim_address(sandbox: &Sandbox, model: &mut Model, name: u8, wanted: Option<u8>) {
+    let claim = format!("c{name}");
+    let mut command = vec!["ip", "claim", "p", &claim];
+    let wanted_text = wanted.map(|address| model.unusual_text(address));
+    if let Some(wanted_text) = &wanted_text {
+        command.extend(["--address", wanted_text]);
+    }
+    let ran = sandbox.run(&command);
+    if let Some(held) = model.held.get(&name) {
+        if wanted.is_some_and(|address| address != *held) {
+            // The claim has another address.
+            assert_eq!(ran.code, 4, "{command:?}: {}{}", ran.out, ran.err);
+        } else {
+            // Claimed again it is the same lease.
+            assert_eq!((ran.code, ran.out.trim()), (0, &*model.text(*held)), "{}", ran.err);
+        }
+        return;
+    }
+    let free = model.free();
+    let is_possible = wanted.map_or(!free.is_empty(), |address| free.contains(&address));
+    let code = if is_possible { 0 } else { 6 };
+    assert_eq!(ran.code, code, "{command:?}: {}{}", ran.out, ran.err);
+    if !is_possible {
+        return;
+    }
+    let leased = *free.iter().find(|address| model.text(**address) == ran.out.trim()).unwrap();
+    assert!(wanted.is_none_or(|address| address == leased));
+    if model.history.strategy == "sequential" && wanted.is_none() {
+        assert_eq!(leased, free[0], "{free:?}");
+    }
+    model.held.insert(name, leased);
+}
+
+/// Scenarios F30 and F38.
 #[test]
 fn no_address_is_leased_twice_or_lost() {
     let mut runner =
         TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
     runner
         .run(&histories(), |history| {
-            replay(&history);
+            play(&history);
             Ok(())
         })
         .unwrap();
 }
 
 #[test]
-fn what_is_reserved_twice_counts_once() {
+fn addresses_that_are_reserved_twice_count_once() {
     let steps = vec![Step::Claim(3), Step::Reserve(14, 3), Step::Reserve(13, 4)];
-    let (ranges, strategy) = (vec![(16, 20)], "sequential");
-    replay(&History { v6: false, strategy, ranges, gateway: 0, steps });
+    let ranges = vec![(16, 20)];
+    play(&History { v6: false, strategy: "sequential", ranges, gateway: 0, steps });
 }

@@ -1,11 +1,11 @@
-//! Pools that change under their clusters, and clocks that change under both.
+//! Pools that are changed while they have clusters, and clocks that jump.
 
 use crate::sandbox::{Sandbox, apply, customization, has, jsonpath};
 
-/// Numbers of the pool's status.
-fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, what: [&str; N]) -> [usize; N] {
+/// These fields of a pool's status.
+fn counts<const N: usize>(sandbox: &Sandbox, pool: &str, fields: [&str; N]) -> [usize; N] {
     let path = format!("pool/{pool}");
-    what.map(|what| jsonpath(sandbox, &path, &format!("{{.status.{what}}}")).parse().unwrap())
+    fields.map(|field| jsonpath(sandbox, &path, &format!("{{.status.{field}}}")).parse().unwrap())
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn a_lower_max_size_deletes_nothing() {
     sandbox.ready_pool("lab", 4);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    // Nor do stale clusters go that could not be replaced.
+    // Stale clusters stay, too, because they could not be replaced.
     let lower = r#"{"spec": {"maxSize": 2, "baseDomain": "other.example.com"}}"#;
     sandbox.ok(&["patch", "pool", "lab", "-p", lower]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
@@ -26,14 +26,14 @@ fn a_lower_max_size_deletes_nothing() {
         "{.status.conditions[?(@.type==\"CapacityAvailable\")].reason}",
     );
     assert_eq!(why, "MaxCapacity");
-    // What is released is not made again.
+    // A cluster that is released is not replaced.
     sandbox.ok(&["release", "k", "-q"]);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(counts(&sandbox, "lab", ["ready", "claimed", "installing"]), [4, 0, 0]);
 }
 
 #[test]
-fn seventeen_of_seventeen_are_replaced_one_at_a_time() {
+fn all_clusters_of_a_pool_at_its_max_size_are_replaced_one_at_a_time() {
     let mut sandbox = Sandbox::new();
     sandbox.set("POOLCTL_NOW", "2026-03-02T08:00:00Z");
     let names: Vec<String> = (1..=17).map(|number| format!("cdc-{number}")).collect();
@@ -59,32 +59,32 @@ fn seventeen_of_seventeen_are_replaced_one_at_a_time() {
     assert_eq!(counts(&sandbox, "oko", ["ready", "stale"]), [17, 0]);
     sandbox.ok(&["patch", "pool", "oko", "-p", r#"{"spec": {"imageSetRef": {"name": "new"}}}"#]);
     for replaced in 1..=17 {
-        // However often one looks: sixteen stay.
+        // However many passes there are, sixteen stay.
         for _ in 0..4 {
-            let [ready, away] = counts(&sandbox, "oko", ["ready", "deleting"]);
+            let [ready, deleting] = counts(&sandbox, "oko", ["ready", "deleting"]);
             let [installing, stale] = counts(&sandbox, "oko", ["installing", "stale"]);
-            assert_eq!((ready, away + installing, stale), (16, 1, 17 - replaced));
+            assert_eq!((ready, deleting + installing, stale), (16, 1, 17 - replaced));
             sandbox.ok(&["reconcile", "-q"]);
         }
-        // Its customization is free when it is gone; then the next one is made with it.
-        let [_, before] = counts(&sandbox, "oko", ["ready", "stale"]);
-        let mut now = 0;
-        while counts(&sandbox, "oko", ["stale"]) == [before] && now < 5 {
-            let time = 10 + replaced * 2 + now / 2;
-            let at = format!("2026-03-02T{:02}:{:02}:30Z", 8 + time / 60, time % 60);
-            let step = format!("POOLCTL_NOW={at} poolctl reconcile -q");
+        // Its customization is free once it is destroyed; then the next one is made with it.
+        let stale_before = counts(&sandbox, "oko", ["stale"]);
+        let mut passes = 0;
+        while counts(&sandbox, "oko", ["stale"]) == stale_before && passes < 5 {
+            let minute = 10 + replaced * 2 + passes / 2;
+            let now = format!("2026-03-02T{:02}:{:02}:30Z", 8 + minute / 60, minute % 60);
+            let step = format!("POOLCTL_NOW={now} poolctl reconcile -q");
             assert_eq!(sandbox.shell(&step).code, 0);
             let [ready] = counts(&sandbox, "oko", ["ready"]);
             assert!(ready >= 16, "{ready} are ready");
-            now += 1;
+            passes += 1;
         }
     }
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     assert_eq!(counts(&sandbox, "oko", ["ready", "stale", "deleting"]), [17, 0, 0]);
 }
 
-/// A claim of two hours, by the real clock.
-fn claimed() -> Sandbox {
+/// A claim of two hours, on the real clock.
+fn sandbox_with_claim() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.set("POOLCTL_NOW", "");
     let create = "pool create lab --fake --fake-install-duration 1s --size 1 --running-count 1 -q";
@@ -95,10 +95,10 @@ fn claimed() -> Sandbox {
     sandbox
 }
 
-/// A year forward, and back.
+/// Reconciles while the clock jumps forward, back, and home again. Nothing is deleted.
 fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
     let before = jsonpath(sandbox, "cluster", "{.items[*].metadata.name}");
-    for (step, wrong) in [
+    for (clock, moment) in [
         (forward, "forward"),
         (forward, "still there"),
         (back, "back"),
@@ -106,11 +106,11 @@ fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
         ("", "home"),
         ("", "later"),
     ] {
-        let ran = sandbox.shell(&format!("{step} poolctl reconcile"));
-        assert_eq!(ran.code, 0, "{wrong}: {}", ran.err);
+        let ran = sandbox.shell(&format!("{clock} poolctl reconcile"));
+        assert_eq!(ran.code, 0, "{moment}: {}", ran.err);
         let claim = jsonpath(sandbox, "claim/k", "{.metadata.deletionTimestamp}");
         let cluster = jsonpath(sandbox, "cluster", "{.items[*].metadata.deletionTimestamp}");
-        assert_eq!((&*claim, cluster.trim()), ("", ""), "{wrong} {}", sandbox.ok(&["events"]));
+        assert_eq!((&*claim, cluster.trim()), ("", ""), "{moment} {}", sandbox.ok(&["events"]));
     }
     assert_eq!(jsonpath(sandbox, "cluster", "{.items[*].metadata.name}"), before);
     let events = sandbox.ok(&["events"]);
@@ -123,13 +123,17 @@ fn jump_with(sandbox: &Sandbox, forward: &str, back: &str) {
 #[test]
 fn a_real_clock_that_jumps_ends_no_claim() {
     if has("faketime") {
-        jump_with(&claimed(), "faketime -f +365d", "faketime -f -365d");
+        jump_with(&sandbox_with_claim(), "faketime -f +365d", "faketime -f -365d");
     }
 }
 
 #[test]
 fn a_stray_rehearsed_clock_ends_no_claim() {
-    jump_with(&claimed(), "POOLCTL_NOW=2099-01-01T00:00:00Z", "POOLCTL_NOW=2001-01-01T00:00:00Z");
+    jump_with(
+        &sandbox_with_claim(),
+        "POOLCTL_NOW=2099-01-01T00:00:00Z",
+        "POOLCTL_NOW=2001-01-01T00:00:00Z",
+    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! backup, restore and doctor: copies that are whole, and what is wrong beside the state.
+//! backup, restore and doctor: copies that are whole, and faults in the state and beside it.
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::sandbox::{Sandbox, customization, jsonpath};
+use crate::sandbox::{Ran, Sandbox, customization, jsonpath};
 
-/// Where a restore says it has kept what was there.
-fn kept(said: &str) -> String {
-    let line = said.lines().find_map(|line| line.strip_prefix("what was there is kept as "));
-    line.unwrap_or_else(|| panic!("{said}")).to_owned()
+/// Where a restore says that it has kept the former state.
+fn path_of_kept_state(message: &str) -> String {
+    let line = message.lines().find_map(|line| line.strip_prefix("what was there is kept as "));
+    line.unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
 #[test]
@@ -20,29 +20,29 @@ fn a_backup_can_be_put_back() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let before = sandbox.ok(&["export"]);
     sandbox.ok(&["label", "pool", "lab", "later=yes"]);
-    // Nobody is asked without a terminal.
+    // Without a terminal nobody can be asked.
     let ran = sandbox.run(&["restore", &name]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(ran.err.contains(&format!("poolctl restore {name} -y")), "{}", ran.err);
     let ran = sandbox.run(&["restore", &name, "-y"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert_eq!(sandbox.ok(&["export"]), before);
-    // What was there is kept.
-    let kept = kept(&ran.err);
+    // The former state is kept.
+    let kept = path_of_kept_state(&ran.err);
     assert!(sandbox.ok(&["--state", &kept, "get", "pool", "-o", "yaml"]).contains("later"));
     // Each time under a name of its own.
     let ran = sandbox.run(&["restore", &name, "-y"]);
     assert!(ran.code == 0 && !ran.err.contains(&format!("{kept}\n")), "{}", ran.err);
     // Into a place where there was none.
-    let new = sandbox.path().join("new/state.db").display().to_string();
-    let ran = sandbox.run(&["--state", &new, "restore", &name]);
+    let absent = sandbox.path().join("new/state.db").display().to_string();
+    let ran = sandbox.run(&["--state", &absent, "restore", &name]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.err.contains("is not known: there is no state"), "{}", ran.err);
-    assert_eq!(sandbox.ok(&["--state", &new, "export"]), before);
+    assert_eq!(sandbox.ok(&["--state", &absent, "export"]), before);
 }
 
 #[test]
-fn restore_waits_for_no_job_and_reports_those_it_forgets() {
+fn restore_is_refused_while_jobs_run_and_names_the_jobs_that_it_forgets() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     let name = sandbox.path().join("backup.db").display().to_string();
@@ -52,7 +52,7 @@ fn restore_waits_for_no_job_and_reports_those_it_forgets() {
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(ran.err.contains("1 jobs are running, provision of cluster"), "{}", ran.err);
     sandbox.ok(&["reconcile", "--wait", "-q"]);
-    // A folder that some job left.
+    // A folder that a job left, of which the backup knows nothing.
     std::fs::create_dir_all(sandbox.path().join("jobs/0123-left")).unwrap();
     let ran = sandbox.run(&["restore", &name, "-y", "--leases-since=hold"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -60,63 +60,74 @@ fn restore_waits_for_no_job_and_reports_those_it_forgets() {
 }
 
 #[test]
-fn what_is_no_backup_is_not_put_back_and_nothing_else_is_overwritten() {
+fn a_file_that_is_no_backup_is_not_restored_and_no_other_file_is_overwritten() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     let before = sandbox.ok(&["export"]);
-    let text = sandbox.file("notes.txt", "mine");
+    let notes = sandbox.file("notes.txt", "mine");
     for (arguments, code) in [
-        (["restore", &text], 8),
+        (["restore", &notes], 8),
         (["restore", "/nowhere"], 3),
-        (["backup", &text], 4),
+        (["backup", &notes], 4),
         (["backup", &sandbox.state().display().to_string()], 4),
         (["backup", "/nowhere/b.db"], 1),
     ] {
         let ran = sandbox.run(&[&arguments[..], &["-y"]].concat());
         assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
     }
-    assert_eq!(std::fs::read_to_string(&text).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "mine");
     assert_eq!(sandbox.ok(&["export"]), before);
-    // One that was cut short.
+    // Nor is a backup restored that was cut short.
     let name = sandbox.path().join("backup.db");
     sandbox.ok(&["backup", &name.display().to_string()]);
     let bytes = std::fs::read(&name).unwrap();
     std::fs::write(&name, &bytes[..bytes.len() / 2]).unwrap();
     let ran = sandbox.run(&["restore", &name.display().to_string(), "-y"]);
     assert_eq!(ran.code, 8, "{}", ran.err);
-    // A state that is broken makes room, and stays; what never was one is left alone.
-    let good = format!("{}2", name.display());
-    sandbox.ok(&["backup", &good]);
-    let other =
+    // A broken state is kept under another name; a file that never was a state is left alone.
+    let backup = format!("{}2", name.display());
+    sandbox.ok(&["backup", &backup]);
+    let rubbish =
         sandbox.file("other.db", "rubbish that is longer than a header of SQLite, all of it");
-    assert_eq!(sandbox.run(&["--state", &other, "restore", &good, "-y"]).code, 8);
-    assert!(std::fs::read_to_string(&other).unwrap().contains("rubbish"));
+    assert_eq!(sandbox.run(&["--state", &rubbish, "restore", &backup, "-y"]).code, 8);
+    assert!(std::fs::read_to_string(&rubbish).unwrap().contains("rubbish"));
     let folder = sandbox.path().display().to_string();
-    assert_eq!(sandbox.run(&["--state", &folder, "restore", &good, "-y"]).code, 8);
+    assert_eq!(sandbox.run(&["--state", &folder, "restore", &backup, "-y"]).code, 8);
     sandbox.shell("rm $POOLCTL_STATE-wal; truncate -s 5000 $POOLCTL_STATE");
     assert_eq!(sandbox.run(&["get", "pool"]).code, 8);
-    let ran = sandbox.run(&["restore", &good, "-y"]);
+    let ran = sandbox.run(&["restore", &backup, "-y"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    // Nobody knows what was leased after the backup; when that was is said.
+    // What was leased after the backup is not known; the time of the backup is said.
     assert!(ran.err.contains("what was leased after 2026-03-02T12:"), "{}", ran.err);
     assert_eq!(sandbox.ok(&["export"]), before);
-    assert_eq!(std::fs::metadata(kept(&ran.err)).unwrap().len(), 5000);
+    assert_eq!(std::fs::metadata(path_of_kept_state(&ran.err)).unwrap().len(), 5000);
 }
 
 #[test]
 fn a_backup_replaces_no_state_that_somebody_uses() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
-    let other = sandbox.path().join("b.db").display().to_string();
-    sandbox.ok(&["--state", &other, "pool", "create", "theirs", "--fake"]);
-    assert_eq!(sandbox.run(&["backup", &other]).code, 4);
-    assert!(sandbox.ok(&["--state", &other, "get", "pool"]).contains("theirs"));
-    // Nor do two states in a folder share the copies of their clusters.
-    sandbox.ok(&["--state", &other, "reconcile", "--wait", "-q"]);
-    let theirs = sandbox.ok(&["--state", &other, "get", "cluster", "-qo", "name"]);
-    sandbox.ok(&["--state", &other, "kubeconfig", theirs.trim()]);
+    let other_state = sandbox.path().join("b.db").display().to_string();
+    sandbox.ok(&["--state", &other_state, "pool", "create", "theirs", "--fake"]);
+    assert_eq!(sandbox.run(&["backup", &other_state]).code, 4);
+    assert!(sandbox.ok(&["--state", &other_state, "get", "pool"]).contains("theirs"));
+    // Two states in one folder do not share the copies of their clusters.
+    sandbox.ok(&["--state", &other_state, "reconcile", "--wait", "-q"]);
+    let cluster = sandbox.ok(&["--state", &other_state, "get", "cluster", "-qo", "name"]);
+    sandbox.ok(&["--state", &other_state, "kubeconfig", cluster.trim()]);
     sandbox.ok(&["doctor", "--fix"]);
     assert!(sandbox.shell("ls $HOME/b.db.clusters/*/kubeconfig").code == 0);
+}
+
+fn backup_path(sandbox: &Sandbox, number: usize) -> String {
+    sandbox.path().join(format!("b{number}.db")).display().to_string()
+}
+
+/// How many values the claims and clusters of a state have at a path.
+fn count_values(sandbox: &Sandbox, state: &str, path: &str) -> usize {
+    let output = format!("jsonpath={path}");
+    let values = sandbox.ok(&["--state", state, "get", "claim,cluster", "-o", &output]);
+    values.split_whitespace().count()
 }
 
 #[test]
@@ -124,31 +135,20 @@ fn a_backup_is_consistent_while_others_write() {
     let mut sandbox = Sandbox::new();
     sandbox.set("POOLCTL_SEED", "");
     sandbox.ready_pool("lab", 20);
-    let claims = |at: usize| vec!["claim".to_owned(), "lab".to_owned(), format!("c{at}")];
-    let copy = |at: usize| {
-        vec!["backup".to_owned(), sandbox.path().join(format!("b{at}.db")).display().to_string()]
-    };
-    let all: Vec<Vec<String>> = (0..20).flat_map(|at| [claims(at), copy(at)]).collect();
-    assert!(sandbox.together(&all).iter().all(|ran| ran.code == 0));
-    for at in 0..20 {
-        let name = sandbox.path().join(format!("b{at}.db")).display().to_string();
+    let mut commands = Vec::new();
+    for number in 0..20 {
+        let claim = format!("c{number}");
+        commands.push(["claim", "lab", &claim].map(str::to_owned).to_vec());
+        commands.push(vec!["backup".to_owned(), backup_path(&sandbox, number)]);
+    }
+    assert!(sandbox.together(&commands).iter().all(|ran| ran.code == 0));
+    for number in 0..20 {
+        let name = backup_path(&sandbox, number);
         // Both ends of every claim are in it, or none.
-        let state = |path: &str| {
-            let text = sandbox.ok(&[
-                "--state",
-                &name,
-                "get",
-                "claim,cluster",
-                "-o",
-                &format!("jsonpath={path}"),
-            ]);
-            text.split_whitespace().count()
-        };
-        let (ends, others) = (
-            state("{.items[*].spec.namespace}"),
-            state("{.items[*].spec.clusterPoolRef.claimName}"),
-        );
-        assert_eq!(ends, others, "{name}");
+        let clusters_of_claims = count_values(&sandbox, &name, "{.items[*].spec.namespace}");
+        let claims_of_clusters =
+            count_values(&sandbox, &name, "{.items[*].spec.clusterPoolRef.claimName}");
+        assert_eq!(clusters_of_claims, claims_of_clusters, "{name}");
         let ran = sandbox.run(&["--state", &name, "doctor"]);
         assert!(
             !ran.out.contains("constraints  wrong") && !ran.out.contains("links        wrong"),
@@ -172,17 +172,16 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(states, ["ok"; 12], "{}", ran.out);
-    // Somebody's hands were in it.
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.execute_batch(
-        "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL",
-    )
-    .unwrap();
-    drop(conn);
-    let mode = |mode| {
-        std::fs::set_permissions(sandbox.state(), std::fs::Permissions::from_mode(mode)).unwrap();
-    };
-    mode(0o644);
+    // Somebody edits the database by hand.
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = 0; DELETE FROM lease; UPDATE claim SET cluster = NULL",
+        )
+        .unwrap();
+    drop(connection);
+    let for_all_to_read = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(sandbox.state(), for_all_to_read).unwrap();
     std::fs::create_dir_all(sandbox.path().join("clusters/gone")).unwrap();
     std::fs::create_dir_all(sandbox.path().join("jobs/gone")).unwrap();
     let script = "cd $HOME; touch theirs; chmod 644 theirs; ln -s $HOME/theirs clusters/gone/link;
@@ -200,7 +199,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
-    // What a job left stays: it may be all that is known of machines that run.
+    // The folder of a job stays: it may be all that is known of machines that run.
     let ran = sandbox.run(&["doctor", "--fix"]);
     assert_eq!((ran.code, ran.out.matches("wrong").count()), (1, 1), "{}", ran.out);
     assert!(sandbox.path().join("jobs/gone").exists() && sandbox.path().join("theirs").exists());
@@ -216,9 +215,9 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
 fn doctor_finds_rows_that_point_nowhere_and_work_that_nobody_does() {
     let mut sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake"]);
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
-    drop(conn);
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection.execute_batch("PRAGMA foreign_keys = 0; DELETE FROM cluster_body; INSERT INTO secret VALUES (99, 'a', x'62')").unwrap();
+    drop(connection);
     sandbox.set("POOLCTL_NOW", "2026-03-02T14:00:00Z");
     let ran = sandbox.run(&["doctor", "--fix"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
@@ -238,17 +237,18 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
         sandbox.ok(&["agent", "register", "--infraenv", "rack", "--id", host, "-q"]);
     }
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
-    let conn = rusqlite::Connection::open(sandbox.state()).unwrap();
-    conn.execute_batch(
-        r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
+    let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
+    connection
+        .execute_batch(
+            r#"PRAGMA foreign_keys = 0; DELETE FROM infra_env; UPDATE cluster SET by_agents = 0;
         UPDATE agent SET body = json_set(body, '$.status.debugInfo.state', 'known',
             '$.status.boundTo', json('{"name": "gone", "namespace": "default"}'),
             '$.status.knownBy', json('["02:00:00:00:00:01"]')) WHERE name <> 'node-3';
         UPDATE agent SET body = json_set(body, '$.metadata.labels."agent-install.openshift.io/bmh"',
             'gone') WHERE name = 'node-3'"#,
-    )
-    .unwrap();
-    drop(conn);
+        )
+        .unwrap();
+    drop(connection);
     let ran = sandbox.run(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.out);
     for part in [
@@ -261,7 +261,7 @@ fn doctor_finds_hosts_that_belong_to_nothing() {
     ] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
-    // What is typed helps.
+    // The commands that doctor names help.
     sandbox.ok(&["agent", "unbind", "node-1", "node-2"]);
     sandbox.ok(&["label", "agent", "node-3", "agent-install.openshift.io/bmh-"]);
     sandbox.ok(&["infraenv", "create", "rack", "--pull-secret", "rack-pull-secret"]);
@@ -286,34 +286,36 @@ fn a_backup_that_was_copied_into_place_is_a_state() {
     let ran = sandbox.run(&["doctor", "--fix"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert_eq!(sandbox.ok(&["export"]), before);
-    // Without doctor, the first write does it.
+    // Without doctor, the first write sets the journal mode.
     sandbox.shell("rm copy.db*; cp $HOME/b.db $HOME/copy.db");
     sandbox.ok(&["label", "pool", "lab", "a=b"]);
     assert_eq!(sandbox.run(&["doctor"]).code, 0);
 }
 
-/// Its log lies beside the file: read through a link, what was in the log was lost.
+/// Restores a file into a new state, and lists the claims of that.
+fn restore_and_get_claims(sandbox: &Sandbox, from: &str, to: &str) -> Ran {
+    sandbox.shell(&format!(
+        "poolctl --state $HOME/{to} restore $HOME/{from} && \
+         poolctl --state $HOME/{to} get claim -o name"
+    ))
+}
+
+/// The log lies beside the file: when a state was read through a link, its log was once lost.
 #[test]
 fn a_state_is_restored_from_with_its_log_or_not_at_all() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "c", "-q"]);
-    let restore = |from: &str, to: &str| {
-        sandbox.shell(&format!(
-            "poolctl --state $HOME/{to} restore $HOME/{from} && \
-             poolctl --state $HOME/{to} get claim -o name"
-        ))
-    };
     sandbox.shell("ln -s state.db $HOME/symbolic.db");
-    let ran = restore("symbolic.db", "new.db");
+    let ran = restore_and_get_claims(&sandbox, "symbolic.db", "new.db");
     assert!(ran.code == 0 && ran.out.ends_with("claim/c\n"), "{}{}", ran.out, ran.err);
     sandbox.shell("ln $HOME/state.db $HOME/hard.db");
-    let ran = restore("hard.db", "newer.db");
+    let ran = restore_and_get_claims(&sandbox, "hard.db", "newer.db");
     assert_eq!(ran.code, 8, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("hard.db` has more than one name"), "{}", ran.err);
-    // A backup has no log. What rotates backups may well link them.
+    // A backup has no log. Programs that rotate backups may link them.
     sandbox.shell("rm $HOME/hard.db; poolctl backup $HOME/b.db; ln $HOME/b.db $HOME/b.1.db");
-    let ran = restore("b.1.db", "newest.db");
+    let ran = restore_and_get_claims(&sandbox, "b.1.db", "newest.db");
     assert!(ran.code == 0 && ran.out.ends_with("claim/c\n"), "{}{}", ran.out, ran.err);
 }
 
@@ -323,11 +325,11 @@ fn metrics_are_openmetrics() {
     sandbox.ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "one"]);
     sandbox.ok(&["pool", "create", "empty", "--fake", "--size", "0"]);
-    let text = sandbox.ok(&["metrics"]);
-    assert!(text.ends_with("# EOF\n"), "{text}");
+    let metrics = sandbox.ok(&["metrics"]);
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
     let mut family = "";
     let mut seen = std::collections::HashSet::new();
-    for line in text.lines().filter(|line| *line != "# EOF") {
+    for line in metrics.lines().filter(|line| *line != "# EOF") {
         if let Some(kind) = line.strip_prefix("# TYPE ") {
             family = kind.split(' ').next().unwrap();
             assert!(seen.insert(family), "{family} comes twice");
@@ -340,16 +342,17 @@ fn metrics_are_openmetrics() {
             assert!(value.parse::<f64>().is_ok() && series.ends_with('}'), "{line}");
         }
     }
-    let one = |name: &str| {
+    for name in [
+        "hive_clusterpool_clusterdeployments_claimed",
+        "hive_clusterclaim_assignment_delay_seconds_count",
+    ] {
         let start = format!("{name}{{clusterpool_namespace=\"default\",clusterpool_name=\"lab\"");
-        let line = text.lines().find(|line| line.starts_with(&start)).expect(name);
-        line.rsplit_once(' ').unwrap().1.to_owned()
-    };
-    assert_eq!(one("hive_clusterpool_clusterdeployments_claimed"), "1");
-    assert_eq!(one("hive_clusterclaim_assignment_delay_seconds_count"), "1");
-    // Written whole, for everybody to read, over what was there.
+        let sample = metrics.lines().find(|line| line.starts_with(&start)).expect(name);
+        assert!(sample.ends_with(" 1"), "{sample}");
+    }
+    // A text file is replaced as a whole, and everybody may read it.
     let file = sandbox.file("poolctl.prom", "old");
     sandbox.ok(&["metrics", "--textfile", &file]);
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), metrics);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
 }
