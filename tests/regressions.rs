@@ -1,30 +1,36 @@
-//! Bugs that were found, each once.
+//! Bugs that were found: each has a test of the rule that it broke.
+
+use poolctl::model::kinds::Kind;
+use poolctl::model::object::{Object, schema};
+use poolctl::model::state::State;
+use poolctl::model::tick::Tick;
+use serde_json::{Value, json};
 
 use crate::sandbox::{BY_HAND, Sandbox, apply, has, jsonpath, steady};
 
 #[test]
-fn a_kill_while_the_log_is_folded_in_leaves_a_usable_state() {
+fn a_kill_during_a_checkpoint_leaves_a_usable_state() {
     if !has("strace") {
         return;
     }
-    let mut fired = 0;
-    for at in [1, 2, 3, 8, 20, 60] {
+    let mut kills = 0;
+    for call in [1, 2, 3, 8, 20, 60] {
         let sandbox = Sandbox::new();
         sandbox.ok(&["pool", "create", "lab", "--fake", "--size", "1", "-q"]);
         let script = format!(
-            "strace -f -qq -o /dev/null -P {} -e trace=pwrite64 -e inject=pwrite64:signal=KILL:when={at} \
-             poolctl pool scale lab --size 300",
+            "strace -f -qq -o /dev/null -P {} -e trace=pwrite64 \
+             -e inject=pwrite64:signal=KILL:when={call} poolctl pool scale lab --size 300",
             sandbox.state().display()
         );
-        fired += usize::from(sandbox.shell(&script).code == 137);
-        assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 300, "{at}");
+        kills += usize::from(sandbox.shell(&script).code == 137);
+        assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 300, "{call}");
         sandbox.ok(&["claim", "lab", "c", "-q"]);
     }
-    assert!(fired > 3, "{fired}");
+    assert!(kills > 3, "{kills}");
 }
 
 #[test]
-fn no_attempts_at_all_count_as_one() {
+fn a_limit_of_no_install_attempts_counts_as_one() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "z", "--fake", "--size", "0"]);
     sandbox.ok(&[
@@ -39,7 +45,7 @@ fn no_attempts_at_all_count_as_one() {
 }
 
 #[test]
-fn what_was_filled_in_or_protects_survives_a_second_apply() {
+fn fields_that_poolctl_filled_in_and_protection_survive_a_second_apply() {
     let sandbox = Sandbox::new();
     let protected = BY_HAND.replace("'true'", "'true', hive.openshift.io/protected-delete: 'true'");
     apply(&sandbox, &protected);
@@ -48,21 +54,22 @@ fn what_was_filled_in_or_protects_survives_a_second_apply() {
     sandbox.ok(&["kubeconfig", "c", "-n", "mine"]);
     sandbox.ok(&["delete", "cluster", "c", "-n", "mine", "-y"]);
     steady(&sandbox);
-    let why = jsonpath(
+    let reason = jsonpath(
         &sandbox,
         "cluster",
         "{.items[0].status.conditions[?(@.type==\"Provisioned\")].reason}",
     );
-    assert_eq!(why, "DeletionBlocked");
+    assert_eq!(reason, "DeletionBlocked");
 }
 
 #[test]
-fn a_cluster_made_by_hand_leaves_nothing_and_takes_nothing_along() {
+fn a_cluster_made_by_hand_leaves_nothing_and_deletes_no_secret_of_its_namespace() {
     let sandbox = Sandbox::new();
     let named_like_its_namespace = BY_HAND.replace("namespace: mine", "namespace: c");
-    for text in [BY_HAND, BY_HAND, &named_like_its_namespace] {
-        let namespace = if text == BY_HAND { "mine" } else { "c" };
-        apply(&sandbox, text);
+    for (manifest, namespace) in
+        [(BY_HAND, "mine"), (BY_HAND, "mine"), (named_like_its_namespace.as_str(), "c")]
+    {
+        apply(&sandbox, manifest);
         apply(
             &sandbox,
             &format!(
@@ -81,7 +88,7 @@ fn a_cluster_made_by_hand_leaves_nothing_and_takes_nothing_along() {
         sandbox.ok(&["reconcile", "--wait", "-q"]);
         assert_eq!(sandbox.ok(&["get", "secret", "-n", namespace, "-o", "name"]), "secret/s\n");
     }
-    // One that is installed already is taken as it is.
+    // A cluster that is installed already is adopted as it is.
     let installed = BY_HAND.replace("platform:", "installed: true, clusterMetadata: {infraID: i, clusterID: d, adminKubeconfigSecretRef: {name: k}}, platform:");
     apply(&sandbox, &installed);
     steady(&sandbox);
@@ -96,7 +103,7 @@ fn a_cluster_made_by_hand_leaves_nothing_and_takes_nothing_along() {
 }
 
 #[test]
-fn secrets_keep_their_other_keys_and_their_values_to_themselves() {
+fn a_patched_secret_keeps_its_other_keys_and_no_value_is_shown() {
     let sandbox = Sandbox::new();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s, annotations: {kubectl.kubernetes.io/last-applied-configuration: CANARY}}\n";
     apply(&sandbox, &format!("{secret}stringData: {{one: a, two: b}}\n"));
@@ -150,14 +157,12 @@ fn hives_own_finalizers_hold_nothing_and_foreign_ones_do() {
     steady(&sandbox);
     assert_eq!(sandbox.run(&["get", "pool", "lab"]).code, 3);
     for (kind, name) in [("cdc", "foo"), ("imgset", "ocp-4.18")] {
-        let hold = |finalizers: &str| {
-            let patch = format!("{{\"metadata\": {{\"finalizers\": {finalizers}}}}}");
-            sandbox.ok(&["patch", kind, name, "-p", &patch]);
-        };
-        hold("[\"foo/bar\"]");
+        let hold = "{\"metadata\": {\"finalizers\": [\"foo/bar\"]}}";
+        sandbox.ok(&["patch", kind, name, "-p", hold]);
         sandbox.ok(&["delete", kind, name]);
         sandbox.ok(&["get", kind, name]);
-        hold("[]");
+        let let_go = "{\"metadata\": {\"finalizers\": []}}";
+        sandbox.ok(&["patch", kind, name, "-p", let_go]);
         assert_eq!(sandbox.run(&["get", kind, name]).code, 3, "{kind}");
     }
 }
@@ -176,7 +181,7 @@ fn a_claim_that_is_sent_to_another_pool_finds_it() {
 }
 
 #[test]
-fn a_template_that_cannot_be_read_is_said() {
+fn a_template_that_cannot_be_read_is_a_missing_dependency() {
     let sandbox = Sandbox::new();
     sandbox.ok(&[
         "pool",
@@ -188,12 +193,12 @@ fn a_template_that_cannot_be_read_is_said() {
     ]);
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: lab-install-config}\nstringData: {install-config.yaml: '- 1'}\n";
     apply(&sandbox, secret);
-    let lacks = jsonpath(
+    let missing = jsonpath(
         &sandbox,
         "pool",
         "{.items[0].status.conditions[?(@.type==\"MissingDependencies\")].message}",
     );
-    assert_eq!(lacks, "install config template secret: install-config.yaml: is not a mapping");
+    assert_eq!(missing, "install config template secret: install-config.yaml: is not a mapping");
 }
 
 #[test]
@@ -211,7 +216,7 @@ fn a_claim_whose_pool_and_cluster_are_gone_expires() {
 }
 
 #[test]
-fn copies_of_a_cluster_that_is_gone_go_with_the_next_pass() {
+fn copies_of_a_cluster_that_was_deleted_are_removed_by_the_next_pass() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "lab", "--fake", "-q"]);
     sandbox.shell("mkdir -p $HOME/clusters/gone; touch $HOME/clusters/gone/kubeconfig");
@@ -220,14 +225,22 @@ fn copies_of_a_cluster_that_is_gone_go_with_the_next_pass() {
     assert!(sandbox.shell("ls $HOME/clusters/lab-*/").out.contains("install-config.yaml"));
 }
 
+/// The pool `p`, whose installations all fail, with more annotations. A pool that was created with
+/// `--fake` must be there: the image set is its own.
+fn failing_pool(size: u32, annotations: &str) -> String {
+    format!(
+        "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {{name: p}}\nspec:\n  \
+         size: {size}\n  baseDomain: example.com\n  imageSetRef: {{name: simulated}}\n  \
+         platform: {{none: {{}}}}\n  annotations: {{hive.openshift.io/fake-cluster: 'true', \
+         poolctl.dev/fake-fail-every: '1'{annotations}}}\n"
+    )
+}
+
 #[test]
 fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
     let sandbox = Sandbox::new();
-    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 4\n  \
-                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
-                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1'}\n";
     sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
-    apply(&sandbox, pool);
+    apply(&sandbox, &failing_pool(4, ""));
     sandbox.ok(&["reconcile", "--wait", "-q"]);
     sandbox.ok(&["patch", "pool", "p", "-p", "{\"spec\": {\"maxConcurrent\": 1}}"]);
     sandbox.ok(&["pool", "scale", "p", "--size", "3"]);
@@ -239,20 +252,21 @@ fn a_pool_whose_installations_all_fail_can_shrink_and_go() {
 }
 
 #[test]
-fn an_eviction_among_the_pools_annotations_evicts_nobody() {
+fn an_eviction_among_the_annotations_of_a_pool_evicts_no_cluster() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["pool", "create", "p", "--fake", "-q"]);
     let patch = "{\"spec\": {\"size\": 2, \"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
     sandbox.ok(&["patch", "pool", "p", "-p", patch]);
     steady(&sandbox);
     assert_eq!(sandbox.ok(&["get", "cluster", "-o", "name"]).lines().count(), 2);
-    // On a cluster it does.
-    let cluster = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    // The same annotation on a cluster evicts it.
+    let names = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
+    let evicted = names.lines().next().unwrap();
     let patch = "{\"metadata\": {\"annotations\": {\"hive.openshift.io/remove-cluster-from-pool\": \"true\"}}}";
-    sandbox.ok(&["patch", "cluster", cluster.lines().next().unwrap(), "-p", patch]);
+    sandbox.ok(&["patch", "cluster", evicted, "-p", patch]);
     steady(&sandbox);
     let left = sandbox.ok(&["get", "cluster", "-q", "-o", "name"]);
-    assert!(left.lines().count() == 2 && !left.contains(cluster.lines().next().unwrap()), "{left}");
+    assert!(left.lines().count() == 2 && !left.contains(evicted), "{left}");
 }
 
 #[test]
@@ -275,23 +289,19 @@ fn a_paused_cluster_is_left_alone_until_it_is_not() {
 }
 
 #[test]
-fn a_cluster_that_is_tried_once_is_tried_once() {
+fn an_installation_that_is_to_be_tried_once_is_not_tried_again() {
     let sandbox = Sandbox::new();
-    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 1\n  \
-                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
-                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1', \
-                hive.openshift.io/try-install-once: 'true'}\n";
     sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
-    apply(&sandbox, pool);
+    apply(&sandbox, &failing_pool(1, ", hive.openshift.io/try-install-once: 'true'"));
     let cluster = sandbox.ok(&["get", "cluster", "-o", "name"]).trim().to_owned();
-    let then = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
-    assert_eq!(then.code, 0, "{}", then.err);
-    let stopped = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
-    assert_eq!(jsonpath(&sandbox, &cluster, stopped), "InstallOnlyOnceSet");
+    let ran = sandbox.shell("POOLCTL_NOW=2026-03-02T12:02:00Z poolctl reconcile");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let reason = "{.status.conditions[?(@.type==\"ProvisionStopped\")].reason}";
+    assert_eq!(jsonpath(&sandbox, &cluster, reason), "InstallOnlyOnceSet");
 }
 
 #[test]
-fn a_claim_whose_cluster_vanished_is_found_said_and_repairable() {
+fn a_claim_whose_cluster_was_deleted_is_reported_and_can_be_released() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 1);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
@@ -308,7 +318,7 @@ fn a_claim_whose_cluster_vanished_is_found_said_and_repairable() {
 }
 
 #[test]
-fn a_name_that_a_claim_and_a_cluster_have_is_taken_for_neither() {
+fn a_name_that_a_claim_and_a_cluster_have_is_refused_as_ambiguous() {
     let sandbox = Sandbox::new();
     sandbox.ready_pool("lab", 2);
     sandbox.ok(&["claim", "lab", "k", "-q"]);
@@ -323,50 +333,43 @@ fn a_name_that_a_claim_and_a_cluster_have_is_taken_for_neither() {
 }
 
 #[test]
-fn a_pool_that_only_fails_is_said_to() {
+fn a_pool_whose_installations_keep_failing_says_so() {
     let sandbox = Sandbox::new();
-    let pool = "apiVersion: hive.openshift.io/v1\nkind: ClusterPool\nmetadata: {name: p}\nspec:\n  size: 1\n  \
-                baseDomain: example.com\n  imageSetRef: {name: simulated}\n  platform: {none: {}}\n  \
-                annotations: {hive.openshift.io/fake-cluster: 'true', poolctl.dev/fake-fail-every: '1', \
-                poolctl.dev/fake-install-duration: 1s, poolctl.dev/instal-timeout: 1h}\n";
     sandbox.ok(&["pool", "create", "other", "--fake", "--size", "0", "-q"]);
-    let file = sandbox.file("p.yaml", pool);
+    let annotations = ", poolctl.dev/fake-install-duration: 1s, poolctl.dev/instal-timeout: 1h";
+    let file = sandbox.file("p.yaml", &failing_pool(1, annotations));
     let applied = sandbox.run(&["apply", "-f", &file]);
     let hint = "instal-timeout has no effect here; did you mean `poolctl.dev/install-timeout`?";
     assert!(applied.err.contains(hint), "{}", applied.err);
     for minute in 1..12 {
-        let now = format!("POOLCTL_NOW=2026-03-02T12:{minute:02}:30Z poolctl reconcile -q");
-        assert_eq!(sandbox.shell(&now).code, 0);
+        let pass = format!("POOLCTL_NOW=2026-03-02T12:{minute:02}:30Z poolctl reconcile -q");
+        assert_eq!(sandbox.shell(&pass).code, 0);
     }
     let status = sandbox.shell("POOLCTL_NOW=2026-03-02T12:12:00Z poolctl status").out;
     assert!(status.contains("failed to install"), "{status}");
     assert!(sandbox.ok(&["events"]).contains("InstallKeepsFailing"));
 }
 
-/// Only the fields that the kind has.
-fn sample(
-    kind: poolctl::model::kinds::Kind,
-    mut document: serde_json::Value,
-) -> poolctl::model::object::Object {
-    let schema = poolctl::model::object::schema(kind);
-    let known = |name: &str| schema["properties"].get(name).cloned();
-    document.as_object_mut().unwrap().retain(|name, _| known(name).is_some());
-    if let Some(spec) = document.get_mut("spec").and_then(|spec| spec.as_object_mut()) {
-        let fields = known("spec").unwrap_or_default();
-        spec.retain(|name, _| fields["properties"].get(name).is_some());
+/// An object of a kind, made from those fields of a document that the kind has.
+fn sample_object(kind: Kind, mut document: Value) -> Object {
+    let properties = &schema(kind)["properties"];
+    document.as_object_mut().unwrap().retain(|name, _| properties.get(name).is_some());
+    if let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|name, _| properties["spec"]["properties"].get(name).is_some());
     }
-    poolctl::model::object::Object::from_wire(kind, document).unwrap()
+    Object::from_wire(kind, document).unwrap()
 }
 
 #[test]
 fn a_plan_prints_changes_of_every_kind() {
-    use poolctl::model::kinds::Kind;
-    let mut state = poolctl::model::state::State::default();
+    let mut state = State::default();
     let mut expected = Vec::new();
-    // What is made from rows of another type is printed as these rows.
-    let is_view = |kind: &&Kind| matches!(kind, Kind::IpAddress | Kind::IpClaim);
-    for kind in Kind::OBJECTS.iter().filter(|kind| !is_view(kind)) {
-        let document = serde_json::json!({
+    for kind in Kind::OBJECTS.iter().copied() {
+        // Objects that are made from rows of another type are printed as these rows.
+        if matches!(kind, Kind::IpAddress | Kind::IpClaim) {
+            continue;
+        }
+        let document = json!({
             "metadata": {"name": "sample", "namespace": "lab"},
             "spec": {
                 "baseDomain": "example.com",
@@ -380,9 +383,9 @@ fn a_plan_prints_changes_of_every_kind() {
             },
             "roleRef": {"kind": "Role", "name": "sample"},
         });
-        let object = sample(*kind, document);
         expected.push(format!("+ {}/sample", kind.word()));
-        poolctl::edits::import(&mut state, object, &poolctl::model::tick::Tick::default()).unwrap();
+        let object = sample_object(kind, document);
+        poolctl::edits::import(&mut state, object, &Tick::default()).unwrap();
     }
     let lines = poolctl::output::difference_lines(&state);
     for line in expected {
@@ -412,8 +415,8 @@ fn a_secret_without_a_password_is_to_be_written_again() {
     let create = "poolctl secret create bmc --from-file=username --from-file=password";
     let why = sandbox.ok(&["why", "host/n1"]);
     assert!(why.ends_with(&format!("secret bmc is not there\nNext: {create}\n")), "{why}");
-    let made = sandbox.shell("echo root | poolctl secret create bmc --from-file=username=- -q");
-    assert_eq!(made.code, 0, "{}", made.err);
+    let ran = sandbox.shell("echo root | poolctl secret create bmc --from-file=username=- -q");
+    assert_eq!(ran.code, 0, "{}", ran.err);
     let why = sandbox.ok(&["why", "host/n1"]);
     let next = format!("secret bmc has no password\nNext: {create} --overwrite\n");
     assert!(why.ends_with(&next), "{why}");
@@ -429,12 +432,12 @@ fn a_plan_says_that_the_next_pass_only_records_a_jump_of_the_clock() {
     assert_eq!(ran.code, 10, "{}", ran.err);
     assert!(ran.out.contains("! ClockJumped: "), "{}", ran.out);
     let ran = sandbox.run(&["plan", "-o", "json"]);
-    let plan: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let plan: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(plan["changes"].as_array().unwrap().len(), 1, "{plan}");
 }
 
 #[test]
-fn what_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kind() {
+fn an_object_that_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kind() {
     let sandbox = Sandbox::new();
     let objects = [
         (
@@ -447,15 +450,15 @@ fn what_is_to_be_deleted_goes_with_its_last_finalizer_whatever_its_kind() {
         ("v1", "Namespace", ""),
     ];
     for (api_version, kind, spec) in objects {
-        let spec = if spec.is_empty() { String::new() } else { format!("spec: {spec}\n") };
+        let spec_line = if spec.is_empty() { String::new() } else { format!("spec: {spec}\n") };
         let manifest = format!(
             "apiVersion: {api_version}\nkind: {kind}\n\
-             metadata: {{name: held, finalizers: [example.com/held]}}\n{spec}"
+             metadata: {{name: held, finalizers: [example.com/held]}}\n{spec_line}"
         );
         apply(&sandbox, &manifest);
         sandbox.ok(&["delete", kind, "held", "-y", "-q"]);
-        let deletion = format!("{}/held", kind.to_lowercase());
-        assert_ne!(jsonpath(&sandbox, &deletion, "{.metadata.deletionTimestamp}"), "", "{kind}");
+        let object = format!("{}/held", kind.to_lowercase());
+        assert_ne!(jsonpath(&sandbox, &object, "{.metadata.deletionTimestamp}"), "", "{kind}");
         sandbox.ok(&["patch", kind, "held", "-p", "{\"metadata\": {\"finalizers\": null}}", "-q"]);
         assert_eq!(sandbox.run(&["get", kind, "held"]).code, 3, "{kind}");
     }

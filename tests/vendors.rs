@@ -1,5 +1,5 @@
-//! What vendors make of Redfish, played by a server of ours: each is told to boot an image once and
-//! to eject it, and its own state says whether it did.
+//! What vendors make of Redfish, simulated by a server on loopback. Each machine is told to boot an
+//! image once and to eject it, and its own state says whether it did.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,40 +7,44 @@ use serde_json::{Value, json};
 
 use crate::machines::{import, lab, status, until};
 use crate::rigs::{Emulator, PASSWORD, USER, certificate, uuid};
-use crate::sandbox::jsonpath;
+use crate::sandbox::{Sandbox, jsonpath};
 use crate::served::{Answer, Asked, Server, forward};
 
+/// A way in which machines depart from the standard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Make {
-    /// As the standard has it, with all of its inventory.
+    /// Follows the standard, and shows an inventory.
     Plain,
-    /// Boots virtual media as UsbCd, refuses what it need not know, media belong to the manager.
+    /// Boots virtual media as UsbCd and refuses fields that it does not need. The media belong to
+    /// the manager.
     Supermicro,
-    /// No actions: media are patched, with a tag that is shown weak and taken strong.
+    /// Has no actions: media are patched, with an ETag that is shown weak and accepted strong.
     Lenovo,
-    /// Wants to be told how images are fetched.
+    /// Needs to be told how images are fetched.
     Dgx,
-    /// Busy at first, wants a body to eject, takes no boot mode, answers late.
+    /// Is busy at first, needs a body to eject, and accepts no boot mode.
     Ilo,
-    /// Boot order among the settings, reset types in ActionInfo, tasks, busy in its own words.
+    /// Has the boot order among its settings, reset types in ActionInfo, and tasks. Says with an id
+    /// of its own that it is busy.
     Idrac,
-    /// Says that it failed when it did not.
+    /// Answers that ejecting failed when it did not.
     Liar,
 }
 
-const ALL: [Make; 7] =
+const MAKES: [Make; 7] =
     [Make::Plain, Make::Supermicro, Make::Lenovo, Make::Dgx, Make::Ilo, Make::Idrac, Make::Liar];
 
-/// A machine of that make.
+/// A machine of a make.
 struct Machine {
     make: Make,
     on: bool,
     image: Option<String>,
     boot: Value,
-    /// What it booted from.
+    /// The boot target of its last start, if that was set for once.
     booted: Option<String>,
+    /// Requests that it still refuses because it is busy.
     busy: usize,
-    /// Questions until a task is over.
+    /// Requests until a task is over.
     task: usize,
 }
 
@@ -49,17 +53,29 @@ const MANAGER: &str = "/mgr";
 const MEDIA: &str = "/media/slot-2";
 const SETTINGS: &str = "/pending";
 
+impl Make {
+    /// The name of the host of this make.
+    fn host(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// Whether the hosts of all makes are in this state of provisioning.
+fn all_are_in_state(lab: &Sandbox, state: &str) -> bool {
+    MAKES.iter().all(|make| status(lab, &make.host(), "provisioning.state") == state)
+}
+
 impl Machine {
     fn new(make: Make) -> Self {
         let busy = usize::from(matches!(make, Make::Ilo | Make::Idrac));
         Self { make, on: false, image: None, boot: json!({}), booted: None, busy, task: 0 }
     }
 
-    fn answer(&mut self, asked: &Asked) -> Answer {
-        let (method, path) = (asked.method.as_str(), asked.path.as_str());
+    fn answer(&mut self, request: &Asked) -> Answer {
+        let (method, path) = (request.method.as_str(), request.path.as_str());
         match (method, path) {
             ("GET", "/redfish/v1/") => Answer::json(&json!({"Systems": {"@odata.id": "/all"}})),
-            _ if asked.header("authorization").is_none() => Answer::status(401),
+            _ if request.header("authorization").is_none() => Answer::status(401),
             ("GET", "/all") => Answer::json(&json!({"Members": [{"@odata.id": SYSTEM}]})),
             ("GET", SYSTEM) => Answer::json(&self.system()),
             ("GET", SETTINGS) => Answer::json(&json!({"Boot": self.boot_shown()})),
@@ -77,13 +93,15 @@ impl Machine {
                 let reset = json!({"Name": "ResetType", "AllowableValues": values});
                 Answer::json(&json!({"Parameters": [reset]}))
             }
-            ("GET", "/task") => self.tasked(),
-            ("POST", "/reset") => self.reset(asked),
-            ("POST", "/insert") => self.insert(&asked.json()),
-            ("POST", "/eject") => self.eject(asked),
-            ("PATCH", MEDIA) => self.patch_media(asked),
-            ("PATCH", SYSTEM | SETTINGS) => self.patch_boot(path, &asked.json()),
-            ("GET", _) => inventory(path).map_or(Answer::status(404), |found| Answer::json(&found)),
+            ("GET", "/task") => self.task_state(),
+            ("POST", "/reset") => self.reset(request),
+            ("POST", "/insert") => self.insert(&request.json()),
+            ("POST", "/eject") => self.eject(request),
+            ("PATCH", MEDIA) => self.patch_media(request),
+            ("PATCH", SYSTEM | SETTINGS) => self.patch_boot(path, &request.json()),
+            ("GET", _) => {
+                inventory(path).map_or(Answer::status(404), |document| Answer::json(&document))
+            }
             _ => Answer::status(405),
         }
     }
@@ -132,7 +150,7 @@ impl Machine {
         media
     }
 
-    fn reset(&mut self, asked: &Asked) -> Answer {
+    fn reset(&mut self, request: &Asked) -> Answer {
         if self.busy > 0 {
             self.busy -= 1;
             let id = if self.make == Make::Ilo {
@@ -142,7 +160,7 @@ impl Machine {
             };
             return Answer::error(400, id, "later");
         }
-        let kind = asked.json()["ResetType"].as_str().unwrap_or_default().to_owned();
+        let kind = request.json()["ResetType"].as_str().unwrap_or_default().to_owned();
         let on = match kind.as_str() {
             "On" if self.make == Make::Idrac => true,
             "ForceOn" if self.make != Make::Idrac => true,
@@ -152,7 +170,7 @@ impl Machine {
         if on && !self.on {
             let once = self.boot["BootSourceOverrideEnabled"] == "Once";
             let target = self.boot["BootSourceOverrideTarget"].as_str().map(str::to_owned);
-            self.booted = target.filter(|_| once);
+            self.booted = if once { target } else { None };
             self.boot = json!({});
         }
         self.on = on;
@@ -163,7 +181,7 @@ impl Machine {
         Answer::status(204)
     }
 
-    fn tasked(&mut self) -> Answer {
+    fn task_state(&mut self) -> Answer {
         self.task = self.task.saturating_sub(1);
         let state = if self.task == 0 { "Completed" } else { "Running" };
         Answer { status: 202, ..Answer::json(&json!({"TaskState": state})) }
@@ -171,15 +189,16 @@ impl Machine {
     }
 
     fn insert(&mut self, body: &Value) -> Answer {
-        let given = |name: &str| !body[name].is_null();
-        let lacks = |name: &str| Answer::error(400, "Base.1.0.PropertyMissing", name);
+        let has_optional = !body["Inserted"].is_null() || !body["WriteProtected"].is_null();
         match self.make {
-            Make::Supermicro if given("Inserted") || given("WriteProtected") => {
+            Make::Supermicro if has_optional => {
                 Answer::error(400, "Base.1.0.PropertyUnknown", "Inserted")
             }
-            Make::Dgx if body["TransferProtocolType"] != "HTTP" => lacks("TransferProtocolType"),
-            Make::Dgx if body["TransferMethod"] != "Stream" => lacks("TransferMethod"),
-            Make::Dgx if !given("UserName") => lacks("UserName"),
+            Make::Dgx if body["TransferProtocolType"] != "HTTP" => {
+                property_missing("TransferProtocolType")
+            }
+            Make::Dgx if body["TransferMethod"] != "Stream" => property_missing("TransferMethod"),
+            Make::Dgx if body["UserName"].is_null() => property_missing("UserName"),
             _ if self.image.is_some() => Answer::error(500, "Base.1.0.InternalError", "in use"),
             _ => {
                 self.image = body["Image"].as_str().map(str::to_owned);
@@ -188,22 +207,22 @@ impl Machine {
         }
     }
 
-    fn eject(&mut self, asked: &Asked) -> Answer {
-        if self.make == Make::Ilo && asked.body != "{}" {
+    fn eject(&mut self, request: &Asked) -> Answer {
+        if self.make == Make::Ilo && request.body != "{}" {
             return Answer::status(415);
         }
         self.image = None;
         if self.make == Make::Liar { Answer::status(409) } else { Answer::status(204) }
     }
 
-    fn patch_media(&mut self, asked: &Asked) -> Answer {
+    fn patch_media(&mut self, request: &Asked) -> Answer {
         if self.make != Make::Lenovo {
             return Answer::status(405);
         }
-        if asked.header("if-match") != Some("\"7\"") {
+        if request.header("if-match") != Some("\"7\"") {
             return Answer::status(412);
         }
-        self.image = asked.json()["Image"].as_str().map(str::to_owned);
+        self.image = request.json()["Image"].as_str().map(str::to_owned);
         Answer::status(204)
     }
 
@@ -219,35 +238,37 @@ impl Machine {
     }
 }
 
-/// Documents that a machine of a standard make has.
+fn property_missing(name: &str) -> Answer {
+    Answer::error(400, "Base.1.0.PropertyMissing", name)
+}
+
+/// A collection of the documents at these paths.
+fn collection(paths: &[&str]) -> Value {
+    let members: Vec<Value> = paths.iter().map(|path| json!({"@odata.id": path})).collect();
+    json!({"Members": members})
+}
+
+/// The documents of the inventory, by path.
 fn inventory(path: &str) -> Option<Value> {
-    let links = |of: &str, names: &[&str]| {
-        let all: Vec<Value> =
-            names.iter().map(|name| json!({"@odata.id": format!("/{of}/{name}")})).collect();
-        json!({"Members": all})
-    };
-    let nic = |name: &str, mac: &str| json!({"Id": name, "MACAddress": mac, "SpeedMbps": 25000});
     Some(match path {
         SYSTEM => json!({"Manufacturer": "Acme", "Model": "R7", "SerialNumber": "SN-1",
             "Processors": {"@odata.id": "/cpu"}, "Memory": {"@odata.id": "/dimm"},
             "EthernetInterfaces": {"@odata.id": "/nic"}, "Storage": {"@odata.id": "/disk"}}),
-        "/cpu" => links("cpu", &["0", "1", "gpu"]),
+        "/cpu" => collection(&["/cpu/0", "/cpu/1", "/cpu/gpu"]),
         "/cpu/gpu" => json!({"ProcessorType": "GPU", "TotalThreads": 9000}),
         "/cpu/0" | "/cpu/1" => json!({"ProcessorType": "CPU", "TotalThreads": 64,
             "Model": "Fast 6400", "InstructionSet": "x86-64", "MaxSpeedMHz": 4100}),
-        "/dimm" => links("dimm", &["0", "1", "2"]),
+        "/dimm" => collection(&["/dimm/0", "/dimm/1", "/dimm/2"]),
         "/dimm/0" | "/dimm/1" => json!({"CapacityMiB": 65536}),
         "/dimm/2" => json!({"CapacityMiB": 65536, "Status": {"State": "Absent"}}),
         "/nic" => json!({"Members": [{"@odata.id": "/nic/1"}], "Members@odata.nextLink": "/nic-2"}),
-        "/nic-2" => json!({"Members": [{"@odata.id": "/nic/2"}]}),
-        "/nic/1" => nic("NIC.1", "52:54:00:AA:BB:01"),
-        "/nic/2" => nic("NIC.2", "52-54-00-AA-BB-02"),
-        "/disk" => links("disk", &["raid"]),
+        "/nic-2" => collection(&["/nic/2"]),
+        "/nic/1" => json!({"Id": "NIC.1", "MACAddress": "52:54:00:AA:BB:01", "SpeedMbps": 25000}),
+        "/nic/2" => json!({"Id": "NIC.2", "MACAddress": "52-54-00-AA-BB-02", "SpeedMbps": 25000}),
+        "/disk" => collection(&["/disk/raid"]),
         "/disk/raid" => json!({"Drives": [{"@odata.id": "/drive"}]}),
-        "/drive" => {
-            json!({"Name": "Disk.0", "CapacityBytes": 960_197_124_096_u64, "MediaType": "SSD",
-            "Protocol": "NVMe", "Model": "D7", "SerialNumber": "D-1"})
-        }
+        "/drive" => json!({"Name": "Disk.0", "CapacityBytes": 960_197_124_096_u64,
+            "MediaType": "SSD", "Protocol": "NVMe", "Model": "D7", "SerialNumber": "D-1"}),
         _ => return None,
     })
 }
@@ -256,41 +277,39 @@ fn inventory(path: &str) -> Option<Value> {
 fn every_make_boots_an_image_once_and_ejects_it() {
     let lab = lab();
     let machines: Vec<Arc<Mutex<Machine>>> =
-        ALL.iter().map(|make| Arc::new(Mutex::new(Machine::new(*make)))).collect();
+        MAKES.iter().map(|make| Arc::new(Mutex::new(Machine::new(*make)))).collect();
     let servers: Vec<Server> = machines
         .iter()
-        .map(|one| {
-            let one = Arc::clone(one);
-            Server::plain(move |asked| one.lock().unwrap().answer(asked))
+        .map(|machine| {
+            let machine = Arc::clone(machine);
+            Server::plain(move |request| machine.lock().unwrap().answer(request))
         })
         .collect();
-    let name = |make: &Make| format!("{make:?}").to_lowercase();
-    let lines: Vec<String> = ALL
+    let lines: Vec<String> = MAKES
         .iter()
         .zip(&servers)
-        .map(|(make, server)| format!("{},{},{USER},{PASSWORD}", name(make), server.bmc("")))
+        .map(|(make, server)| format!("{},{},{USER},{PASSWORD}", make.host(), server.bmc("")))
         .collect();
     import(&lab, "name,bmc,username,password", &lines);
     let iso = "http://127.0.0.1:1/discovery.iso";
     lab.ok(&["host", "boot", "--all", "--iso", iso, "-q"]);
-    let all = |field: &str, wanted: &str| {
-        ALL.iter().all(|make| status(&lab, &name(make), field) == wanted)
-    };
-    until(&lab, "booted", |_| all("provisioning.state", "provisioned"));
-    for one in &machines {
-        let one = one.lock().unwrap();
-        assert_eq!((one.on, one.image.as_deref()), (true, Some(iso)), "{:?}", one.make);
-        let target = if one.make == Make::Supermicro { "UsbCd" } else { "Cd" };
-        assert_eq!(one.booted.as_deref(), Some(target), "{:?}", one.make);
+    until(&lab, "booted", |lab| all_are_in_state(lab, "provisioned"));
+    for machine in &machines {
+        let machine = machine.lock().unwrap();
+        let make = machine.make;
+        assert_eq!((machine.on, machine.image.as_deref()), (true, Some(iso)), "{make:?}");
+        let target = if make == Make::Supermicro { "UsbCd" } else { "Cd" };
+        assert_eq!(machine.booted.as_deref(), Some(target), "{make:?}");
     }
     lab.ok(&["host", "eject", "--all", "-q"]);
-    until(&lab, "ejected", |_| all("provisioning.state", "available"));
+    until(&lab, "ejected", |lab| all_are_in_state(lab, "available"));
     lab.ok(&["host", "power", "cycle", "--all", "--wait", "-q"]);
-    for one in &machines {
-        let one = one.lock().unwrap();
-        assert_eq!((one.on, one.image.as_deref(), one.booted.as_deref()), (true, None, None));
+    for machine in &machines {
+        let machine = machine.lock().unwrap();
+        assert!(machine.on, "{:?}", machine.make);
+        assert_eq!((machine.image.as_deref(), machine.booted.as_deref()), (None, None));
     }
-    // What a machine of them is made of.
+    // The hardware is what the inventory says.
     let hardware: Value = serde_json::from_str(&status(&lab, "plain", "hardware")).unwrap();
     assert_eq!(
         hardware,
@@ -304,30 +323,28 @@ fn every_make_boots_an_image_once_and_ejects_it() {
     );
     let wide = lab.ok(&["get", "host", "plain", "-o", "wide"]);
     assert!(wide.contains("Acme R7, 128 CPUs, 128 GiB, 1 disk"), "{wide}");
-    // Nothing that was named is guessed: only links were followed.
-    let known = ["/redfish/v1/", "/all", SYSTEM];
-    assert!(
-        servers[0]
-            .asked()
-            .iter()
-            .all(|one| { known.contains(&&*one.path) || !one.path.starts_with("/redfish") })
-    );
+    // No path is guessed: behind the root, only links were followed.
+    for request in servers[0].asked() {
+        let path = &request.path;
+        assert!(path == "/redfish/v1/" || !path.starts_with("/redfish"), "{path}");
+    }
 }
 
 #[test]
 fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
     let Some(emulator) = Emulator::start(1, false) else { return };
-    let behind = ([127, 0, 0, 1], emulator.port).into();
+    let emulator_address = ([127, 0, 0, 1], emulator.port).into();
     let path = format!("/redfish/v1/Systems/{}", uuid(1));
-    let own = path.clone();
+    let system_path = path.clone();
     let chain = certificate(&["127.0.0.1"], |_| {});
-    let front = Server::tls(&chain, move |asked| {
-        let found = inventory(&asked.path).filter(|_| asked.path != SYSTEM);
-        if let Some(found) = found {
-            return Answer::json(&found);
+    let front = Server::tls(&chain, move |request| {
+        if request.path != SYSTEM
+            && let Some(document) = inventory(&request.path)
+        {
+            return Answer::json(&document);
         }
-        let mut answer = forward(behind, asked);
-        if asked.method == "GET" && asked.path == own {
+        let mut answer = forward(emulator_address, request);
+        if request.method == "GET" && request.path == system_path {
             let mut system: Value = serde_json::from_slice(&answer.body).unwrap();
             for (name, value) in inventory(SYSTEM).unwrap().as_object().unwrap() {
                 system[name] = value.clone();
@@ -344,6 +361,6 @@ fn an_emulator_is_powered_through_a_front_that_has_its_inventory() {
     lab.ok(&add);
     lab.ok(&["host", "power", "on", "n1", "--wait", "-q"]);
     assert!(emulator.seen(1).starts_with("On "), "{}", emulator.seen(1));
-    let made_of = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
-    assert_eq!(jsonpath(&lab, "host/n1", made_of), "128 52:54:00:aa:bb:02");
+    let hardware = "{.status.hardware.cpu.count} {.status.hardware.nics[1].mac}";
+    assert_eq!(jsonpath(&lab, "host/n1", hardware), "128 52:54:00:aa:bb:02");
 }

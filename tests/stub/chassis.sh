@@ -1,6 +1,6 @@
 #!/bin/sh
-# What ipmi_sim takes for a machine: MC FOLDER get|set|check NAME [VALUE]... One with a file `deaf`
-# does not shut down when it is asked to.
+# The machine of ipmi_sim, called as MC FOLDER get|set|check NAME [VALUE]... A machine with a file
+# `deaf` does not shut down when it is asked to.
 dir=$2
 op=$3
 shift 3

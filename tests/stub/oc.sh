@@ -1,8 +1,9 @@
 #!/bin/sh
-# Behaves like oc for a cluster that hosts join: `adm node-image create|monitor`, `get nodes` and the
-# requests of certificates. Beside it lie `csr/NAME.json` (requests; their "STATUS" follows from what
-# was approved), `joins` (a node a line: NAME ADDRESS, ready once NAME-client is approved) and `refuse`
-# (why no image is made); it writes `asked`, `approved` and the `nodes-config.yaml` that it was given.
+# A stand-in for oc with a cluster that hosts join: `adm node-image create|monitor`, `get nodes` and
+# requests for certificates. Beside it lie `csr/NAME.json` (requests, whose "STATUS" follows from
+# what was approved), `joins` (a node a line: NAME ADDRESS, ready once NAME-client is approved) and
+# `refuse` (why no image is made). It writes `asked`, `approved` and the `nodes-config.yaml` that it
+# was given.
 here=$(dirname "$0")
 echo "$*" >>"$here/asked"
 is_approved() { grep -qx "$1" "$here/approved" 2>/dev/null; }
@@ -21,7 +22,7 @@ requests() {
   comma=
   for file in "$here"/csr/*.json; do
     name=$(basename "$file" .json)
-    # Nobody asks before it is booted, nor for what it serves with before it is a node.
+    # A host requests nothing before it is booted, and no serving certificate before it is a node.
     [ -e "$file" ] && [ -e "$here/nodes-config.yaml" ] || continue
     case $name in *-serving) is_approved "${name%-serving}-client" || continue ;; esac
     status='{}'

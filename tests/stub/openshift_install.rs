@@ -1,7 +1,8 @@
-//! Behaves like openshift-install for create, wait-for and destroy: reads and consumes files,
-//! refuses unknown keys, writes metadata.json, kubeconfig and logs, and ends with its exit codes.
-//! Beside it lie `behave` (what is to go wrong, one `step: action` or `step of CLUSTER: action` a
-//! line) and `ledger`, where it writes down what it began, made and destroyed.
+//! A stand-in for openshift-install, which behaves like it for create, wait-for and destroy. It reads
+//! and consumes files, refuses unknown keys, writes metadata.json, kubeconfig and logs, and ends
+//! with the same exit codes. Beside it lie `behave` (what is to go wrong, one `step: action` or
+//! `step of CLUSTER: action` a line) and `ledger`, where it notes what it began, made and
+//! destroyed.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "it is a program of the tests")]
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-const KNOWN: [&str; 16] = [
+/// The fields of an install-config that it knows.
+const INSTALL_CONFIG_FIELDS: [&str; 16] = [
     "apiVersion",
     "additionalTrustBundle",
     "baseDomain",
@@ -32,8 +34,8 @@ const KNOWN: [&str; 16] = [
     "credentialsMode",
 ];
 
-/// Of an `InfraEnv`, by a version that is not the latest.
-const KNOWN_SPEC: [&str; 10] = [
+/// The fields of an InfraEnv's spec that it knows, as a version that is not the latest.
+const INFRA_ENV_FIELDS: [&str; 10] = [
     "additionalNTPSources",
     "agentLabels",
     "clusterRef",
@@ -47,8 +49,9 @@ const KNOWN_SPEC: [&str; 10] = [
 ];
 
 struct Stub {
-    /// Where it was started from.
+    /// The folder of the program itself.
     home: PathBuf,
+    /// The folder that it works in: `--dir`, or the current one.
     folder: PathBuf,
 }
 
@@ -60,24 +63,29 @@ fn main() {
         .map(String::as_str)
         .take_while(|word| !word.starts_with('-'))
         .collect();
-    let folder = arguments.iter().position(|word| word == "--dir").map(|at| &arguments[at + 1]);
-    let folder = std::env::current_dir().unwrap().join(folder.map_or(".", String::as_str));
+    let option = arguments.iter().position(|word| word == "--dir");
+    let dir = option.map_or(".", |index| arguments[index + 1].as_str());
+    let folder = std::env::current_dir().unwrap().join(dir);
     let stub = Stub { home, folder };
     std::process::exit(match words[..] {
-        ["version"] => version(&stub),
-        ["create", "manifests"] => stub.step("create-manifests", Stub::manifests),
-        ["create", "ignition-configs"] => stub.step("create-ignition-configs", Stub::ignition),
-        ["create", "cluster"] => stub.step("create-cluster", Stub::cluster),
-        ["wait-for", "install-complete"] => stub.step("wait-for", Stub::wait_for),
-        ["destroy", "cluster"] => stub.step("destroy", Stub::destroy),
-        ["agent", "create", "image"] => stub.step("agent-image", Stub::image),
+        ["version"] => print_version(&stub),
+        ["create", "manifests"] => stub.run_step("create-manifests", Stub::create_manifests),
+        ["create", "ignition-configs"] => {
+            stub.run_step("create-ignition-configs", Stub::create_ignition)
+        }
+        ["create", "cluster"] => stub.run_step("create-cluster", Stub::create_cluster),
+        ["wait-for", "install-complete"] => stub.run_step("wait-for", Stub::wait_for),
+        ["destroy", "cluster"] => stub.run_step("destroy", Stub::destroy_cluster),
+        ["agent", "create", "image"] => stub.run_step("agent-image", Stub::create_image),
         ["agent", "create", "unconfigured-ignition"] => {
-            stub.step("agent-unconfigured", Stub::unconfigured)
+            stub.run_step("agent-unconfigured", Stub::create_unconfigured_ignition)
         }
         ["agent", "wait-for", "bootstrap-complete"] => {
-            stub.step("agent-bootstrap", Stub::agent_wait)
+            stub.run_step("agent-bootstrap", Stub::wait_for_agents)
         }
-        ["agent", "wait-for", "install-complete"] => stub.step("agent-install", Stub::agent_wait),
+        ["agent", "wait-for", "install-complete"] => {
+            stub.run_step("agent-install", Stub::wait_for_agents)
+        }
         _ => 1,
     });
 }
@@ -86,7 +94,7 @@ fn log(level: &str, message: &str) {
     eprintln!("level={level} msg=\"{message}\"");
 }
 
-fn version(stub: &Stub) -> i32 {
+fn print_version(stub: &Stub) -> i32 {
     let number = fs::read_to_string(stub.home.join("version")).unwrap_or_else(|_| "4.18.3".into());
     println!(
         "openshift-install {}\nbuilt from commit 0\nrelease image example.com/ocp@sha256:0",
@@ -95,52 +103,62 @@ fn version(stub: &Stub) -> i32 {
     0
 }
 
+fn asset_failure(asset: &str, cause: &str) -> String {
+    format!("failed to generate asset \\\"{asset}\\\": {cause}")
+}
+
+/// A file of an Ignition, whose content must be replaced by that of poolctl.
+fn ignition_file(path: &str) -> Value {
+    let contents = json!({"source": "data:,theirs", "verification": {}});
+    json!({"path": path, "mode": 0o600, "user": {"name": "root"}, "contents": contents})
+}
+
 impl Stub {
-    fn step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, String>) -> i32 {
+    /// Notes a step, does what `behave` asks for, and does the work. Returns the exit code.
+    fn run_step(&self, name: &str, work: impl Fn(&Self) -> Result<i32, String>) -> i32 {
         self.note(&format!("begin {name} {}", self.folder.display()));
         let words: Vec<String> = std::env::args().collect();
         self.note(&format!("typed {}", words.join(" ")));
         for (name, value) in std::env::vars().filter(|(name, _)| name.starts_with("OPENSHIFT_")) {
             self.note(&format!("given {name}={value}"));
         }
-        if let Some(code) = self.act(name) {
+        if let Some(code) = self.misbehave(name) {
             return code;
         }
         match work(self) {
-            Ok(0) => self.act(&format!("after-{name}")).unwrap_or(0),
+            Ok(0) => self.misbehave(&format!("after-{name}")).unwrap_or(0),
             Ok(code) => code,
-            Err(why) => {
-                log("fatal", &why);
+            Err(message) => {
+                log("fatal", &message);
                 if name.starts_with("create-m") { 3 } else { 1 }
             }
         }
     }
 
-    /// What was asked to go wrong.
-    fn act(&self, step: &str) -> Option<i32> {
-        let text = fs::read_to_string(self.home.join("behave")).unwrap_or_default();
+    /// Does what `behave` asks for at this step. Returns the exit code if the program is to end.
+    fn misbehave(&self, step: &str) -> Option<i32> {
+        let behaviour = fs::read_to_string(self.home.join("behave")).unwrap_or_default();
         let name = self.state().map(|state| state["name"].to_string()).unwrap_or_default();
-        let own = format!("{step} of {}: ", name.trim_matches('"'));
-        let asked = |line: &str| {
-            let action = line.strip_prefix(&format!("{step}: ")).or(line.strip_prefix(&own))?;
-            Some(action.to_owned())
-        };
-        let action = text.lines().find_map(asked)?;
+        let for_all = format!("{step}: ");
+        let for_cluster = format!("{step} of {}: ", name.trim_matches('"'));
+        let action = behaviour.lines().find_map(|line| {
+            line.strip_prefix(&for_all).or_else(|| line.strip_prefix(&for_cluster))
+        })?;
         match action.split(' ').collect::<Vec<_>>()[..] {
             ["exit", code] => {
                 log("error", &format!("asked to fail at {step}"));
                 return code.parse().ok();
             }
             ["exit", code, ..] => {
-                let why = action.splitn(3, ' ').last().unwrap_or_default();
-                log("error", why);
+                let message = action.splitn(3, ' ').last().unwrap_or_default();
+                log("error", message);
                 return code.parse().ok();
             }
             ["sleep", millis] => std::thread::sleep(Duration::from_millis(millis.parse().unwrap())),
             ["hang"] => std::thread::sleep(Duration::from_secs(60)),
             ["deaf"] => {
-                let never = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-                signal_hook::flag::register(signal_hook::consts::SIGTERM, never).unwrap();
+                let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+                signal_hook::flag::register(signal_hook::consts::SIGTERM, ignored).unwrap();
                 let begun = std::time::Instant::now();
                 while begun.elapsed() < Duration::from_secs(60) {
                     std::thread::sleep(Duration::from_millis(100));
@@ -153,7 +171,7 @@ impl Stub {
                 );
             }
             ["leak", seconds] => {
-                // Holds what we hold, and outlives us.
+                // A child that inherits the open files, and outlives this program.
                 let _ = std::process::Command::new("/bin/sleep").arg(seconds).spawn();
             }
             _ => {}
@@ -161,37 +179,43 @@ impl Stub {
         None
     }
 
-    fn note(&self, what: &str) {
+    /// Adds a line to the ledger.
+    fn note(&self, line: &str) {
         let mut ledger =
             File::options().create(true).append(true).open(self.home.join("ledger")).unwrap();
-        ledger.write_all(format!("{what}\n").as_bytes()).unwrap();
+        ledger.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     fn read(&self, name: &str) -> Result<String, String> {
         fs::read_to_string(self.folder.join(name)).map_err(|error| format!("{name}: {error}"))
     }
 
-    fn write(&self, name: &str, text: &str) {
+    fn write(&self, name: &str, content: &str) {
         let path = self.folder.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::write(path, content).unwrap();
     }
 
+    /// The state that an earlier step left, with the name and the domain of the cluster.
     fn state(&self) -> Result<Value, String> {
         Ok(serde_json::from_str(&self.read(".openshift_install_state.json")?).unwrap())
     }
 
     /// Consumes install-config.yaml.
-    fn manifests(&self) -> Result<i32, String> {
-        let text = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::value(&text).map_err(|error| error.to_string())?;
-        let unknown = config.as_object().unwrap().keys().find(|key| !KNOWN.contains(&key.as_str()));
+    fn create_manifests(&self) -> Result<i32, String> {
+        let install_config = self.read("install-config.yaml")?;
+        let config = poolctl::yaml::value(&install_config).map_err(|error| error.to_string())?;
+        let unknown = config
+            .as_object()
+            .unwrap()
+            .keys()
+            .find(|key| !INSTALL_CONFIG_FIELDS.contains(&key.as_str()));
         if let Some(key) = unknown {
             return Err(format!(
                 "failed to load asset \\\"Install Config\\\": json: unknown field {key}"
             ));
         }
-        // Secrets are printed by careless programs.
+        // Like careless programs it prints secrets, which must not show anywhere.
         log(
             "info",
             &format!(
@@ -207,7 +231,7 @@ impl Stub {
             }
         }
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        fs::write(self.home.join(format!("seen-{name}.yaml")), &text).unwrap();
+        fs::write(self.home.join(format!("seen-{name}.yaml")), &install_config).unwrap();
         fs::remove_file(self.folder.join("install-config.yaml")).unwrap();
         let state = json!({"name": name, "domain": config["baseDomain"]});
         self.write(".openshift_install_state.json", &state.to_string());
@@ -219,7 +243,7 @@ impl Stub {
         Ok(0)
     }
 
-    fn ignition(&self) -> Result<i32, String> {
+    fn create_ignition(&self) -> Result<i32, String> {
         let state = self.state()?;
         let name = state["name"].as_str().unwrap_or_default();
         let scheduler = self.read("manifests/cluster-scheduler-02-config.yml")?;
@@ -235,7 +259,7 @@ impl Stub {
         Ok(0)
     }
 
-    fn cluster(&self) -> Result<i32, String> {
+    fn create_cluster(&self) -> Result<i32, String> {
         let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
         self.note(&format!("made {}", metadata["infraID"].as_str().unwrap_or_default()));
         log("info", "Waiting up to 20m0s for the Kubernetes API");
@@ -250,14 +274,14 @@ impl Stub {
     }
 
     /// Consumes both documents, and leaves an image and no metadata.json.
-    fn image(&self) -> Result<i32, String> {
-        let text = self.read("install-config.yaml")?;
-        let config = poolctl::yaml::value(&text).map_err(|error| error.to_string())?;
-        let agents = self.read("agent-config.yaml")?;
-        let hosts = poolctl::yaml::value(&agents).map_err(|error| error.to_string())?;
+    fn create_image(&self) -> Result<i32, String> {
+        let install_config = self.read("install-config.yaml")?;
+        let config = poolctl::yaml::value(&install_config).map_err(|error| error.to_string())?;
+        let agent_config = self.read("agent-config.yaml")?;
+        let hosts = poolctl::yaml::value(&agent_config).map_err(|error| error.to_string())?;
         let name = config["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        fs::write(self.home.join(format!("seen-{name}.yaml")), &text).unwrap();
-        fs::write(self.home.join(format!("agents-{name}.yaml")), &agents).unwrap();
+        fs::write(self.home.join(format!("seen-{name}.yaml")), &install_config).unwrap();
+        fs::write(self.home.join(format!("agents-{name}.yaml")), &agent_config).unwrap();
         for file in ["install-config.yaml", "agent-config.yaml"] {
             fs::remove_file(self.folder.join(file)).unwrap();
         }
@@ -266,7 +290,7 @@ impl Stub {
             .into_iter()
             .flatten()
             .flat_map(|host| host["interfaces"].as_array().cloned().unwrap_or_default())
-            .filter_map(|one| one["macAddress"].as_str().map(str::to_owned))
+            .filter_map(|interface| interface["macAddress"].as_str().map(str::to_owned))
             .collect();
         self.note(&format!("image {name} {}", macs.join(",")));
         let state = json!({"name": name, "domain": config["baseDomain"]});
@@ -282,40 +306,41 @@ impl Stub {
         Ok(0)
     }
 
+    /// A manifest for the discovery image, which is called an asset in messages.
+    fn read_manifest(&self, asset: &str, name: &str) -> Result<Value, String> {
+        let manifest = self
+            .read(&format!("cluster-manifests/{name}"))
+            .map_err(|_| asset_failure(asset, "missing configuration or manifest file"))?;
+        poolctl::yaml::value(&manifest).map_err(|error| asset_failure(asset, &error.to_string()))
+    }
+
     /// Shows the pull secret that it refuses, as the real one does.
-    fn unconfigured(&self) -> Result<i32, String> {
+    fn create_unconfigured_ignition(&self) -> Result<i32, String> {
         let mode = fs::metadata(&self.folder).unwrap().permissions().mode() & 0o777;
         let mut names: Vec<String> = std::env::vars().map(|(name, _)| name).collect();
         names.sort();
         self.note(&format!("alone {mode:o} {}", names.join(",")));
-        let read = |asset: &str, name: &str| {
-            let wrong = |why: &str| format!("failed to generate asset \\\"{asset}\\\": {why}");
-            let text = self.read(&format!("cluster-manifests/{name}"));
-            let text = text.map_err(|_| wrong("missing configuration or manifest file"))?;
-            poolctl::yaml::value(&text).map_err(|error| wrong(&error.to_string()))
-        };
-        let infra_env = read("InfraEnv Config", "infraenv.yaml")?;
-        let secret = read("Agent PullSecret", "pull-secret.yaml")?;
+        let infra_env = self.read_manifest("InfraEnv Config", "infraenv.yaml")?;
+        let secret = self.read_manifest("Agent PullSecret", "pull-secret.yaml")?;
         let spec = infra_env["spec"].as_object().unwrap();
-        if let Some(key) = spec.keys().find(|key| !KNOWN_SPEC.contains(&key.as_str())) {
+        if let Some(key) = spec.keys().find(|key| !INFRA_ENV_FIELDS.contains(&key.as_str())) {
             return Err(format!("failed to unmarshal infraenv.yaml: unknown field {key}"));
         }
-        let text = secret["stringData"][".dockerconfigjson"].as_str().unwrap();
-        let auths: Value = serde_json::from_str(text).unwrap();
+        let pull_secret = secret["stringData"][".dockerconfigjson"].as_str().unwrap();
+        let auths: Value = serde_json::from_str(pull_secret).unwrap();
         if auths["auths"].as_object().is_none_or(serde_json::Map::is_empty) {
-            return Err(format!("invalid PullSecret: Invalid value: {text:?}: auths required"));
+            return Err(format!(
+                "invalid PullSecret: Invalid value: {pull_secret:?}: auths required"
+            ));
         }
-        self.write(".openshift_install_state.json", text);
-        let file = |path: &str| {
-            let contents = json!({"source": "data:,theirs", "verification": {}});
-            json!({"path": path, "mode": 0o600, "user": {"name": "root"}, "contents": contents})
-        };
+        self.write(".openshift_install_state.json", pull_secret);
         let key = &infra_env["spec"]["sshAuthorizedKey"];
         let ignition = json!({
             "ignition": {"version": "3.2.0"},
             "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": [key]}]},
             "storage": {"files": [
-                file("/etc/assisted/manifests/infraenv.yaml"), file("/root/.docker/config.json"),
+                ignition_file("/etc/assisted/manifests/infraenv.yaml"),
+                ignition_file("/root/.docker/config.json"),
             ]},
             "systemd": {"units": [{"name": "agent-check-config-image.service", "enabled": true}]},
         });
@@ -323,13 +348,13 @@ impl Stub {
         Ok(0)
     }
 
-    fn agent_wait(&self) -> Result<i32, String> {
+    fn wait_for_agents(&self) -> Result<i32, String> {
         self.read("auth/kubeconfig")?;
         self.state()?;
         Ok(0)
     }
 
-    fn destroy(&self) -> Result<i32, String> {
+    fn destroy_cluster(&self) -> Result<i32, String> {
         let metadata: Value = serde_json::from_str(&self.read("metadata.json")?).unwrap();
         self.note(&format!("destroyed {}", metadata["infraID"].as_str().unwrap_or_default()));
         Ok(0)
