@@ -70,7 +70,7 @@ impl Answer {
             self.body.len()
         );
         for (name, value) in &self.headers {
-            head.extend([name, ": ", value, "\r\n"]);
+            head.extend([name.as_str(), ": ", value, "\r\n"]);
         }
         head.push_str("\r\n");
         to.write_all(head.as_bytes())?;
