@@ -88,7 +88,7 @@ fn an_outage_uses_up_no_attempt_and_is_tried_later_and_later() {
 fn a_limit_of_attempts_makes_no_loop_of_clusters() {
     for (outcome, most) in [
         (nothing_made(), 2 * 32),
-        // After two in a row that were given up, the pool waits, too.
+        // After two clusters in a row that were given up, the pool waits, too.
         (Outcome::Failed { message: "no".into(), how: Failure::Hopeless }, 2 * 32),
     ] {
         let (mut state, names) = fixture::state("size 2", false);

@@ -128,7 +128,7 @@ fn run_looks_for_its_command_before_it_claims() {
         assert_eq!((ran.code, ran.err), (code, message), "{path}{command}");
     }
     assert_eq!(objects_and_events(&sandbox), before);
-    // What may not be run hides nothing behind it.
+    // A file of that name that may not be run does not hide a later one in PATH.
     let ran =
         sandbox.shell("PATH=$HOME/first:$HOME/second:$PATH; poolctl run lab --lifetime 1h -- tool");
     assert_eq!(ran.code, 3, "{}", ran.err);

@@ -79,7 +79,8 @@ impl Model {
 
     /// Whether an address is in a range, and neither the gateway nor one that no host may have.
     fn is_usable(&self, address: u8) -> bool {
-        // The subnet is of 64: its first is the network's own, its last the broadcast.
+        // Of the 64 addresses of the subnet the first is that of the network; in IPv4 the last is
+        // the broadcast address.
         let is_special = address == 0 || (!self.history.v6 && address == 63);
         address != self.history.gateway
             && !is_special

@@ -68,7 +68,8 @@ fn events_are_followed() {
     assert_eq!(reasons, ["Created", "ClusterClaimed"], "{out}");
 }
 
-/// Runs a command line on a terminal of its own; what is typed comes from stdin.
+/// Runs a command line on a terminal of its own, where this text is typed. Returns its exit code
+/// and what the terminal showed.
 fn terminal(sandbox: &Sandbox, typed: &str, line: &str) -> (i32, String) {
     let run = format!("(sleep 0.5; printf '{typed}') | TERM=xterm script -qec '{line}' /dev/null");
     let ran = sandbox.shell(&run);
@@ -137,7 +138,7 @@ fn what_is_typed_for_a_secret_is_not_shown() {
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("password: ") && !shown.contains("hunter2"), "{shown:?}");
     assert_eq!(sandbox.ok(&["extract", "secret/creds", "--to=-"]), "hunter2\n");
-    // Without a terminal there is another way.
+    // Without a terminal the refusal names another way.
     let ran = sandbox.run(&["secret", "create", "other", "--prompt", "password"]);
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("--from-file=KEY=-"), "{}", ran.err);

@@ -30,10 +30,10 @@ fn a_backup_can_be_put_back() {
     // The former state is kept.
     let kept = path_of_kept_state(&ran.err);
     assert!(sandbox.ok(&["--state", &kept, "get", "pool", "-o", "yaml"]).contains("later"));
-    // Each time under a name of its own.
+    // Each restore keeps it under a name of its own.
     let ran = sandbox.run(&["restore", &name, "-y"]);
     assert!(ran.code == 0 && !ran.err.contains(&format!("{kept}\n")), "{}", ran.err);
-    // Into a place where there was none.
+    // A backup can also be restored where there was no state.
     let absent = sandbox.path().join("new/state.db").display().to_string();
     let ran = sandbox.run(&["--state", &absent, "restore", &name]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -172,7 +172,7 @@ fn doctor_finds_what_is_wrong_and_puts_it_right() {
     let states: Vec<&str> =
         ran.out.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(states, ["ok"; 12], "{}", ran.out);
-    // Somebody edits the database by hand.
+    // The database and the files are changed by hand.
     let connection = rusqlite::Connection::open(sandbox.state()).unwrap();
     connection
         .execute_batch(
