@@ -91,13 +91,13 @@ impl Case {
             let gateway = lease["gateway"].as_str().unwrap_or("192.168.0.1");
             let prefix = lease["prefix"].as_u64().unwrap_or(24);
             let dns = lease["dns"].as_array().into_iter().flatten();
-            let leased = Leased {
+            let facts_of_lease = Leased {
                 address: address.to_owned(),
                 prefix: prefix.try_into().unwrap(),
                 gateway: gateway.to_owned(),
                 dns: dns.map(|server| server.as_str().unwrap().to_owned()).collect(),
             };
-            leases.insert(pool.clone(), leased);
+            leases.insert(pool.clone(), facts_of_lease);
         }
         leases
     }
