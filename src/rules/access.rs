@@ -1,16 +1,16 @@
-//! Who may do what with somebody else's state: the one place that decides. Whoever has the
-//! account that owns the state may do everything and is not asked about here; behind sudo admins
-//! may do the same.
+//! Decides what a person behind sudo may do with the state of another account; never asks the
+//! system who that person is. The account that owns the state may do everything and is not asked
+//! about here; admins may do the same.
 
 use crate::model::claim::Claim;
 use crate::model::documents::{Admins, RoleBinding, Subject};
 use crate::model::meta::Meta;
 use crate::model::pool::{ClusterPool, PoolSpec, PoolStatus};
 
-/// The role whose subjects see what the pools of a namespace make.
+/// The role whose subjects may see every claim and cluster of the pools of a namespace.
 const POOL_ADMIN: &str = "hive-cluster-pool-admin";
 
-/// Whose members are admins while the Settings name none.
+/// The groups whose members are admins while the Settings name no admins.
 const ADMIN_GROUPS: [&str; 3] = ["sudo", "wheel", "admin"];
 
 /// Somebody behind sudo: an admin, who may do what the account may, or a guest.
@@ -20,7 +20,7 @@ pub struct Person {
     pub groups: Vec<String>,
 }
 
-/// What is to be done with a claim, or with a cluster of a pool.
+/// What a person asks to do with a claim, or with a cluster of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Show it, its events, and the logs and credentials of its cluster.
@@ -30,52 +30,59 @@ pub enum Deed {
 }
 
 impl Person {
-    /// `admins` are those of the Settings, if they name any.
+    /// Whether this person may do what the account may. `admins` are those of the Settings.
     pub fn is_admin(&self, admins: Option<&Admins>) -> bool {
         let Some(admins) = admins else {
             return self.groups.iter().any(|group| ADMIN_GROUPS.contains(&group.as_str()));
         };
-        let by_group = self.groups.iter().any(|group| admins.groups.contains(group));
-        by_group || admins.users.contains(&self.name)
+        let is_in_admin_group = self.groups.iter().any(|group| admins.groups.contains(group));
+        is_in_admin_group || admins.users.contains(&self.name)
     }
 
-    /// What a guest may do. `claim` is the claim, or the one that has the cluster; `bindings` are
-    /// those of the namespace of its pool.
+    /// Whether a guest may do this. `claim` is the claim itself, or the claim that holds the
+    /// cluster; `bindings` are those of the namespace of its pool.
     pub fn may(&self, deed: Deed, claim: Option<&Claim>, bindings: &[RoleBinding]) -> bool {
         let owns = claim.is_some_and(|claim| claim.owner == self.name);
         match deed {
             Deed::Change => owns,
             Deed::See => {
-                owns || claim.is_some_and(|claim| self.shares(claim)) || self.administers(bindings)
+                owns || claim.is_some_and(|claim| self.is_subject_of(claim))
+                    || self.administers_pools(bindings)
             }
         }
     }
 
-    /// Whether the owner of a claim has named it. Needs the claim's body.
-    fn shares(&self, claim: &Claim) -> bool {
-        let named = claim.body.as_ref().map(|body| &body.spec.subjects);
-        named.is_some_and(|subjects| self.is_among(subjects))
+    /// Whether the owner of a claim shares it with this person. Needs the claim's body.
+    fn is_subject_of(&self, claim: &Claim) -> bool {
+        claim.body.as_ref().is_some_and(|body| self.is_among(&body.spec.subjects))
     }
 
-    fn administers(&self, bindings: &[RoleBinding]) -> bool {
-        let admin = |one: &&RoleBinding| {
-            let goes = one.metadata.deletion_timestamp.is_some();
-            !goes && one.role_ref.kind == "ClusterRole" && one.role_ref.name == POOL_ADMIN
-        };
-        bindings.iter().filter(admin).any(|one| self.is_among(&one.subjects))
+    fn administers_pools(&self, bindings: &[RoleBinding]) -> bool {
+        bindings
+            .iter()
+            .filter(|binding| grants_pool_admin(binding))
+            .any(|binding| self.is_among(&binding.subjects))
     }
 
     fn is_among(&self, subjects: &[Subject]) -> bool {
-        subjects.iter().any(|one| match one.kind.as_str() {
-            "User" => one.name == self.name,
-            "Group" => self.groups.contains(&one.name),
+        subjects.iter().any(|subject| match subject.kind.as_str() {
+            "User" => subject.name == self.name,
+            "Group" => self.groups.contains(&subject.name),
             _ => false,
         })
     }
 }
 
-/// A pool as guests see it: what its clusters are, and how many. The rest is the account's, the
-/// environment of its installer for one.
+/// A binding that is being deleted grants nothing any more.
+fn grants_pool_admin(binding: &RoleBinding) -> bool {
+    binding.metadata.deletion_timestamp.is_none()
+        && binding.role_ref.kind == "ClusterRole"
+        && binding.role_ref.name == POOL_ADMIN
+}
+
+/// A pool reduced to what guests may see: which clusters it has, and how many. All other fields
+/// are left empty, because they may hold what only the account should know, such as the
+/// environment of the installer.
 pub fn shown_to_guests(pool: ClusterPool) -> ClusterPool {
     let ClusterPool { metadata, spec, status } = pool;
     ClusterPool {

@@ -1,30 +1,30 @@
-//! What the types of an Agent's fields do not say, what an installation fixes, and that a machine
-//! is bound once.
+//! Validates Agents: the fields whose types allow too much, and what may no longer change once an
+//! installation has begun. Never looks at the hardware; that is for `validations`.
 
 use serde_json::Value;
 
 use crate::model::agent::{Agent, AgentSpec, HostState, Role};
 
-use super::infra_envs::object;
+use super::infra_envs::find_json_object_problem;
 use super::names::{label_key, label_value};
 
-/// Every problem of one that nobody has to look at the host for.
-pub fn check(one: &Agent) -> Vec<String> {
-    let spec = &one.spec;
+/// Every problem of an Agent that can be seen without its inventory.
+pub fn check(agent: &Agent) -> Vec<String> {
+    let spec = &agent.spec;
     let mut wrong = Vec::new();
     if !spec.installation_disk_id.is_empty() && !spec.installation_disk_path.is_empty() {
         wrong
             .push("Either InstallationDiskID or InstallationDiskPath can be set, not both.".into());
     }
     if spec.role == Role::Bootstrap {
-        let infra_env = one.infra_env().map(|key| key.name).unwrap_or_default();
-        let why = no_role(Role::Bootstrap.name(), &one.metadata.name, &infra_env);
+        let infra_env = agent.infra_env().map(|key| key.name).unwrap_or_default();
+        let why = no_role(Role::Bootstrap.name(), &agent.metadata.name, &infra_env);
         wrong.push(format!("{why}: spec.role bootstrap is poolctl's to give"));
     }
     if !spec.machine_config_pool.is_empty() && spec.role == Role::Master {
         wrong.push("spec.machineConfigPool is for workers".into());
     }
-    if spec.cluster_deployment_name.as_ref().is_some_and(|one| one.name.is_empty()) {
+    if spec.cluster_deployment_name.as_ref().is_some_and(|reference| reference.name.is_empty()) {
         wrong.push(
             "spec.clusterDeploymentName.name is missing; leave the field out for none".into(),
         );
@@ -37,63 +37,78 @@ pub fn check(one: &Agent) -> Vec<String> {
     wrong
 }
 
-/// A role that nobody can ask for.
-pub fn no_role(word: &str, name: &str, infra_env: &str) -> String {
-    format!("Requested role ({word}) is invalid for host {name} from infraEnv {infra_env}")
+/// The message, in upstream's words, about a role that cannot be asked for.
+pub fn no_role(role: &str, name: &str, infra_env: &str) -> String {
+    format!("Requested role ({role}) is invalid for host {name} from infraEnv {infra_env}")
 }
 
-/// Upstream takes a cluster without its namespace, and finds none.
-pub fn warning(one: &Agent) -> Option<String> {
-    let wanted = one.spec.cluster_deployment_name.as_ref()?;
-    let name = &one.metadata.name;
-    wanted.namespace.is_empty().then(|| {
-        format!(
-            "agent `{name}`: spec.clusterDeploymentName.namespace is missing; no cluster is found \
-             without it"
-        )
-    })
+/// Warns of a cluster reference without a namespace: upstream accepts it and then finds no cluster.
+pub fn warning(agent: &Agent) -> Option<String> {
+    let reference = agent.spec.cluster_deployment_name.as_ref()?;
+    if !reference.namespace.is_empty() {
+        return None;
+    }
+    let name = &agent.metadata.name;
+    Some(format!(
+        "agent `{name}`: spec.clusterDeploymentName.namespace is missing; no cluster is found \
+         without it"
+    ))
 }
 
-/// What of the spec only turns out wrong once it is to be followed: it is kept, and said in the
-/// condition SpecSynced.
-pub fn input(one: &Agent) -> Option<String> {
-    let spec = &one.spec;
-    if !spec.installer_args.is_empty() {
-        let strings = |all: &Vec<Value>| all.iter().all(Value::is_string);
-        let read = serde_json::from_str::<Value>(&spec.installer_args);
-        if !read.is_ok_and(|value| value.as_array().is_some_and(strings)) {
-            return Some("installerArgs is no JSON list of strings".into());
-        }
+/// The problem of a field that is accepted with any text and only fails when it is used. Such a
+/// spec is kept; the problem is shown in the condition SpecSynced.
+pub fn input(agent: &Agent) -> Option<String> {
+    let spec = &agent.spec;
+    if !spec.installer_args.is_empty() && !is_json_list_of_strings(&spec.installer_args) {
+        return Some("installerArgs is no JSON list of strings".into());
     }
     if spec.ignition_config_overrides.is_empty() {
         return None;
     }
-    object("ignitionConfigOverrides", &spec.ignition_config_overrides)
+    find_json_object_problem("ignitionConfigOverrides", &spec.ignition_config_overrides)
 }
 
-/// What is asked of a host whose installation has begun comes too late; said of what somebody asks
-/// of it by name, a manifest may go on saying so.
-pub fn check_set(state: HostState, old: &AgentSpec, new: &AgentSpec) -> Result<(), String> {
-    let disk = old.installation_disk_id != new.installation_disk_id
-        || old.installation_disk_path != new.installation_disk_path;
-    let wishes = [
-        ("host name", old.hostname != new.hostname),
-        ("host role", old.role != new.role),
-        ("installation disk path", disk),
-        ("host machine config pool", old.machine_config_pool != new.machine_config_pool),
+fn is_json_list_of_strings(json: &str) -> bool {
+    match serde_json::from_str::<Value>(json) {
+        Ok(Value::Array(items)) => items.iter().all(Value::is_string),
+        _ => false,
+    }
+}
+
+/// Refuses a change of a host whose installation has begun. This is for commands that name the
+/// host and the field; a manifest may keep the changed field, and it has no effect.
+pub fn check_set(state: HostState, before: &AgentSpec, after: &AgentSpec) -> Result<(), String> {
+    if state.takes_wishes() {
+        return Ok(());
+    }
+    let is_disk_changed = before.installation_disk_id != after.installation_disk_id
+        || before.installation_disk_path != after.installation_disk_path;
+    let fields = [
+        ("host name", before.hostname != after.hostname),
+        ("host role", before.role != after.role),
+        ("installation disk path", is_disk_changed),
+        ("host machine config pool", before.machine_config_pool != after.machine_config_pool),
     ];
-    let late = wishes.into_iter().find(|(_, changed)| *changed && !state.takes_wishes());
-    let Some((what, _)) = late else { return Ok(()) };
-    let open = HostState::ALL.into_iter().filter(|one| one.takes_wishes()).map(HostState::name);
-    let open = open.collect::<Vec<_>>().join(" ");
-    Err(format!("Host is in {state} state, {what} can be set only in one of [{open}] states"))
+    let Some((field, _)) = fields.into_iter().find(|(_, is_changed)| *is_changed) else {
+        return Ok(());
+    };
+    let open_states: Vec<&str> = HostState::ALL
+        .into_iter()
+        .filter(|state| state.takes_wishes())
+        .map(HostState::name)
+        .collect();
+    let open_states = open_states.join(" ");
+    Err(format!(
+        "Host is in {state} state, {field} can be set only in one of [{open_states}] states"
+    ))
 }
 
-/// While a host is installed, its cluster stays; one that joins an installed cluster may leave.
-pub fn check_change(old: &Agent, new: &Agent) -> Result<(), String> {
-    let (before, after) = (old.wanted(), new.wanted());
-    let cancels = old.is_day2() && after.is_none();
-    if old.state().is_installing() && before != after && !cancels {
+/// Refuses a change of the cluster while the host is being installed. A host that is joining an
+/// installed cluster may still leave it.
+pub fn check_change(before: &Agent, after: &Agent) -> Result<(), String> {
+    let is_cancelled = before.is_day2() && after.wanted().is_none();
+    let is_rebound = before.wanted() != after.wanted() && !is_cancelled;
+    if before.state().is_installing() && is_rebound {
         return Err("Attempted to change Spec.ClusterDeploymentName which is immutable during \
                     Agent installation."
             .into());
