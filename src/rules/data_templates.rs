@@ -1,5 +1,6 @@
-//! What the types of a data template's fields do not say: patterns, ranges, and that what is named
-//! is there. Each mistake is told with its path.
+//! Validates data templates: required and unique fields, patterns and ranges, and that every name
+//! leads to something. Every problem is reported at once, as `PATH: WHY`. Never looks at hosts; what
+//! a template says about one of them is `render::host_data`.
 
 mod networks;
 
@@ -10,139 +11,147 @@ use crate::model::data_template::{Metal3DataTemplate, OBJECTS, Source};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 
-/// Of texts in characters, and of lists in entries.
-const MOST: usize = 512;
-/// So many hosts are named in a refusal.
-const NAMED: usize = 20;
+/// The longest text, in characters, and the longest list, in entries.
+const MAX_LENGTH: usize = 512;
+/// How many hosts a refusal names, so that it fits a screen.
+const MAX_HOSTS_NAMED: usize = 20;
 
-/// Says everything that is wrong with a template.
+/// Returns every problem of a template.
 pub fn check(template: &Metal3DataTemplate) -> Result<(), Vec<String>> {
-    let mut found = Vec::new();
-    if let Some(data) = &template.spec.meta_data {
-        meta_data(data, &mut found);
+    let mut problems = Vec::new();
+    if let Some(meta_data) = &template.spec.meta_data {
+        check_meta_data(meta_data, &mut problems);
     }
-    if let Some(data) = &template.spec.network_data {
-        networks::check(data, &mut found);
+    if let Some(network_data) = &template.spec.network_data {
+        networks::check(network_data, &mut problems);
     }
-    one_type_each(template, &mut found);
-    if found.is_empty() { Ok(()) } else { Err(found) }
+    check_types_of_pools(template, &mut problems);
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Says what of a change is not allowed: machines that were told something keep it.
-pub fn check_change(old: &Metal3DataTemplate, new: &Metal3DataTemplate) -> Result<(), Vec<String>> {
-    let mut found = Vec::new();
-    if old.spec.meta_data != new.spec.meta_data {
-        found.push("spec.metaData: cannot be modified".to_owned());
+/// Refuses a change of the data: machines were already given it, and keep it.
+pub fn check_change(
+    before: &Metal3DataTemplate,
+    after: &Metal3DataTemplate,
+) -> Result<(), Vec<String>> {
+    let mut problems = Vec::new();
+    if before.spec.meta_data != after.spec.meta_data {
+        problems.push("spec.metaData: cannot be modified".to_owned());
     }
-    if old.spec.network_data != new.spec.network_data {
-        found.push("spec.networkData: cannot be modified".to_owned());
+    if before.spec.network_data != after.spec.network_data {
+        problems.push("spec.networkData: cannot be modified".to_owned());
     }
-    if found.is_empty() { Ok(()) } else { Err(found) }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// A template stays while hosts have numbers of it.
+/// Refuses to delete a template while hosts have an index of it.
 pub fn invariants(state: &State) -> Result<(), Refusal> {
-    let gone = state.data_templates.difference().filter(|change| change.after.is_none());
-    for one in gone.filter_map(|change| change.before) {
-        let (name, hosts) = (&one.metadata.name, &one.status.indexes);
-        let Some(first) = hosts.values().next() else { continue };
+    for change in state.data_templates.difference() {
+        let (Some(template), None) = (change.before, change.after) else { continue };
+        let name = &template.metadata.name;
+        let hosts = &template.status.indexes;
+        let Some(first_host) = hosts.values().next() else { continue };
         let mut refusal = Refusal::conflict(format!("Metal3DataTemplate `{name}` has hosts"));
-        let told = |(number, host): (&String, &String)| format!("{host} has number {number}");
-        refusal.causes.extend(hosts.iter().take(NAMED).map(told));
-        return Err(refusal.next(format!("poolctl template release {name} --host {first}")));
+        for (index, host) in hosts.iter().take(MAX_HOSTS_NAMED) {
+            refusal.causes.push(format!("{host} has number {index}"));
+        }
+        return Err(refusal.next(format!("poolctl template release {name} --host {first_host}")));
     }
     Ok(())
 }
 
-fn meta_data(data: &MetaData, found: &mut Vec<String>) {
+fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
     for (list, keys) in data.keys() {
         let list = format!("spec.metaData.{list}");
-        few(&list, keys.len(), found);
+        check_list_length(&list, keys.len(), problems);
         let mut seen = BTreeSet::new();
-        for (at, key) in keys.into_iter().enumerate() {
-            let path = format!("{list}[{at}].key");
-            needed(&path, key, found);
+        for (index, key) in keys.into_iter().enumerate() {
+            let path = format!("{list}[{index}].key");
+            check_required_text(&path, key, problems);
             if !seen.insert(key) {
-                found.push(format!("{path}: `{key}` is set by another entry of the list too"));
+                problems.push(format!("{path}: `{key}` is set by another entry of the list too"));
             }
         }
     }
-    for (at, one) in data.from_host_interfaces.iter().enumerate() {
-        let path = format!("spec.metaData.fromHostInterfaces[{at}].interface");
-        match (one.from_boot_mac, one.interface.is_empty()) {
-            (false, true) => {
-                found
-                    .push(format!("{path}: interface must be specified when fromBootMAC is false"));
-            }
+    for (index, entry) in data.from_host_interfaces.iter().enumerate() {
+        let path = format!("spec.metaData.fromHostInterfaces[{index}].interface");
+        match (entry.from_boot_mac, entry.interface.is_empty()) {
+            (false, true) => problems
+                .push(format!("{path}: interface must be specified when fromBootMAC is false")),
             (true, false) => {
-                found.push(format!("{path}: interface must be empty when fromBootMAC is true"));
+                problems.push(format!("{path}: interface must be empty when fromBootMAC is true"))
             }
-            _ => short(&path, &one.interface, found),
+            _ => check_text_length(&path, &entry.interface, problems),
         }
     }
-    for (list, all) in data.from_pools() {
-        for (at, one) in all.iter().enumerate() {
-            needed(&format!("spec.metaData.{list}[{at}].name"), &one.name, found);
+    for (list, pools) in data.from_pools() {
+        for (index, pool) in pools.iter().enumerate() {
+            let path = format!("spec.metaData.{list}[{index}].name");
+            check_required_text(&path, &pool.name, problems);
         }
     }
-    for (list, at, name) in data.objects() {
-        object(&format!("spec.metaData.{list}[{at}].object"), name, found);
+    for (list, index, name) in data.objects() {
+        check_object_type(&format!("spec.metaData.{list}[{index}].object"), name, problems);
     }
-    for (at, one) in data.from_labels.iter().enumerate() {
-        needed(&format!("spec.metaData.fromLabels[{at}].label"), &one.label, found);
+    for (index, entry) in data.from_labels.iter().enumerate() {
+        let path = format!("spec.metaData.fromLabels[{index}].label");
+        check_required_text(&path, &entry.label, problems);
     }
-    for (at, one) in data.from_annotations.iter().enumerate() {
-        needed(&format!("spec.metaData.fromAnnotations[{at}].annotation"), &one.annotation, found);
+    for (index, entry) in data.from_annotations.iter().enumerate() {
+        let path = format!("spec.metaData.fromAnnotations[{index}].annotation");
+        check_required_text(&path, &entry.annotation, problems);
     }
-    for (at, one) in data.indexes.iter().enumerate() {
-        short(&format!("spec.metaData.indexes[{at}].prefix"), &one.prefix, found);
-        short(&format!("spec.metaData.indexes[{at}].suffix"), &one.suffix, found);
+    for (index, entry) in data.indexes.iter().enumerate() {
+        let path = format!("spec.metaData.indexes[{index}]");
+        check_text_length(&format!("{path}.prefix"), &entry.prefix, problems);
+        check_text_length(&format!("{path}.suffix"), &entry.suffix, problems);
     }
-    for (at, one) in data.strings.iter().enumerate() {
-        short(&format!("spec.metaData.strings[{at}].value"), &one.value, found);
+    for (index, entry) in data.strings.iter().enumerate() {
+        let path = format!("spec.metaData.strings[{index}].value");
+        check_text_length(&path, &entry.value, problems);
     }
 }
 
-/// A pool's name stands for one pool.
-fn one_type_each(template: &Metal3DataTemplate, found: &mut Vec<String>) {
-    let (mut types, mut told) = (BTreeMap::new(), BTreeSet::new());
+/// Pools are found by name alone, so one name must not stand for pools of two types.
+fn check_types_of_pools(template: &Metal3DataTemplate, problems: &mut Vec<String>) {
+    let mut type_by_name = BTreeMap::new();
+    let mut reported_names = BTreeSet::new();
     for source in template.sources() {
         let Source::Named { name, kind, group } = source else { continue };
-        let first = *types.entry(name).or_insert((kind, group));
-        if first != (kind, group) && told.insert(name) {
-            found.push(format!(
+        let (first_kind, first_group) = *type_by_name.entry(name).or_insert((kind, group));
+        if (first_kind, first_group) != (kind, group) && reported_names.insert(name) {
+            problems.push(format!(
                 "spec: multiple references with the same name but different resource types: \
-                 `{name}` is {}.{} and {kind}.{group}",
-                first.0, first.1
+                 `{name}` is {first_kind}.{first_group} and {kind}.{group}"
             ));
         }
     }
 }
 
-fn object(path: &str, name: &str, found: &mut Vec<String>) {
-    if !OBJECTS.iter().any(|one| one.eq_ignore_ascii_case(name)) {
-        let known = OBJECTS.join(", ");
-        found.push(format!("{path}: unknown object type: `{name}` is none of {known}"));
+/// Upstream compares the types of objects without regard to case.
+fn check_object_type(path: &str, name: &str, problems: &mut Vec<String>) {
+    if !OBJECTS.iter().any(|object| object.eq_ignore_ascii_case(name)) {
+        let objects = OBJECTS.join(", ");
+        problems.push(format!("{path}: unknown object type: `{name}` is none of {objects}"));
     }
 }
 
-/// A text that must be there.
-fn needed(path: &str, text: &str, found: &mut Vec<String>) {
+fn check_required_text(path: &str, text: &str, problems: &mut Vec<String>) {
     if text.is_empty() {
-        found.push(format!("{path}: cannot be empty"));
+        problems.push(format!("{path}: cannot be empty"));
     }
-    short(path, text, found);
+    check_text_length(path, text, problems);
 }
 
-fn short(path: &str, text: &str, found: &mut Vec<String>) {
+fn check_text_length(path: &str, text: &str, problems: &mut Vec<String>) {
     let length = text.chars().count();
-    if length > MOST {
-        found.push(format!("{path}: it has {length} characters, and {MOST} are the most"));
+    if length > MAX_LENGTH {
+        problems.push(format!("{path}: it has {length} characters, and {MAX_LENGTH} are the most"));
     }
 }
 
-fn few(path: &str, length: usize, found: &mut Vec<String>) {
-    if length > MOST {
-        found.push(format!("{path}: it has {length} entries, and {MOST} are the most"));
+fn check_list_length(path: &str, length: usize, problems: &mut Vec<String>) {
+    if length > MAX_LENGTH {
+        problems.push(format!("{path}: it has {length} entries, and {MAX_LENGTH} are the most"));
     }
 }

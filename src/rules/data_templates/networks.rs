@@ -1,4 +1,5 @@
-//! The networkData of a data template: names, ranges, addresses, and that links are there.
+//! Validates the networkData of a data template: names, ranges and addresses, and that every link
+//! that is referred to exists. Never looks at the interfaces of a machine.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,173 +10,194 @@ use crate::model::data_template::network::{
     Links, MacAddress, NetworkData, ObjectAnnotation, Route, Services, is_mac,
 };
 
-use super::{few, needed, object};
+use super::{check_list_length, check_object_type, check_required_text};
 
 const MTUS: RangeInclusive<u32> = 1280..=9000;
 const VLANS: RangeInclusive<u32> = 0..=4096;
-/// Linux has no longer names of interfaces.
-const LONGEST_NAME: usize = 15;
+/// The longest interface name that Linux takes.
+const MAX_NAME_LENGTH: usize = 15;
 
-pub fn check(data: &NetworkData, found: &mut Vec<String>) {
-    links(&data.links, found);
-    networks(data, found);
-    dns("spec.networkData.services", &data.services, None, found);
+pub fn check(data: &NetworkData, problems: &mut Vec<String>) {
+    check_links(&data.links, problems);
+    check_bonds(&data.links, problems);
+    check_vlans(&data.links, problems);
+    check_networks(data, problems);
+    check_dns_servers("spec.networkData.services", &data.services, None, problems);
 }
 
-fn links(links: &Links, found: &mut Vec<String>) {
-    let mut seen = BTreeSet::new();
+/// Checks what all kinds of links have.
+fn check_links(links: &Links, problems: &mut Vec<String>) {
     for (list, length) in [
         ("bonds", links.bonds.len()),
         ("ethernets", links.ethernets.len()),
         ("vlans", links.vlans.len()),
     ] {
-        few(&format!("spec.networkData.links.{list}"), length, found);
+        check_list_length(&format!("spec.networkData.links.{list}"), length, problems);
     }
-    for (at, link) in links.all() {
-        let path = format!("spec.networkData.links.{}[{at}]", link.list);
-        needed(&format!("{path}.id"), link.id, found);
+    let mut seen = BTreeSet::new();
+    for (index, link) in links.all() {
+        let path = format!("spec.networkData.links.{}[{index}]", link.list);
+        check_required_text(&format!("{path}.id"), link.id, problems);
         if !seen.insert(link.id) {
-            found.push(format!("{path}.id: `{}` is the id of another link too", link.id));
+            problems.push(format!("{path}.id: `{}` is the id of another link too", link.id));
         }
-        if !link.name.is_empty() && !is_name(link.name) {
-            found.push(format!(
-                "{path}.name: `{}` is no name of an interface: at most {LONGEST_NAME} letters, \
+        if !link.name.is_empty() && !is_interface_name(link.name) {
+            problems.push(format!(
+                "{path}.name: `{}` is no name of an interface: at most {MAX_NAME_LENGTH} letters, \
                  digits, dots, underscores and dashes, a letter first",
                 link.name
             ));
         }
         if !MTUS.contains(&link.mtu) {
-            let (least, most) = (*MTUS.start(), *MTUS.end());
-            found.push(format!("{path}.mtu: {} is not from {least} to {most}", link.mtu));
+            let least = *MTUS.start();
+            let most = *MTUS.end();
+            problems.push(format!("{path}.mtu: {} is not from {least} to {most}", link.mtu));
         }
-        if let Some(address) = link.mac {
-            mac(&format!("{path}.macAddress"), address, found);
-        }
-    }
-    for (at, bond) in links.bonds.iter().enumerate() {
-        let path = format!("spec.networkData.links.bonds[{at}]");
-        found.extend(bond.illegal_parameters().map(|why| format!("{path}.parameters: {why}")));
-        for (number, id) in bond.links.iter().enumerate() {
-            there(&format!("{path}.bondLinks[{number}]"), id, links, &bond.id, found);
+        if let Some(mac_address) = link.mac {
+            check_mac_address(&format!("{path}.macAddress"), mac_address, problems);
         }
     }
-    for (at, vlan) in links.vlans.iter().enumerate() {
-        let path = format!("spec.networkData.links.vlans[{at}]");
-        let (least, most) = (*VLANS.start(), *VLANS.end());
+}
+
+fn check_bonds(links: &Links, problems: &mut Vec<String>) {
+    for (index, bond) in links.bonds.iter().enumerate() {
+        let path = format!("spec.networkData.links.bonds[{index}]");
+        problems.extend(bond.illegal_parameters().map(|why| format!("{path}.parameters: {why}")));
+        for (link_index, id) in bond.links.iter().enumerate() {
+            let link_path = format!("{path}.bondLinks[{link_index}]");
+            check_reference(&link_path, id, links, &bond.id, problems);
+        }
+    }
+}
+
+fn check_vlans(links: &Links, problems: &mut Vec<String>) {
+    for (index, vlan) in links.vlans.iter().enumerate() {
+        let path = format!("spec.networkData.links.vlans[{index}]");
         match vlan.number {
-            None => found.push(format!(
+            None => problems.push(format!(
                 "{path}.vlanID: VLAN link \"{}\" is missing required VlanID",
                 vlan.id
             )),
             Some(number) if !VLANS.contains(&number) => {
-                found.push(format!("{path}.vlanID: {number} is not from {least} to {most}"));
+                let least = *VLANS.start();
+                let most = *VLANS.end();
+                problems.push(format!("{path}.vlanID: {number} is not from {least} to {most}"));
             }
             Some(_) => {}
         }
-        there(&format!("{path}.vlanLink"), &vlan.link, links, &vlan.id, found);
+        check_reference(&format!("{path}.vlanLink"), &vlan.link, links, &vlan.id, problems);
     }
 }
 
-fn is_name(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    text.len() <= LONGEST_NAME
-        && text.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && text.bytes().all(inner)
+fn is_interface_name(name: &str) -> bool {
+    name.len() <= MAX_NAME_LENGTH
+        && name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// A link is the id of another one. Without any links they are those of the machine.
-fn there(path: &str, id: &str, links: &Links, own: &str, found: &mut Vec<String>) {
-    let all = links.all();
+/// Checks that `id` is the id of another link than `own_id`. A template without any links refers to
+/// the links of the machine, which nobody knows here.
+fn check_reference(path: &str, id: &str, links: &Links, own_id: &str, problems: &mut Vec<String>) {
+    let link_ids: Vec<&str> = links.all().iter().map(|(_, link)| link.id).collect();
     if id.is_empty() {
-        found.push(format!("{path}: cannot be empty"));
-    } else if id == own {
-        found.push(format!("{path}: `{id}` is the link itself"));
-    } else if !all.is_empty() && !all.iter().any(|(_, link)| link.id == id) {
-        let known: Vec<&str> = all.iter().map(|(_, link)| link.id).collect();
-        found.push(format!("{path}: there is no link `{id}`; there are {}", known.join(", ")));
+        problems.push(format!("{path}: cannot be empty"));
+    } else if id == own_id {
+        problems.push(format!("{path}: `{id}` is the link itself"));
+    } else if !link_ids.is_empty() && !link_ids.contains(&id) {
+        let link_ids = link_ids.join(", ");
+        problems.push(format!("{path}: there is no link `{id}`; there are {link_ids}"));
     }
 }
 
-fn mac(path: &str, given: &MacAddress, found: &mut Vec<String>) {
-    if !given.string.is_empty() {
-        if !is_mac(&given.string) {
-            found.push(format!("{path}.string: bad MAC address: {}", given.string));
+/// An address is written out, or taken from an interface or an annotation, in this order.
+fn check_mac_address(path: &str, mac_address: &MacAddress, problems: &mut Vec<String>) {
+    if !mac_address.string.is_empty() {
+        if !is_mac(&mac_address.string) {
+            problems.push(format!("{path}.string: bad MAC address: {}", mac_address.string));
         }
-    } else if given.from_host_interface.is_empty() {
-        match &given.from_annotation {
-            Some(one) => annotation(&format!("{path}.fromAnnotation"), one, found),
+    } else if mac_address.from_host_interface.is_empty() {
+        match &mac_address.from_annotation {
+            Some(annotation) => {
+                check_annotation(&format!("{path}.fromAnnotation"), annotation, problems);
+            }
             None => {
-                found
+                problems
                     .push(format!("{path}: string, fromHostInterface or fromAnnotation is needed"));
             }
         }
     }
 }
 
-fn annotation(path: &str, one: &ObjectAnnotation, found: &mut Vec<String>) {
-    object(&format!("{path}.object"), &one.object, found);
-    needed(&format!("{path}.annotation"), &one.annotation, found);
+fn check_annotation(path: &str, annotation: &ObjectAnnotation, problems: &mut Vec<String>) {
+    check_object_type(&format!("{path}.object"), &annotation.object, problems);
+    check_required_text(&format!("{path}.annotation"), &annotation.annotation, problems);
 }
 
-fn networks(data: &NetworkData, found: &mut Vec<String>) {
+fn check_networks(data: &NetworkData, problems: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for network in data.networks.all() {
         let path = format!("spec.networkData.networks.{}[{}]", network.list, network.at);
-        needed(&format!("{path}.id"), network.id, found);
+        check_required_text(&format!("{path}.id"), network.id, problems);
         if !seen.insert((network.list, network.id)) {
-            found.push(format!("{path}.id: `{}` is the id of another one too", network.id));
+            problems.push(format!("{path}.id: `{}` is the id of another one too", network.id));
         }
-        there(&format!("{path}.link"), network.link, &data.links, "", found);
+        check_reference(&format!("{path}.link"), network.link, &data.links, "", problems);
         if let Some(leased) = network.leased {
-            if let Some(one) = &leased.from_pool_annotation {
-                annotation(&format!("{path}.fromPoolAnnotation"), one, found);
+            if let Some(annotation) = &leased.from_pool_annotation {
+                check_annotation(&format!("{path}.fromPoolAnnotation"), annotation, problems);
             }
             if leased.source().is_none() {
                 let why = "fromPoolRef needs to contain a reference to an IPPool";
-                found.push(format!("{path}.fromPoolRef: {why}"));
+                problems.push(format!("{path}.fromPoolRef: {why}"));
             }
         }
-        for (number, one) in network.routes.iter().enumerate() {
-            route(&format!("{path}.routes[{number}]"), one, &network, found);
+        for (index, route) in network.routes.iter().enumerate() {
+            check_route(&format!("{path}.routes[{index}]"), route, &network, problems);
         }
     }
 }
 
-fn route(path: &str, one: &Route, network: &Network<'_>, found: &mut Vec<String>) {
-    let v4 = network.is_v4();
-    let most = if v4 { 32 } else { 128 };
-    if one.prefix > most {
-        found.push(format!("{path}.prefix: {} is not from 0 to {most}", one.prefix));
+fn check_route(path: &str, route: &Route, network: &Network<'_>, problems: &mut Vec<String>) {
+    let is_v4 = network.is_v4();
+    let longest_prefix = if is_v4 { 32 } else { 128 };
+    if route.prefix > longest_prefix {
+        problems.push(format!("{path}.prefix: {} is not from 0 to {longest_prefix}", route.prefix));
     }
-    for (field, text) in [("network", &one.network), ("gateway.string", &one.gateway.string)] {
-        if !text.is_empty() {
-            address(&format!("{path}.{field}"), text, Some(v4), found);
+    for (field, address) in [("network", &route.network), ("gateway.string", &route.gateway.string)]
+    {
+        if !address.is_empty() {
+            check_address(&format!("{path}.{field}"), address, Some(is_v4), problems);
         }
     }
-    if let Some(note) = &one.gateway.from_pool_annotation {
-        annotation(&format!("{path}.gateway.fromPoolAnnotation"), note, found);
+    if let Some(annotation) = &route.gateway.from_pool_annotation {
+        check_annotation(&format!("{path}.gateway.fromPoolAnnotation"), annotation, problems);
     }
-    dns(&format!("{path}.services"), &one.services, Some(v4), found);
+    check_dns_servers(&format!("{path}.services"), &route.services, Some(is_v4), problems);
 }
 
-/// Of one family, or of either.
-fn dns(path: &str, services: &Services, v4: Option<bool>, found: &mut Vec<String>) {
-    few(&format!("{path}.dns"), services.dns.len(), found);
-    for (at, text) in services.dns.iter().enumerate() {
-        address(&format!("{path}.dns[{at}]"), text, v4, found);
+/// Checks DNS servers: those of a route are of its family, others may be of either.
+fn check_dns_servers(
+    path: &str,
+    services: &Services,
+    needs_v4: Option<bool>,
+    problems: &mut Vec<String>,
+) {
+    check_list_length(&format!("{path}.dns"), services.dns.len(), problems);
+    for (index, server) in services.dns.iter().enumerate() {
+        check_address(&format!("{path}.dns[{index}]"), server, needs_v4, problems);
     }
 }
 
-fn address(path: &str, text: &str, v4: Option<bool>, found: &mut Vec<String>) {
-    let is_v4 = text.parse::<Ipv4Addr>().is_ok();
+fn check_address(path: &str, address: &str, needs_v4: Option<bool>, problems: &mut Vec<String>) {
+    let is_v4 = address.parse::<Ipv4Addr>().is_ok();
     // Upstream takes no IPv4 address inside an IPv6 one.
-    let is_v6 = text.parse::<Ipv6Addr>().is_ok() && !text.contains('.');
-    let (fits, family) = match v4 {
+    let is_v6 = address.parse::<Ipv6Addr>().is_ok() && !address.contains('.');
+    let (is_valid, family) = match needs_v4 {
         Some(true) => (is_v4, "IPv4"),
         Some(false) => (is_v6, "IPv6"),
         None => (is_v4 || is_v6, "IP"),
     };
-    if !fits {
-        found.push(format!("{path}: `{text}` is not a valid {family} address"));
+    if !is_valid {
+        problems.push(format!("{path}: `{address}` is not a valid {family} address"));
     }
 }
