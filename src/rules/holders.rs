@@ -1,4 +1,5 @@
-//! Who may hold what, over objects that come together: one holder each.
+//! Refuses objects that come together and hold one thing twice: a name, a name in DNS, a claim or a
+//! customization. Looks at the given objects only, never at the state.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -6,58 +7,73 @@ use std::hash::Hash;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 
-/// Refuses a second cluster of a name, of a name in DNS, of a claim or of a customization.
+/// Refuses a second holder of a cluster, of its name, of its name in DNS, of a claim or of a
+/// customization.
 pub fn one_holder_each(objects: &[Object]) -> Result<(), Refusal> {
     let mut names = HashMap::new();
     let mut domains = HashMap::new();
     let mut claims = HashMap::new();
     let mut customizations = HashMap::new();
-    let mut clusters = HashMap::new();
-    let mut preserved = HashMap::new();
-    let there = objects.iter().filter_map(|one| match one {
-        Object::ClusterDeployment(one) => Some(&one.name),
-        _ => None,
-    });
-    let there: HashSet<&String> = there.collect();
+    let mut claimed_clusters = HashMap::new();
+    let mut preserved_leases = HashMap::new();
+    let cluster_names = names_of_clusters(objects);
     for object in objects {
-        let who = object.key().to_string();
+        let holder = object.key().to_string();
         match object {
-            Object::ClusterClaim(one) => {
-                // Of two claims of a cluster that is there, that cluster says whose it is.
-                let cluster = one.cluster.as_ref().filter(|name| !there.contains(name));
-                take(&mut clusters, cluster, &who, |name| format!("cluster {name}"))?;
+            Object::ClusterClaim(claim) => {
+                // If the cluster is among the objects, it says itself which claim holds it.
+                let cluster = claim.cluster.as_ref().filter(|name| !cluster_names.contains(name));
+                hold(&mut claimed_clusters, cluster, &holder, |name| format!("cluster {name}"))?;
             }
-            Object::Customization(one) if one.status.preserved => {
-                let holder = one.status.cluster_deployment_ref.as_ref().map(|one| &one.name);
-                take(&mut preserved, holder, &who, |name| format!("the lease of cluster {name}"))?;
+            Object::Customization(customization) if customization.status.preserved => {
+                let cluster = customization.status.cluster_deployment_ref.as_ref();
+                let name = cluster.map(|reference| &reference.name);
+                hold(&mut preserved_leases, name, &holder, |name| {
+                    format!("the lease of cluster {name}")
+                })?;
+            }
+            Object::ClusterDeployment(cluster) => {
+                let pool_namespace =
+                    cluster.pool.as_ref().map(|pool| pool.namespace.as_str()).unwrap_or_default();
+                hold(&mut names, Some(&cluster.name), &holder, |name| format!("the name {name}"))?;
+                let domain = (&cluster.cluster_name, &cluster.base_domain);
+                hold(&mut domains, Some(domain), &holder, |(name, base_domain)| {
+                    format!("{name}.{base_domain}")
+                })?;
+                let claim = cluster.claim.as_ref().map(|claim| (pool_namespace, claim));
+                hold(&mut claims, claim, &holder, |(_, claim)| format!("claim {claim}"))?;
+                let customization = cluster.customization.as_ref();
+                let customization = customization.map(|name| (pool_namespace, name));
+                hold(&mut customizations, customization, &holder, |(_, name)| {
+                    format!("customization {name}")
+                })?;
             }
             _ => {}
         }
-        let Object::ClusterDeployment(one) = object else { continue };
-        let pool = one.pool.as_ref().map(|pool| pool.namespace.as_str()).unwrap_or_default();
-        take(&mut names, Some(&one.name), &who, |name| format!("the name {name}"))?;
-        let domain = (&one.cluster_name, &one.base_domain);
-        take(&mut domains, Some(domain), &who, |(name, domain)| format!("{name}.{domain}"))?;
-        let claim = one.claim.as_ref().map(|claim| (pool, claim));
-        take(&mut claims, claim, &who, |(_, claim)| format!("claim {claim}"))?;
-        let lease = one.customization.as_ref().map(|name| (pool, name));
-        take(&mut customizations, lease, &who, |(_, name)| format!("customization {name}"))?;
     }
     Ok(())
 }
 
-fn take<K: Eq + Hash + Copy>(
-    taken: &mut HashMap<K, String>,
-    what: Option<K>,
-    who: &str,
-    name: impl Fn(K) -> String,
-) -> Result<(), Refusal> {
-    let Some(what) = what else { return Ok(()) };
-    match taken.insert(what, who.to_owned()) {
-        None => Ok(()),
-        Some(first) => {
-            Err(Refusal::conflict(format!("`{first}` and `{who}` both hold {}", name(what)))
-                .because("nothing is ever held twice; take it from one of them in the file"))
+fn names_of_clusters(objects: &[Object]) -> HashSet<&String> {
+    let mut names = HashSet::new();
+    for object in objects {
+        if let Object::ClusterDeployment(cluster) = object {
+            names.insert(&cluster.name);
         }
     }
+    names
+}
+
+/// Notes that `holder` has a resource, and refuses if another holder has it already.
+fn hold<K: Eq + Hash + Copy>(
+    holders: &mut HashMap<K, String>,
+    resource: Option<K>,
+    holder: &str,
+    describe: impl Fn(K) -> String,
+) -> Result<(), Refusal> {
+    let Some(resource) = resource else { return Ok(()) };
+    let Some(first_holder) = holders.insert(resource, holder.to_owned()) else { return Ok(()) };
+    let resource = describe(resource);
+    Err(Refusal::conflict(format!("`{first_holder}` and `{holder}` both hold {resource}"))
+        .because("nothing is ever held twice; take it from one of them in the file"))
 }
