@@ -1,4 +1,5 @@
-//! What makes a pool of addresses, a claim of one and a lease; every problem is said at once.
+//! Validates IPPools, IPClaims and IPAddresses, and refuses changes of a pool that do not fit its
+//! leases or the other pools. Reports every problem at once, each with its path; leases nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,376 +13,460 @@ use crate::model::state::State;
 use super::annotations;
 
 const NO_ADDRESS: &str = "is not a valid IP address";
-const MOST_BITS: i64 = 128;
+const MAX_PREFIX: i64 = 128;
 
-/// Everything that is wrong with a pool, each with its path.
-pub fn pool(pool: &IpPool) -> Vec<String> {
-    let (spec, mut wrong) = (&pool.spec, Vec::new());
-    let random = pool.strategy() == Strategy::Random;
-    server(&mut wrong, "spec.gateway", spec.gateway.as_deref());
-    for (at, text) in spec.dns_servers.iter().enumerate() {
-        server(&mut wrong, &format!("spec.dnsServers[{at}]"), Some(text));
+/// Every problem of a pool.
+pub fn check_pool(pool: &IpPool) -> Vec<String> {
+    let spec = &pool.spec;
+    let mut problems = Vec::new();
+    check_optional_address(&mut problems, "spec.gateway", spec.gateway.as_deref());
+    check_dns_servers(&mut problems, "spec", &spec.dns_servers);
+    if spec.prefix.is_some_and(|prefix| !(0..=MAX_PREFIX).contains(&prefix)) {
+        problems.push("spec.prefix: must be between 0 and 128".into());
     }
-    if spec.prefix.is_some_and(|prefix| !(0..=MOST_BITS).contains(&prefix)) {
-        wrong.push("spec.prefix: must be between 0 and 128".into());
+    let strategy = spec.allocation_strategy.as_deref().unwrap_or_default();
+    if !["", "random", "sequential"].contains(&strategy) {
+        problems.push(format!(
+            "spec.allocationStrategy: `{strategy}` is neither random nor sequential"
+        ));
     }
-    let written = spec.allocation_strategy.as_deref().filter(|text| !text.is_empty());
-    if let Some(other) = written.filter(|text| !["random", "sequential"].contains(text)) {
-        wrong.push(format!("spec.allocationStrategy: `{other}` is neither random nor sequential"));
+    for (index, range) in spec.pools.iter().enumerate() {
+        check_range(&mut problems, &format!("spec.pools[{index}]"), range, pool);
     }
-    for (at, one) in spec.pools.iter().enumerate() {
-        range(&mut wrong, &format!("spec.pools[{at}]"), one, pool, random);
-    }
-    overlaps(&mut wrong, pool);
-    pre_allocations(&mut wrong, pool);
-    notes(&mut wrong, pool);
-    wrong
+    check_overlaps_within(&mut problems, pool);
+    check_pre_allocations(&mut problems, pool);
+    check_annotations(&mut problems, pool);
+    problems
 }
 
-fn server(wrong: &mut Vec<String>, path: &str, text: Option<&str>) {
-    if text.is_some_and(|text| text.parse::<Addr>().is_err()) {
-        wrong.push(format!("{path}: `{}` {NO_ADDRESS}", text.unwrap_or_default()));
+fn check_optional_address(problems: &mut Vec<String>, path: &str, address: Option<&str>) {
+    if let Some(address) = address
+        && address.parse::<Addr>().is_err()
+    {
+        problems.push(format!("{path}: `{address}` {NO_ADDRESS}"));
     }
 }
 
-fn range(wrong: &mut Vec<String>, path: &str, one: &Range, pool: &IpPool, random: bool) {
-    server(wrong, &format!("{path}.gateway"), one.gateway.as_deref());
-    for (at, text) in one.dns_servers.iter().enumerate() {
-        server(wrong, &format!("{path}.dnsServers[{at}]"), Some(text));
+fn check_dns_servers(problems: &mut Vec<String>, path: &str, servers: &[String]) {
+    for (index, server) in servers.iter().enumerate() {
+        check_optional_address(problems, &format!("{path}.dnsServers[{index}]"), Some(server));
     }
-    let known = wrong.len();
-    if one.start.is_none() && one.end.is_none() && one.subnet.is_none() {
-        wrong
+}
+
+/// A range whose addresses can be read; what is not given is none.
+#[derive(Clone, Copy)]
+struct ParsedRange {
+    start: Option<Addr>,
+    end: Option<Addr>,
+    subnet: Option<Subnet>,
+}
+
+impl ParsedRange {
+    /// The addresses that are written in the range, the subnet's own being the last.
+    fn written_addresses(self) -> impl Iterator<Item = Addr> {
+        [self.start, self.end, self.subnet.map(Subnet::written)].into_iter().flatten()
+    }
+}
+
+fn check_range(problems: &mut Vec<String>, path: &str, range: &Range, pool: &IpPool) {
+    check_optional_address(problems, &format!("{path}.gateway"), range.gateway.as_deref());
+    check_dns_servers(problems, path, &range.dns_servers);
+    if range.start.is_none() && range.end.is_none() && range.subnet.is_none() {
+        problems
             .push(format!("{path}: pool entry must specify at least one of start, end, or subnet"));
         return;
     }
-    let mut read = |name: &str, text: &Option<String>| -> Option<Addr> {
-        let found = text.as_ref()?.parse().ok();
-        if found.is_none() {
-            let text = text.as_deref().unwrap_or_default();
-            wrong.push(format!("{path}: invalid {name} IP \"{text}\""));
-        }
-        found
-    };
-    let (start, end) = (read("Start", &one.start), read("End", &one.end));
-    let subnet = one.subnet.as_ref().map(|text| text.parse::<Subnet>());
-    if let Some(Err(why)) = &subnet {
-        wrong.push(format!("{path}: {why}"));
-    }
-    let subnet = subnet.and_then(Result::ok);
-    if wrong.len() > known {
-        return;
-    }
-    families(wrong, path, one, pool, [start, end, subnet.map(Subnet::written)]);
+    let Some(parsed) = parse_range(problems, path, range) else { return };
+    check_families(problems, path, range, pool, parsed);
+    let ParsedRange { start, end, subnet } = parsed;
     if let (Some(start), Some(end)) = (start, end)
         && end < start
         && end.is_v4() == start.is_v4()
     {
-        wrong.push(format!("{path}: end IP {end} is before start IP {start}"));
+        problems.push(format!("{path}: end IP {end} is before start IP {start}"));
     }
     if let Some(subnet) = subnet {
         for (name, address) in [("start", start), ("end", end)] {
-            if let Some(address) = address.filter(|address| !subnet.contains(*address)) {
-                let text = one.subnet.as_deref().unwrap_or_default();
-                wrong.push(format!("{path}.{name}: {address} is not in subnet {text}"));
+            if let Some(address) = address
+                && !subnet.contains(address)
+            {
+                let written = range.subnet.as_deref().unwrap_or_default();
+                problems.push(format!("{path}.{name}: {address} is not in subnet {written}"));
             }
         }
     }
     if start.is_none() && subnet.is_none() {
-        wrong.push(format!(
+        problems.push(format!(
             "{path}: either Start or Subnet is required: an end alone has no addresses"
         ));
-    } else if random && end.is_none() && subnet.is_none() {
-        wrong.push(format!(
+    } else if end.is_none() && subnet.is_none() && pool.strategy() == Strategy::Random {
+        problems.push(format!(
             "{path}: cannot be used with allocationStrategy \"random\": pool with Start requires End \
              or Subnet to determine size"
         ));
     }
 }
 
-/// Addresses of an entry are of one family, and its prefix fits.
-fn families(
-    wrong: &mut Vec<String>,
+/// Reads the addresses of a range. Reports each that cannot be read, and then returns none.
+fn parse_range(problems: &mut Vec<String>, path: &str, range: &Range) -> Option<ParsedRange> {
+    let problems_before = problems.len();
+    let start = parse_bound(problems, path, "Start", range.start.as_deref());
+    let end = parse_bound(problems, path, "End", range.end.as_deref());
+    let subnet = match range.subnet.as_ref().map(|written| written.parse::<Subnet>()) {
+        None => None,
+        Some(Ok(subnet)) => Some(subnet),
+        Some(Err(why)) => {
+            problems.push(format!("{path}: {why}"));
+            None
+        }
+    };
+    (problems.len() == problems_before).then_some(ParsedRange { start, end, subnet })
+}
+
+fn parse_bound(
+    problems: &mut Vec<String>,
     path: &str,
-    one: &Range,
+    name: &str,
+    written: Option<&str>,
+) -> Option<Addr> {
+    let written = written?;
+    let address = written.parse::<Addr>().ok();
+    if address.is_none() {
+        problems.push(format!("{path}: invalid {name} IP \"{written}\""));
+    }
+    address
+}
+
+/// Checks that the addresses of a range and its gateway are of one family, and that its prefix fits
+/// that family and its subnet.
+fn check_families(
+    problems: &mut Vec<String>,
+    path: &str,
+    range: &Range,
     pool: &IpPool,
-    own: [Option<Addr>; 3],
+    parsed: ParsedRange,
 ) {
-    let gateway = one.gateway.as_ref().or(pool.spec.gateway.as_ref());
-    let Some(first) = own.into_iter().flatten().next() else { return };
-    if own.into_iter().flatten().any(|other| other.is_v4() != first.is_v4()) {
-        wrong.push(format!("{path}: start, end and subnet are of mixed IP families"));
+    let Some(first) = parsed.written_addresses().next() else { return };
+    if parsed.written_addresses().any(|address| address.is_v4() != first.is_v4()) {
+        problems.push(format!("{path}: start, end and subnet are of mixed IP families"));
         return;
     }
-    let gateway: Option<Addr> = gateway.and_then(|text| text.parse().ok());
-    if gateway.is_some_and(|gateway| gateway.is_v4() != first.is_v4()) {
-        wrong.push(format!("{path}: gateway and addresses are of mixed IP families"));
+    if gateway_of(range, pool).is_some_and(|gateway| gateway.is_v4() != first.is_v4()) {
+        problems.push(format!("{path}: gateway and addresses are of mixed IP families"));
     }
-    let prefix = one.prefix.filter(|prefix| *prefix != 0).or(pool.spec.prefix).unwrap_or_default();
-    if !(0..=i64::from(first.bits())).contains(&prefix) {
-        let bits = first.bits();
-        wrong.push(format!(
+    let own_prefix = range.prefix.filter(|prefix| *prefix != 0);
+    let prefix = own_prefix.or(pool.spec.prefix).unwrap_or_default();
+    let bits = first.bits();
+    if !(0..=i64::from(bits)).contains(&prefix) {
+        problems.push(format!(
             "{path}.prefix: {prefix} is not between 0 and {bits}, as {first} needs it"
         ));
-    } else if let Some(length) = one.subnet().map(Subnet::prefix_length)
+    } else if let Some(length) = range.subnet().map(Subnet::prefix_length)
         && prefix > i64::from(length)
     {
-        wrong.push(format!("{path}.prefix: {prefix} does not cover its subnet, a /{length}"));
+        problems.push(format!("{path}.prefix: {prefix} does not cover its subnet, a /{length}"));
     }
 }
 
-fn overlaps(wrong: &mut Vec<String>, pool: &IpPool) {
-    let all: Vec<(usize, Stretch)> = pool.ranges().collect();
-    for (place, (at, one)) in all.iter().enumerate() {
-        for (other, two) in all.iter().take(place) {
-            if one.meets(*two) {
-                wrong.push(format!("spec.pools[{at}]: {one} overlaps spec.pools[{other}], {two}"));
+/// The gateway of a range: its own, or else the pool's.
+fn gateway_of(range: &Range, pool: &IpPool) -> Option<Addr> {
+    range.gateway.as_ref().or(pool.spec.gateway.as_ref())?.parse().ok()
+}
+
+fn check_overlaps_within(problems: &mut Vec<String>, pool: &IpPool) {
+    let ranges: Vec<(usize, Stretch)> = pool.ranges().collect();
+    for (place, (index, range)) in ranges.iter().enumerate() {
+        for (earlier_index, earlier) in ranges.iter().take(place) {
+            if range.meets(*earlier) {
+                problems.push(format!(
+                    "spec.pools[{index}]: {range} overlaps spec.pools[{earlier_index}], {earlier}"
+                ));
             }
         }
     }
 }
 
-fn pre_allocations(wrong: &mut Vec<String>, pool: &IpPool) {
-    let (never, mut seen) = (pool.never(), BTreeMap::new());
-    for (claim, text) in &pool.spec.pre_allocations {
+fn check_pre_allocations(problems: &mut Vec<String>, pool: &IpPool) {
+    let never_leased = pool.never();
+    let mut claims = BTreeMap::new();
+    for (claim, written) in &pool.spec.pre_allocations {
         let path = format!("spec.preAllocations.{claim}");
-        let Ok(address) = text.parse::<Addr>() else {
-            wrong.push(format!("{path}: `{text}` {NO_ADDRESS}"));
+        let Ok(address) = written.parse::<Addr>() else {
+            problems.push(format!("{path}: `{written}` {NO_ADDRESS}"));
             continue;
         };
-        if let Some(other) = seen.insert(address, claim) {
-            wrong.push(format!("{path}: IP address is already pre-allocated to claim \"{other}\""));
+        if let Some(earlier_claim) = claims.insert(address, claim) {
+            problems.push(format!(
+                "{path}: IP address is already pre-allocated to claim \"{earlier_claim}\""
+            ));
         }
         if pool.entry_of(address).is_none() {
-            wrong.push(format!("{path}: {address} is out of bounds of the pools given"));
-        } else if never.contains(&address) {
-            wrong.push(format!("{path}: {address} is a gateway, or its network's own"));
+            problems.push(format!("{path}: {address} is out of bounds of the pools given"));
+        } else if never_leased.contains(&address) {
+            problems.push(format!("{path}: {address} is a gateway, or its network's own"));
         }
     }
 }
 
-fn notes(wrong: &mut Vec<String>, pool: &IpPool) {
-    let note = |name| pool.metadata.annotation(name);
-    let written = pool.spec.allocation_strategy.as_deref().and_then(Strategy::named);
-    let noted = note(ALLOCATION).and_then(Strategy::named);
-    if noted.zip(written).is_some_and(|(noted, written)| noted != written) {
-        let (noted, written) = (note(ALLOCATION), pool.spec.allocation_strategy.as_deref());
-        let (noted, written) = (noted.unwrap_or_default(), written.unwrap_or_default());
-        wrong.push(format!(
-            "annotation {ALLOCATION}: `{noted}` is not spec.allocationStrategy, `{written}`"
+fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
+    let in_spec = pool.spec.allocation_strategy.as_deref().unwrap_or_default();
+    if let Some(annotated) = pool.metadata.annotation(ALLOCATION)
+        && let Some(annotated_strategy) = Strategy::named(annotated)
+        && let Some(spec_strategy) = Strategy::named(in_spec)
+        && annotated_strategy != spec_strategy
+    {
+        problems.push(format!(
+            "annotation {ALLOCATION}: `{annotated}` is not spec.allocationStrategy, `{in_spec}`"
         ));
     }
     for (name, value) in &pool.metadata.annotations {
-        wrong.extend(annotations::check_one(Kind::IpPool, name, value).err());
+        problems.extend(annotations::check_one(Kind::IpPool, name, value).err());
     }
-    wrong.extend(pool.reservations().into_iter().filter_map(Result::err));
+    problems.extend(pool.reservations().into_iter().filter_map(Result::err));
 }
 
-/// What is accepted but worth a word.
+/// What is accepted, but probably not what was meant.
 pub fn warnings(pool: &IpPool) -> Vec<String> {
-    let (name, mut found) = (&pool.metadata.name, Vec::new());
-    let servers = pool.spec.pools.iter().flat_map(|one| &one.dns_servers);
-    for server in servers.chain(&pool.spec.dns_servers).filter_map(|text| text.parse().ok()) {
-        if pool.open().iter().any(|(_, range)| range.has(server)) {
-            found.push(format!(
-                "ippool `{name}`: DNS server {server} would be leased: poolctl ip reserve {name} {server}"
-            ));
-        }
-    }
-    let lists = pool.spec.pools.iter().map(|one| &one.dns_servers);
-    for list in lists.chain([&pool.spec.dns_servers]) {
-        let twice = list.iter().enumerate().filter(|(at, text)| list[..*at].contains(text));
-        found.extend(twice.map(|(_, text)| {
-            format!("ippool `{name}`: DNS server {text} is listed twice; it counts once")
-        }));
-    }
-    for (at, one) in pool.spec.pools.iter().enumerate() {
-        let Some(subnet) = one.subnet() else { continue };
-        let gateway = one.gateway.as_ref().or(pool.spec.gateway.as_ref());
-        let gateway: Option<Addr> = gateway.and_then(|text| text.parse().ok());
-        if let Some(gateway) = gateway.filter(|gateway| !subnet.contains(*gateway)) {
-            found.push(format!(
-                "ippool `{name}`: gateway {gateway} is not in the subnet of pools[{at}]"
+    let name = &pool.metadata.name;
+    let mut warnings = Vec::new();
+    warn_of_dns_servers(&mut warnings, pool);
+    for (index, range) in pool.spec.pools.iter().enumerate() {
+        let Some(subnet) = range.subnet() else { continue };
+        if let Some(gateway) = gateway_of(range, pool)
+            && !subnet.contains(gateway)
+        {
+            warnings.push(format!(
+                "ippool `{name}`: gateway {gateway} is not in the subnet of pools[{index}]"
             ));
         }
         let first = subnet.first();
-        if one.start.is_none() && subnet.written() != first {
+        if range.start.is_none() && subnet.written() != first {
             let next = Addr(subnet.written().0.saturating_add(1));
-            found.push(format!(
-                "ippool `{name}`: pools[{at}] begins with {next}, after the address in its subnet; {first}/{} \
+            warnings.push(format!(
+                "ippool `{name}`: pools[{index}] begins with {next}, after the address in its subnet; {first}/{} \
                  begins at the first",
                 subnet.prefix_length()
             ));
         }
     }
-    found
+    warnings
 }
 
-pub fn claim(claim: &IpClaim) -> Vec<String> {
-    let (pool, mut wrong) = (&claim.spec.pool, Vec::new());
+/// DNS servers that could be leased to somebody, and then those that are listed twice.
+fn warn_of_dns_servers(warnings: &mut Vec<String>, pool: &IpPool) {
+    let name = &pool.metadata.name;
+    let lists = pool.spec.pools.iter().map(|range| &range.dns_servers);
+    let lists: Vec<&Vec<String>> = lists.chain([&pool.spec.dns_servers]).collect();
+    let open_ranges = pool.open();
+    for server in lists.iter().copied().flatten().filter_map(|server| server.parse().ok()) {
+        if open_ranges.iter().any(|(_, range)| range.has(server)) {
+            warnings.push(format!(
+                "ippool `{name}`: DNS server {server} would be leased: poolctl ip reserve {name} {server}"
+            ));
+        }
+    }
+    for servers in lists {
+        for (index, server) in servers.iter().enumerate() {
+            if servers[..index].contains(server) {
+                warnings.push(format!(
+                    "ippool `{name}`: DNS server {server} is listed twice; it counts once"
+                ));
+            }
+        }
+    }
+}
+
+/// Every problem of a claim.
+pub fn check_claim(claim: &IpClaim) -> Vec<String> {
+    let pool = &claim.spec.pool;
+    let mut problems = Vec::new();
     if pool.name.is_empty() {
-        wrong.push("spec.pool.name: cannot be empty".into());
+        problems.push("spec.pool.name: cannot be empty".into());
     }
     if !pool.namespace.is_empty() && pool.namespace != claim.metadata.namespace {
-        wrong.push(format!("spec.pool.namespace: `{}` is not the claim's", pool.namespace));
+        problems.push(format!("spec.pool.namespace: `{}` is not the claim's", pool.namespace));
     }
     if !pool.kind.is_empty() && pool.kind != "IPPool" {
-        wrong.push(format!("spec.pool.kind: `{}` is not IPPool", pool.kind));
+        problems.push(format!("spec.pool.kind: `{}` is not IPPool", pool.kind));
     }
-    let wanted = claim.metadata.annotation(WANTED).filter(|text| !text.is_empty());
-    server(&mut wrong, "metadata.annotations.ipAddress", wanted);
-    wrong
+    let wanted = claim.metadata.annotation(WANTED).filter(|address| !address.is_empty());
+    check_optional_address(&mut problems, "metadata.annotations.ipAddress", wanted);
+    problems
 }
 
-pub fn lease(lease: &IpAddress) -> Vec<String> {
-    let (spec, mut wrong) = (&lease.spec, Vec::new());
-    let names = [
+/// Every problem of a lease.
+pub fn check_lease(lease: &IpAddress) -> Vec<String> {
+    let spec = &lease.spec;
+    let mut problems = Vec::new();
+    let required = [
         ("pool.name", &spec.pool.name),
         ("claim.name", &spec.claim.name),
         ("address", &spec.address),
     ];
-    for (path, text) in names {
-        if text.is_empty() {
-            wrong.push(format!("spec.{path}: cannot be empty"));
+    for (path, value) in required {
+        if value.is_empty() {
+            problems.push(format!("spec.{path}: cannot be empty"));
         }
     }
     let address = spec.address.parse::<Addr>();
     if address.is_err() && !spec.address.is_empty() {
-        wrong.push(format!("spec.address: `{}` {NO_ADDRESS}", spec.address));
+        problems.push(format!("spec.address: `{}` {NO_ADDRESS}", spec.address));
     }
-    let bits = address.as_ref().map_or(MOST_BITS, |address| i64::from(address.bits()));
+    let bits = address.as_ref().map_or(MAX_PREFIX, |address| i64::from(address.bits()));
     if spec.prefix.is_some_and(|prefix| !(0..=bits).contains(&prefix)) {
-        wrong.push(format!("spec.prefix: must be between 0 and {bits}"));
+        problems.push(format!("spec.prefix: must be between 0 and {bits}"));
     }
-    server(&mut wrong, "spec.gateway", spec.gateway.as_deref());
-    let gateway = spec.gateway.as_ref().and_then(|text| text.parse::<Addr>().ok());
+    check_optional_address(&mut problems, "spec.gateway", spec.gateway.as_deref());
+    let gateway = spec.gateway.as_ref().and_then(|gateway| gateway.parse::<Addr>().ok());
     if let (Some(gateway), Ok(address)) = (gateway, &address)
         && gateway.is_v4() != address.is_v4()
     {
-        wrong.push(format!("spec.gateway: {gateway} and {address} are of mixed IP families"));
+        problems.push(format!("spec.gateway: {gateway} and {address} are of mixed IP families"));
     }
-    for (at, text) in spec.dns_servers.iter().enumerate() {
-        server(&mut wrong, &format!("spec.dnsServers[{at}]"), Some(text));
-    }
-    let wanted = lease.metadata.annotation(WANTED).filter(|text| !text.is_empty());
-    server(&mut wrong, "metadata.annotations.ipAddress", wanted);
-    wrong
+    check_dns_servers(&mut problems, "spec", &spec.dns_servers);
+    let wanted = lease.metadata.annotation(WANTED).filter(|address| !address.is_empty());
+    check_optional_address(&mut problems, "metadata.annotations.ipAddress", wanted);
+    problems
 }
 
-/// What of a changed pool its leases and the other pools forbid.
-pub fn invariants(state: &State) -> Result<(), Refusal> {
-    once(state)?;
+/// Refuses changes of pools and leases that leave an address with two holders, a lease outside of
+/// its pool, or two pools with the same addresses.
+pub fn check_invariants(state: &State) -> Result<(), Refusal> {
+    check_leases_differ(state)?;
     for change in state.ip_pools.difference() {
-        let Some(after) = change.after else {
-            let gone = change.before.map(|one| one.metadata.key()).unwrap_or_default();
-            let mut refusal = Refusal::conflict(format!("IPPool `{}` has leases", gone.name));
-            refusal.causes.extend(state.ip_offenders.get(&gone).into_iter().flatten().cloned());
-            if refusal.causes.is_empty() {
-                continue;
+        let Some(pool) = change.after else {
+            if let Some(deleted) = change.before {
+                check_has_no_leases(state, deleted)?;
             }
-            return Err(refusal.advise("release them first: poolctl ip release CLAIM"));
+            continue;
         };
         if let Some(before) = change.before {
-            kept(before, after)?;
+            check_fixed_fields(before, pool)?;
         }
-        let offenders = state.ip_offenders.get(&after.metadata.key()).into_iter().flatten();
-        let mut refusal = Refusal::conflict(format!(
-            "IPPool `{}` does not fit the leases that there are",
-            after.metadata.name
-        ));
-        refusal.causes.extend(offenders.cloned());
-        if !refusal.causes.is_empty() && !after.metadata.annotated(OUT_OF_RANGE) {
-            let next = format!("release them, or annotate the pool {OUT_OF_RANGE}=true");
-            return Err(refusal.advise(next));
-        }
-        for other in state
-            .ip_pools
-            .rows()
-            .filter(|other| other.metadata.namespace == after.metadata.namespace)
-        {
-            apart(after, other)?;
+        check_leases_fit(state, pool)?;
+        for other_pool in state.ip_pools.rows() {
+            if other_pool.metadata.namespace == pool.metadata.namespace {
+                check_apart(pool, other_pool)?;
+            }
         }
     }
     Ok(())
 }
 
-/// No address has two tenants.
-fn once(state: &State) -> Result<(), Refusal> {
-    if state.ip_leases.difference().next().is_none() {
+/// A pool that is deleted must not have any leases: its offenders are then all of them.
+fn check_has_no_leases(state: &State, deleted: &IpPool) -> Result<(), Refusal> {
+    let key = deleted.metadata.key();
+    let offenders = state.ip_offenders.get(&key).into_iter().flatten();
+    let mut refusal = Refusal::conflict(format!("IPPool `{}` has leases", key.name));
+    refusal.causes.extend(offenders.cloned());
+    if refusal.causes.is_empty() {
         return Ok(());
     }
-    for one in state.ip_leases.difference().filter_map(|change| change.after) {
-        let given = one.notes.as_ref().map(|notes| notes.address.name.as_str()).unwrap_or_default();
-        if given.is_empty() {
+    Err(refusal.advise("release them first: poolctl ip release CLAIM"))
+}
+
+fn check_leases_fit(state: &State, pool: &IpPool) -> Result<(), Refusal> {
+    let offenders = state.ip_offenders.get(&pool.metadata.key()).into_iter().flatten();
+    let mut refusal = Refusal::conflict(format!(
+        "IPPool `{}` does not fit the leases that there are",
+        pool.metadata.name
+    ));
+    refusal.causes.extend(offenders.cloned());
+    if refusal.causes.is_empty() || pool.metadata.annotated(OUT_OF_RANGE) {
+        return Ok(());
+    }
+    Err(refusal.advise(format!("release them, or annotate the pool {OUT_OF_RANGE}=true")))
+}
+
+/// No address has two holders, and none has the name that another address gets by itself.
+fn check_leases_differ(state: &State) -> Result<(), Refusal> {
+    let mut changed_leases = state.ip_leases.difference().peekable();
+    if changed_leases.peek().is_none() {
+        return Ok(());
+    }
+    for lease in changed_leases.filter_map(|change| change.after) {
+        let name =
+            lease.notes.as_ref().map(|notes| notes.address.name.as_str()).unwrap_or_default();
+        if name.is_empty() {
             continue;
         }
-        let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == one.namespace);
-        let called: Vec<Addr> = pools.flat_map(|pool| pool.addresses_named(given)).collect();
-        let own = one.address.is_some_and(|own| called.contains(&own));
-        if let Some(other) = called.first().filter(|_| !own) {
-            let what = format!("IPAddress `{given}` would be called like that of {other}");
+        let pools = state.ip_pools.rows().filter(|pool| pool.metadata.namespace == lease.namespace);
+        let addresses: Vec<Addr> = pools.flat_map(|pool| pool.addresses_named(name)).collect();
+        let is_own_name = lease.address.is_some_and(|address| addresses.contains(&address));
+        if let Some(address) = addresses.first()
+            && !is_own_name
+        {
+            let what = format!("IPAddress `{name}` would be called like that of {address}");
             return Err(Refusal::conflict(what).advise("give it another name"));
         }
     }
-    let mut tenants = HashMap::new();
-    for one in state.ip_leases.rows() {
-        let Some(address) = one.address else { continue };
-        if let Some(other) = tenants.insert((&one.namespace, address), &one.claim) {
-            let what = format!("{address} would be leased to both `{other}` and `{}`", one.claim);
+    let mut claims = HashMap::new();
+    for lease in state.ip_leases.rows() {
+        let Some(address) = lease.address else { continue };
+        if let Some(claim) = claims.insert((&lease.namespace, address), &lease.claim) {
+            let what = format!("{address} would be leased to both `{claim}` and `{}`", lease.claim);
             return Err(Refusal::conflict(what).next(format!("poolctl ip who {address}")));
         }
     }
     Ok(())
 }
 
-fn kept(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
+fn check_fixed_fields(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
     let name = &after.metadata.name;
-    let wrong =
-        |path: &str, why: &str| Err(Refusal::conflict(format!("IPPool `{name}`: {path} {why}")));
+    // Any address does: if the names of one differ, so do the prefixes.
     if before.name_of(Addr(1)) != after.name_of(Addr(1)) {
-        return wrong("spec.namePrefix", "cannot be modified");
+        let what = format!("IPPool `{name}`: spec.namePrefix cannot be modified");
+        return Err(Refusal::conflict(what));
     }
     if before.strategy() != after.strategy() {
-        return wrong("spec.allocationStrategy", "cannot be modified after creation");
+        let what =
+            format!("IPPool `{name}`: spec.allocationStrategy cannot be modified after creation");
+        return Err(Refusal::conflict(what));
     }
     Ok(())
 }
 
-/// Two pools of a namespace have no address, and no names of leases, in common.
-fn apart(one: &IpPool, other: &IpPool) -> Result<(), Refusal> {
-    let (name, its) = (&one.metadata.name, &other.metadata.name);
-    if name == its {
+/// Two pools of a namespace have no address, and no names of leases, in common, unless both allow
+/// it.
+fn check_apart(pool: &IpPool, other_pool: &IpPool) -> Result<(), Refusal> {
+    let name = &pool.metadata.name;
+    let other_name = &other_pool.metadata.name;
+    let may_overlap = pool.metadata.annotated(OVERLAP) && other_pool.metadata.annotated(OVERLAP);
+    if name == other_name || may_overlap {
         return Ok(());
     }
-    let refused = |why: String| {
-        let next = format!("poolctl ippool map {its}, or annotate both {OVERLAP}=true");
-        Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
+    let why = if let Some((range, other_range)) = find_overlap(pool, other_pool) {
+        format!("{range} overlaps {other_range} of IPPool `{other_name}`")
+    } else if let Some(address) = find_kept_address(other_pool, pool) {
+        format!("{address} of its ranges is kept by IPPool `{other_name}`")
+    } else if let Some(address) = find_kept_address(pool, other_pool) {
+        format!("it keeps {address}, which IPPool `{other_name}` leases")
+    } else {
+        return Ok(());
     };
-    let allowed = one.metadata.annotated(OVERLAP) && other.metadata.annotated(OVERLAP);
-    let meets = one.ranges().find_map(|(_, range)| {
-        let met = other.ranges().find(|(_, its)| its.meets(range));
-        met.map(|(_, its)| (range, its))
-    });
-    if allowed {
-        return Ok(());
-    }
-    if let Some((range, with)) = meets {
-        return refused(format!("{range} overlaps {with} of IPPool `{its}`"));
-    }
-    if let Some(address) = kept_in(other, one) {
-        return refused(format!("{address} of its ranges is kept by IPPool `{its}`"));
-    }
-    match kept_in(one, other) {
-        Some(address) => refused(format!("it keeps {address}, which IPPool `{its}` leases")),
-        None => Ok(()),
-    }
+    let next = format!("poolctl ippool map {other_name}, or annotate both {OVERLAP}=true");
+    Err(Refusal::conflict(format!("IPPool `{name}`: {why}")).advise(next))
 }
 
-/// What one pool leases to nobody, or to one claim only, and another to anybody.
-fn kept_in(keeps: &IpPool, leases: &IpPool) -> Option<Addr> {
-    let pre = keeps.pre_allocated().map(|(_, address)| address);
-    let ranges: Vec<Stretch> = leases.ranges().map(|(_, range)| range).collect();
-    let mut near =
-        pre.chain(keeps.never()).filter(|address| ranges.iter().any(|range| range.has(*address)));
-    near.find(|address| leases.open().iter().any(|(_, range)| range.has(*address)))
+fn find_overlap(pool: &IpPool, other_pool: &IpPool) -> Option<(Stretch, Stretch)> {
+    for (_, range) in pool.ranges() {
+        for (_, other_range) in other_pool.ranges() {
+            if other_range.meets(range) {
+                return Some((range, other_range));
+            }
+        }
+    }
+    None
+}
+
+/// The first address that `keeper` leases to nobody, or to a certain claim only, and that `lessor`
+/// may lease to any claim.
+fn find_kept_address(keeper: &IpPool, lessor: &IpPool) -> Option<Addr> {
+    let ranges: Vec<Stretch> = lessor.ranges().map(|(_, range)| range).collect();
+    let pre_allocated = keeper.pre_allocated().map(|(_, address)| address);
+    pre_allocated.chain(keeper.never()).find(|address| {
+        // Open ranges are costly to compute: most addresses are in no range at all.
+        ranges.iter().any(|range| range.has(*address))
+            && lessor.open().iter().any(|(_, range)| range.has(*address))
+    })
 }

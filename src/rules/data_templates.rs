@@ -45,7 +45,7 @@ pub fn check_change(
 }
 
 /// Refuses to delete a template while hosts have an index of it.
-pub fn invariants(state: &State) -> Result<(), Refusal> {
+pub fn check_deletions(state: &State) -> Result<(), Refusal> {
     for change in state.data_templates.difference() {
         let (Some(template), None) = (change.before, change.after) else { continue };
         let name = &template.metadata.name;

@@ -119,7 +119,7 @@ pub fn warnings(host: &BareMetalHost) -> Vec<String> {
 }
 
 /// Refuses two hosts with one boot address or one management controller.
-pub fn are_different(state: &State) -> Result<(), Refusal> {
+pub fn check_machines_differ(state: &State) -> Result<(), Refusal> {
     if state.hosts.difference().next().is_none() {
         return Ok(());
     }

@@ -1,4 +1,5 @@
-//! What the types of InfraEnvs and NMStateConfigs do not say, and what of them is fixed.
+//! Validates InfraEnvs and NMStateConfigs: the fields whose types allow too much, and those that
+//! may not change. Never looks at the hosts that use them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use crate::model::address::Subnet;
 use crate::model::agent::ClusterReference;
 use crate::model::hardware::mac;
-use crate::model::infra_env::{InfraEnv, Proxy};
+use crate::model::infra_env::{InfraEnv, KernelArgument, Proxy};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
@@ -20,9 +21,9 @@ use super::selectors;
 
 const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "arm64", "ppc64le", "s390x"];
 const IMAGE_TYPES: [&str; 2] = ["full-iso", "minimal-iso"];
-const IPXE: [&str; 2] = ["DiscoveryImageAlways", "BootOrderControl"];
-const OPERATIONS: [&str; 3] = ["append", "replace", "delete"];
-const KEYS: [&str; 7] = [
+const IPXE_SCRIPT_TYPES: [&str; 2] = ["DiscoveryImageAlways", "BootOrderControl"];
+const KERNEL_ARGUMENT_OPERATIONS: [&str; 3] = ["append", "replace", "delete"];
+const SSH_KEY_TYPES: [&str; 7] = [
     "ssh-rsa",
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -32,67 +33,73 @@ const KEYS: [&str; 7] = [
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-/// Every problem of one.
-pub fn check(one: &InfraEnv) -> Vec<String> {
-    let spec = &one.spec;
-    let mut wrong = Vec::new();
+/// Every problem of an InfraEnv.
+pub fn check(infra_env: &InfraEnv) -> Vec<String> {
+    let spec = &infra_env.spec;
+    let mut problems = Vec::new();
     if spec.pull_secret_ref.name.is_empty() {
-        wrong.push("spec.pullSecretRef.name is missing: a Secret of its namespace".into());
+        problems.push("spec.pullSecretRef.name is missing: a Secret of its namespace".into());
     }
-    if !spec.cpu_architecture.is_empty() && !ARCHITECTURES.contains(&&*spec.cpu_architecture) {
-        let all = ARCHITECTURES.join(", ");
-        wrong.push(format!("spec.cpuArchitecture `{}` is none of {all}", spec.cpu_architecture));
-    }
-    for (field, value, all) in [
-        ("imageType", &spec.image_type, IMAGE_TYPES),
-        ("ipxeScriptType", &spec.ipxe_script_type, IPXE),
-    ] {
-        if !value.is_empty() && !all.contains(&value.as_str()) {
-            wrong.push(format!("spec.{field} `{value}` is none of {}", all.join(", ")));
+    let words: [(&str, &str, &[&str]); 3] = [
+        ("cpuArchitecture", &spec.cpu_architecture, &ARCHITECTURES),
+        ("imageType", &spec.image_type, &IMAGE_TYPES),
+        ("ipxeScriptType", &spec.ipxe_script_type, &IPXE_SCRIPT_TYPES),
+    ];
+    for (field, value, allowed) in words {
+        if !value.is_empty() && !allowed.contains(&value) {
+            problems.push(format!("spec.{field} `{value}` is none of {}", allowed.join(", ")));
         }
     }
-    wrong.extend(annotations::check(Kind::InfraEnv, &one.metadata.annotations).err());
-    wrong.extend(spec.cluster_ref.iter().flat_map(reference));
-    wrong.extend(spec.proxy.iter().flat_map(proxies));
+    problems.extend(annotations::check(Kind::InfraEnv, &infra_env.metadata.annotations).err());
+    problems.extend(spec.cluster_ref.iter().flat_map(check_cluster_reference));
+    problems.extend(spec.proxy.iter().flat_map(check_proxy));
     let selector = &spec.nm_state_config_label_selector;
-    wrong.extend(selectors::check("spec.nmStateConfigLabelSelector", selector));
+    problems.extend(selectors::check("spec.nmStateConfigLabelSelector", selector));
     if !spec.additional_ntp_sources.is_empty() && !spec.ntp_sources.is_empty() {
-        wrong.push("ntp_sources and additional_ntp_sources are mutually exclusive".into());
+        problems.push("ntp_sources and additional_ntp_sources are mutually exclusive".into());
     }
     for source in spec.additional_ntp_sources.iter().chain(&spec.ntp_sources) {
         if !is_host(source) {
-            wrong.push(format!("Invalid NTP source: {source}"));
+            problems.push(format!("Invalid NTP source: {source}"));
         }
     }
     if !spec.ssh_authorized_key.trim().is_empty() && !spec.ssh_authorized_key.lines().all(is_key) {
-        wrong.push("SSH key is not valid".into());
+        problems.push("SSH key is not valid".into());
     }
     if !spec.ignition_config_override.is_empty() {
-        wrong.extend(object("spec.ignitionConfigOverride", &spec.ignition_config_override));
+        problems.extend(find_json_object_problem(
+            "spec.ignitionConfigOverride",
+            &spec.ignition_config_override,
+        ));
     }
-    for (at, one) in spec.kernel_arguments.iter().enumerate() {
-        if !OPERATIONS.contains(&one.operation.as_str()) {
-            let all = OPERATIONS.join(", ");
-            let what = &one.operation;
-            wrong.push(format!("spec.kernelArguments[{at}].operation `{what}` is none of {all}"));
-        }
-        if !is_argument(&one.value) {
-            let what = &one.value;
-            wrong.push(format!("spec.kernelArguments[{at}].value `{what}` is no kernel argument"));
-        }
-    }
+    problems.extend(check_kernel_arguments(&spec.kernel_arguments));
     for (key, value) in &spec.agent_labels {
         if !label_value(value) || !label_key(key) {
-            wrong.push(format!("spec.agentLabels.{key}: `{value}` is no label"));
+            problems.push(format!("spec.agentLabels.{key}: `{value}` is no label"));
         }
     }
-    wrong
+    problems
 }
 
-/// What has an effect elsewhere, and none here.
-pub fn warnings(one: &InfraEnv) -> Vec<String> {
-    let spec = &one.spec;
-    let all = [
+fn check_kernel_arguments(arguments: &[KernelArgument]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (index, KernelArgument { operation, value }) in arguments.iter().enumerate() {
+        let path = format!("spec.kernelArguments[{index}]");
+        if !KERNEL_ARGUMENT_OPERATIONS.contains(&operation.as_str()) {
+            let allowed = KERNEL_ARGUMENT_OPERATIONS.join(", ");
+            problems.push(format!("{path}.operation `{operation}` is none of {allowed}"));
+        }
+        if !is_kernel_argument(value) {
+            problems.push(format!("{path}.value `{value}` is no kernel argument"));
+        }
+    }
+    problems
+}
+
+/// Warns of fields that have an effect upstream, and none here.
+pub fn warnings(infra_env: &InfraEnv) -> Vec<String> {
+    let spec = &infra_env.spec;
+    let fields = [
         (
             spec.image_type == "minimal-iso",
             "imageType minimal-iso",
@@ -114,15 +121,17 @@ pub fn warnings(one: &InfraEnv) -> Vec<String> {
             "ignitionConfigOverride can bring a registries.conf",
         ),
     ];
-    let name = &one.metadata.name;
-    let said = all.into_iter().filter(|(set, ..)| *set);
-    said.map(|(_, field, why)| format!("`{name}`: spec.{field} has no effect here: {why}"))
+    let name = &infra_env.metadata.name;
+    fields
+        .into_iter()
+        .filter(|(is_set, ..)| *is_set)
+        .map(|(_, field, why)| format!("`{name}`: spec.{field} has no effect here: {why}"))
         .collect()
 }
 
-/// A new one says either which cluster it is for, or which version.
-pub fn check_new(one: &InfraEnv) -> Result<(), String> {
-    if one.spec.cluster_ref.is_some() && !one.spec.os_image_version.is_empty() {
+/// Checks a new InfraEnv: it names either a cluster or a version, not both.
+pub fn check_new(infra_env: &InfraEnv) -> Result<(), String> {
+    if infra_env.spec.cluster_ref.is_some() && !infra_env.spec.os_image_version.is_empty() {
         return Err(
             "Either Spec.ClusterRef or Spec.OSImageVersion should be specified (not both).".into(),
         );
@@ -130,23 +139,24 @@ pub fn check_new(one: &InfraEnv) -> Result<(), String> {
     Ok(())
 }
 
-/// What is fixed once it is made.
-pub fn check_change(old: &InfraEnv, new: &InfraEnv, installed: bool) -> Result<(), String> {
-    let fixed = |what: &str| {
-        Err(format!("Attempted to change Spec.{what} which is immutable after InfraEnv creation."))
+/// Refuses changes of fields that are fixed once the InfraEnv is made. `is_installed` says whether
+/// the cluster that it is for is installed.
+pub fn check_change(before: &InfraEnv, after: &InfraEnv, is_installed: bool) -> Result<(), String> {
+    let changed_field = if before.spec.cluster_ref != after.spec.cluster_ref {
+        Some("ClusterRef")
+    } else if before.architecture() != after.architecture() {
+        Some("CpuArchitecture")
+    } else {
+        None
     };
-    if old.spec.cluster_ref != new.spec.cluster_ref {
-        return fixed("ClusterRef");
+    if let Some(field) = changed_field {
+        return Err(format!(
+            "Attempted to change Spec.{field} which is immutable after InfraEnv creation."
+        ));
     }
-    if old.architecture() != new.architecture() {
-        return fixed("CpuArchitecture");
-    }
-    let version = |one: &InfraEnv| one.spec.os_image_version.clone();
-    if version(old) != version(new)
-        && !version(new).is_empty()
-        && new.spec.cluster_ref.is_some()
-        && !installed
-    {
+    let version = &after.spec.os_image_version;
+    let is_new_version = !version.is_empty() && *version != before.spec.os_image_version;
+    if is_new_version && after.spec.cluster_ref.is_some() && !is_installed {
         return Err(
             "spec.OSImageVersion is not valid. It can't be added alongside with a clusterRef when \
                     the cluster is not installed yet."
@@ -156,149 +166,161 @@ pub fn check_change(old: &InfraEnv, new: &InfraEnv, installed: bool) -> Result<(
     Ok(())
 }
 
-/// Every problem of one.
-pub fn check_network(one: &NMStateConfig) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if one.spec.interfaces.is_empty() {
-        wrong.push("spec.interfaces is empty: no host would have it".into());
+/// Every problem of an NMStateConfig.
+pub fn check_network(config: &NMStateConfig) -> Vec<String> {
+    let mut problems = Vec::new();
+    if config.spec.interfaces.is_empty() {
+        problems.push("spec.interfaces is empty: no host would have it".into());
     }
-    let mut known: Vec<String> = Vec::new();
-    for (at, one) in one.spec.interfaces.iter().enumerate() {
-        if let Err(why) = mac(&one.mac_address) {
-            wrong.push(format!("spec.interfaces[{at}].macAddress: {why}"));
+    let mut seen = HashSet::new();
+    for (index, interface) in config.spec.interfaces.iter().enumerate() {
+        let path = format!("spec.interfaces[{index}]");
+        if let Err(why) = mac(&interface.mac_address) {
+            problems.push(format!("{path}.macAddress: {why}"));
         }
-        let lower = one.mac_address.to_lowercase();
-        if known.contains(&lower) {
-            wrong.push(format!("spec.interfaces[{at}].macAddress: {lower} is there twice"));
+        let mac_address = interface.mac_address.to_lowercase();
+        if !seen.insert(mac_address.clone()) {
+            problems.push(format!("{path}.macAddress: {mac_address} is there twice"));
         }
-        known.push(lower);
-        if one.name.is_empty() {
-            wrong.push(format!("spec.interfaces[{at}].name is missing"));
+        if interface.name.is_empty() {
+            problems.push(format!("{path}.name is missing"));
         }
     }
-    if !one.spec.config.is_object() {
-        wrong.push("spec.config is no nmstate: a mapping with interfaces, routes, ...".into());
+    if !config.spec.config.is_object() {
+        problems.push("spec.config is no nmstate: a mapping with interfaces, routes, ...".into());
     }
-    wrong
+    problems
 }
 
-/// No two of a namespace are for one interface: nobody could say which of them is followed.
-pub fn are_different(state: &State) -> Result<(), Refusal> {
-    let changed = state.nmstate_configs.difference().filter_map(|change| {
-        let before = change.before.map(|one| &one.spec.interfaces);
-        let after = change.after?;
-        (before != Some(&after.spec.interfaces)).then(|| after.metadata.key())
-    });
-    let changed: HashSet<Key> = changed.collect();
-    if changed.is_empty() {
+/// Refuses a change that makes two NMStateConfigs of a namespace apply to one interface: nobody
+/// could say which of them is followed. Twins that were there before are left alone.
+pub fn check_networks_differ(state: &State) -> Result<(), Refusal> {
+    let mut changed_keys = HashSet::new();
+    for change in state.nmstate_configs.difference() {
+        let Some(after) = change.after else { continue };
+        if change.before.is_none_or(|before| before.spec.interfaces != after.spec.interfaces) {
+            changed_keys.insert(after.metadata.key());
+        }
+    }
+    if changed_keys.is_empty() {
         return Ok(());
     }
-    let mut known: HashMap<(&str, String), Key> = HashMap::new();
-    for one in state.nmstate_configs.rows() {
-        let key = one.metadata.key();
-        for interface in &one.spec.interfaces {
+    let mut keys_by_mac: HashMap<(&str, String), Key> = HashMap::new();
+    for config in state.nmstate_configs.rows() {
+        let key = config.metadata.key();
+        let namespace = config.metadata.namespace.as_str();
+        for interface in &config.spec.interfaces {
             let mac = interface.mac_address.to_lowercase();
-            let other = known.insert((one.metadata.namespace.as_str(), mac.clone()), key.clone());
-            let new = |other: &Key| changed.contains(other) || changed.contains(&key);
-            let Some(other) = other.filter(|other| *other != key && new(other)) else { continue };
-            let (first, second) = (&other.name, &key.name);
-            let what = format!("NMStateConfigs `{first}` and `{second}` would both be for {mac}");
-            return Err(Refusal::conflict(what)
-                .because("nobody could say which of them its host is to follow")
-                .advise(format!(
-                    "poolctl get nmstateconfig {first} -n {} -o yaml",
-                    other.namespace
-                )));
+            let twin = keys_by_mac.insert((namespace, mac.clone()), key.clone());
+            let Some(twin) = twin.filter(|twin| *twin != key) else { continue };
+            if changed_keys.contains(&twin) || changed_keys.contains(&key) {
+                return Err(refuse_networks(&twin, &key, &mac));
+            }
         }
     }
     Ok(())
 }
 
-/// A reference is fixed: half of one would lead nowhere for ever.
-fn reference(one: &ClusterReference) -> Vec<String> {
-    let parts = [("name", &one.name), ("namespace", &one.namespace)];
-    let missing = parts.into_iter().filter(|(_, text)| text.is_empty());
-    let text = |(field, _): (&str, &String)| {
-        format!(
-            "spec.clusterRef.{field} is missing; leave out clusterRef for hosts without a cluster"
-        )
-    };
-    missing.map(text).collect()
+fn refuse_networks(first: &Key, second: &Key, mac: &str) -> Refusal {
+    let Key { namespace, name } = first;
+    let second_name = &second.name;
+    let what = format!("NMStateConfigs `{name}` and `{second_name}` would both be for {mac}");
+    Refusal::conflict(what)
+        .because("nobody could say which of them its host is to follow")
+        .advise(format!("poolctl get nmstateconfig {name} -n {namespace} -o yaml"))
 }
 
-fn proxies(one: &Proxy) -> Vec<String> {
-    let mut wrong = Vec::new();
-    if one.http_proxy.is_empty() && one.https_proxy.is_empty() {
-        wrong.push("spec.proxy needs httpProxy or httpsProxy".into());
-    }
-    for (field, text) in [("httpProxy", &one.http_proxy), ("httpsProxy", &one.https_proxy)] {
-        if !text.is_empty() && !is_proxy(text) {
-            // Not said again: there may be a password in it.
-            let like = "http://proxy.example.com:3128";
-            wrong.push(format!("spec.proxy.{field} is no address like {like}"));
+/// Both halves are needed: the reference is fixed, so half of one would lead nowhere for ever.
+fn check_cluster_reference(reference: &ClusterReference) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (field, value) in [("name", &reference.name), ("namespace", &reference.namespace)] {
+        if value.is_empty() {
+            problems.push(format!(
+                "spec.clusterRef.{field} is missing; leave out clusterRef for hosts without a cluster"
+            ));
         }
     }
-    let exempt = one.no_proxy.split(',').map(str::trim).filter(|_| !one.no_proxy.is_empty());
-    for part in exempt.filter(|part| !is_exempt(part)) {
-        wrong.push(format!(
-            "spec.proxy.noProxy: `{part}` is no name, .domain, address, network or *; commas are between them"
-        ));
+    problems
+}
+
+fn check_proxy(proxy: &Proxy) -> Vec<String> {
+    let mut problems = Vec::new();
+    if proxy.http_proxy.is_empty() && proxy.https_proxy.is_empty() {
+        problems.push("spec.proxy needs httpProxy or httpsProxy".into());
     }
-    wrong
+    for (field, url) in [("httpProxy", &proxy.http_proxy), ("httpsProxy", &proxy.https_proxy)] {
+        if !url.is_empty() && !is_proxy_url(url) {
+            // The message leaves the URL out: there may be a password in it.
+            let example = "http://proxy.example.com:3128";
+            problems.push(format!("spec.proxy.{field} is no address like {example}"));
+        }
+    }
+    if proxy.no_proxy.is_empty() {
+        return problems;
+    }
+    for entry in proxy.no_proxy.split(',').map(str::trim) {
+        if !is_no_proxy_entry(entry) {
+            problems.push(format!(
+                "spec.proxy.noProxy: `{entry}` is no name, .domain, address, network or *; commas are between them"
+            ));
+        }
+    }
+    problems
 }
 
-fn is_proxy(text: &str) -> bool {
-    let plain = !text.chars().any(|one| one.is_control() || one.is_whitespace());
-    let named = text.starts_with("http://") || text.starts_with("https://");
-    plain && named && url::Url::parse(text).is_ok_and(|url| url.has_host())
+fn is_proxy_url(url: &str) -> bool {
+    let is_one_word = !url.chars().any(|letter| letter.is_control() || letter.is_whitespace());
+    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    is_one_word && is_http && url::Url::parse(url).is_ok_and(|url| url.has_host())
 }
 
-/// What is reached without a proxy.
-fn is_exempt(part: &str) -> bool {
-    let name = part.strip_prefix('.').unwrap_or(part);
-    part == "*" || part.parse::<Subnet>().is_ok() || is_host(name)
+/// Whether a text can say what is reached without a proxy.
+fn is_no_proxy_entry(entry: &str) -> bool {
+    let name = entry.strip_prefix('.').unwrap_or(entry);
+    entry == "*" || entry.parse::<Subnet>().is_ok() || is_host(name)
 }
 
-/// A name in DNS, or an address.
-fn is_host(text: &str) -> bool {
-    let part = |part: &str| {
-        let letter = |one: u8| one.is_ascii_alphanumeric() || one == b'-' || one == b'_';
-        (1..=63).contains(&part.len())
-            && part.bytes().all(letter)
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    text.parse::<std::net::IpAddr>().is_ok()
-        || (!text.is_empty() && text.len() <= 253 && text.split('.').all(part))
+/// Whether a text is a name in DNS, or an address.
+fn is_host(host: &str) -> bool {
+    host.parse::<std::net::IpAddr>().is_ok()
+        || (!host.is_empty() && host.len() <= 253 && host.split('.').all(is_dns_label))
 }
 
-/// Whether a line is one public key of SSH, or nothing.
+/// Upper case and underscores are in use, if not in the standard.
+fn is_dns_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// Whether a line is one public key of SSH, or empty.
 pub fn is_key(line: &str) -> bool {
     use base64::Engine;
     let mut words = line.split_whitespace();
-    let Some(kind) = words.next() else { return true };
-    let body = words.next().unwrap_or_default();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(body).unwrap_or_default();
-    // The key says its kind again.
-    let again = bytes.get(4..4 + kind.len()).is_some_and(|said| said == kind.as_bytes());
-    KEYS.contains(&kind) && again
+    let Some(key_type) = words.next() else { return true };
+    let encoded = words.next().unwrap_or_default();
+    let decoded = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();
+    // The key itself begins with four bytes of length and its type.
+    let type_in_key = decoded.get(4..4 + key_type.len());
+    SSH_KEY_TYPES.contains(&key_type) && type_in_key == Some(key_type.as_bytes())
 }
 
-/// Words without blanks, or in quotes.
-fn is_argument(text: &str) -> bool {
-    let mut quoted = false;
-    for one in text.chars() {
-        match one {
-            '"' => quoted = !quoted,
-            ' ' | '\t' | '\n' | '\r' if !quoted => return false,
+/// Whether a text is one argument of a kernel: blanks are in quotes only.
+fn is_kernel_argument(text: &str) -> bool {
+    let mut is_quoted = false;
+    for letter in text.chars() {
+        match letter {
+            '"' => is_quoted = !is_quoted,
+            ' ' | '\t' | '\n' | '\r' if !is_quoted => return false,
             _ => {}
         }
     }
-    !quoted && !text.is_empty()
+    !is_quoted && !text.is_empty()
 }
 
-/// Why a text is no JSON object.
-pub fn object(field: &str, text: &str) -> Option<String> {
+/// Why a text is no JSON object; none if it is.
+pub fn find_json_object_problem(field: &str, text: &str) -> Option<String> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(_)) => None,
         Ok(_) => Some(format!("{field} is no JSON object")),
@@ -311,18 +333,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_host_key_or_argument_is_told_apart() {
-        for (text, good) in
+    fn hosts_keys_proxies_and_kernel_arguments_are_recognised() {
+        for (text, expected) in
             [("ntp.lab", true), ("192.0.2.1", true), ("::1", true), ("a b", false), ("-x", false)]
         {
-            assert_eq!(is_host(text), good, "{text}");
+            assert_eq!(is_host(text), expected, "{text}");
         }
-        for (text, good) in
+        for (text, expected) in
             [("a=b", true), ("a=\"b c\"", true), ("a b", false), ("\"", false), ("", false)]
         {
-            assert_eq!(is_argument(text), good, "{text}");
+            assert_eq!(is_kernel_argument(text), expected, "{text}");
         }
-        for (text, good) in [
+        for (text, expected) in [
             ("http://proxy.lab:3128", true),
             ("https://me:secret@[2001:db8::1]/", true),
             ("proxy.lab:3128", false),
@@ -331,10 +353,10 @@ mod tests {
             ("socks5://proxy.lab", false),
             ("http://a b", false),
         ] {
-            assert_eq!(is_proxy(text), good, "{text}");
+            assert_eq!(is_proxy_url(text), expected, "{text}");
         }
-        for (text, good) in [("*", true), (".lab", true), ("10.0.0.0/8", true), ("", false)] {
-            assert_eq!(is_exempt(text), good, "{text}");
+        for (text, expected) in [("*", true), (".lab", true), ("10.0.0.0/8", true), ("", false)] {
+            assert_eq!(is_no_proxy_entry(text), expected, "{text}");
         }
         let key =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2rPHp+8pqQ0i0MkmjIlz6l8uLSsLfGQVNTjbEVVSMi me";

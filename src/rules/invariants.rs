@@ -1,4 +1,5 @@
-//! What must always hold, with a message; the database's constraints stand behind it.
+//! Refuses a state that must never be, with a message that names the objects. Behind these checks
+//! the constraints of the database stand as the wall. Changes nothing.
 
 use std::collections::HashMap;
 
@@ -7,44 +8,58 @@ use crate::model::state::State;
 
 use super::addresses;
 use super::data_templates;
-use super::hosts::are_different;
+use super::hosts;
 use super::infra_envs;
 
-/// Looks at what changed: nothing is held twice, both ends of a link agree.
+/// Checks what has changed: nothing is held twice, and both ends of a link agree.
 pub fn invariants(state: &State) -> Result<(), Refusal> {
-    let mut claims = HashMap::new();
-    let mut names = HashMap::new();
+    check_clusters(state)?;
+    check_customizations(state)?;
+    addresses::check_invariants(state)?;
+    data_templates::check_deletions(state)?;
+    infra_envs::check_networks_differ(state)?;
+    hosts::check_machines_differ(state)
+}
+
+/// No two clusters have one name in DNS, and no claim holds two.
+fn check_clusters(state: &State) -> Result<(), Refusal> {
+    let mut clusters_by_domain = HashMap::new();
+    let mut clusters_by_claim = HashMap::new();
     for cluster in state.clusters.difference().filter_map(|change| change.after) {
-        let dns = (&cluster.cluster_name, &cluster.base_domain);
-        if let Some(other) = names.insert(dns, &cluster.name) {
+        let name = &cluster.name;
+        let domain = (&cluster.cluster_name, &cluster.base_domain);
+        if let Some(twin) = clusters_by_domain.insert(domain, name) {
+            let (cluster_name, base_domain) = domain;
             return Err(Refusal::conflict(format!(
-                "clusters `{other}` and `{}` would both be {}.{}",
-                cluster.name, dns.0, dns.1
+                "clusters `{twin}` and `{name}` would both be {cluster_name}.{base_domain}"
             )));
         }
-        let Some(key) = cluster.claim_key() else {
+        let Some(claim) = cluster.claim_key() else {
             continue;
         };
-        if let Some(other) = claims.insert(key.clone(), &cluster.name) {
-            let name = &cluster.name;
+        if let Some(twin) = clusters_by_claim.insert(claim.clone(), name) {
             return Err(Refusal::conflict(format!(
-                "clusters `{other}` and `{name}` would both be held by claim `{key}`"
+                "clusters `{twin}` and `{name}` would both be held by claim `{claim}`"
             )));
         }
     }
-    for one in state.customizations.difference().filter_map(|change| change.after) {
-        let Some(holder) = &one.holder else { continue };
-        let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
-        let disagrees = |name: &str| name != one.metadata.name;
-        if cluster.is_some_and(|one| one.customization.as_deref().is_none_or(disagrees)) {
+    Ok(())
+}
+
+/// A cluster that holds the lease of a customization names that customization.
+fn check_customizations(state: &State) -> Result<(), Refusal> {
+    for customization in state.customizations.difference().filter_map(|change| change.after) {
+        let Some(holder) = &customization.holder else { continue };
+        let cluster =
+            state.cluster(&holder.cluster).and_then(|cluster_id| state.clusters.get(cluster_id));
+        let Some(cluster) = cluster else { continue };
+        let name = &customization.metadata.name;
+        if cluster.customization.as_ref() != Some(name) {
             return Err(Refusal::conflict(format!(
-                "customization `{}` would be leased to cluster `{}`, which does not use it",
-                one.metadata.name, holder.cluster
+                "customization `{name}` would be leased to cluster `{}`, which does not use it",
+                holder.cluster
             )));
         }
     }
-    addresses::invariants(state)?;
-    data_templates::invariants(state)?;
-    infra_envs::are_different(state)?;
-    are_different(state)
+    Ok(())
 }

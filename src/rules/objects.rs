@@ -78,9 +78,9 @@ pub fn check(object: &Object) -> Result<(), Refusal> {
         Object::InfraEnv(one) => all_of(kind, &key.name, infra_envs::check(one)),
         Object::Agent(one) => all_of(kind, &key.name, agents::check(one)),
         Object::NMStateConfig(one) => all_of(kind, &key.name, infra_envs::check_network(one)),
-        Object::IpPool(one) => all_of(kind, &key.name, addresses::pool(one)),
-        Object::IpClaim(one) => all_of(kind, &key.name, addresses::claim(one)),
-        Object::IpAddress(one) => all_of(kind, &key.name, addresses::lease(one)),
+        Object::IpPool(one) => all_of(kind, &key.name, addresses::check_pool(one)),
+        Object::IpClaim(one) => all_of(kind, &key.name, addresses::check_claim(one)),
+        Object::IpAddress(one) => all_of(kind, &key.name, addresses::check_lease(one)),
         Object::BareMetalHost(one) => {
             hosts::check(one).map_err(|why| refuse(kind, &key.name, &why))
         }
