@@ -1,7 +1,10 @@
-//! What the types of an object's fields do not say.
+//! Validates objects of every kind: names, labels, and what the types of their fields do not say.
+//! Looks at one object at a time, never at the state.
 
 use std::collections::HashSet;
 
+use crate::model::claim::Claim;
+use crate::model::cluster::Cluster;
 use crate::model::documents::Settings;
 use crate::model::ip_pool::{NODES_FROM, VIPS_FROM};
 use crate::model::kinds::Kind;
@@ -14,16 +17,17 @@ use super::{
     addresses, agents, annotations, data_templates, hosts, infra_envs, patches, selectors,
 };
 
-/// More than any lab has; what is beyond is a slip.
+/// No lab has as many clusters: a larger size is a slip of the finger.
 const LARGEST_POOL: u32 = 100_000;
 
 const PASSWORD: &str = "spec.platform has a password in plain sight; it belongs into the Secret of credentialsSecretRef";
 
-fn labels(object: &Object) -> Result<(), Refusal> {
-    let labels = object.meta().map(|meta| &meta.labels).into_iter();
-    let copied =
+fn check_labels(object: &Object) -> Result<(), Refusal> {
+    let own_labels = object.meta().map(|meta| &meta.labels);
+    // The clusters of a pool get these.
+    let copied_labels =
         if let Object::ClusterPool(pool) = object { Some(&pool.spec.labels) } else { None };
-    for (name, value) in labels.chain(copied).flatten() {
+    for (name, value) in own_labels.into_iter().chain(copied_labels).flatten() {
         if !label_key(name) || !label_value(value) {
             let why = "letters, digits, dashes, dots and underscores make one, at most 63";
             let what = format!("`{name}: {value}` is not a label");
@@ -33,193 +37,226 @@ fn labels(object: &Object) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses an object that cannot be meant.
+/// Refuses an object with a problem that can be seen without any other object.
 pub fn check(object: &Object) -> Result<(), Refusal> {
-    let (kind, key) = (object.kind(), object.key());
+    let kind = object.kind();
+    let key = object.key();
     name_of(kind, &key.name)?;
     if kind.namespaced() {
         label("a namespace", &key.namespace)?;
     }
-    labels(object)?;
-    match object {
-        Object::ClusterPool(pool) if !differ(&pool.vips_from()) => {
-            let why = format!("annotation {VIPS_FROM} is no list of different IPPools");
-            Err(refuse(kind, &key.name, &why))
+    check_labels(object)?;
+    let problems: Vec<String> = match object {
+        // Its inventory is refused by the name of an entry, so a pool makes its own refusals.
+        Object::ClusterPool(pool) => return check_pool(pool),
+        Object::ClusterClaim(claim) => check_claim(claim).err().into_iter().collect(),
+        Object::ClusterDeployment(cluster) => check_cluster(cluster).err().into_iter().collect(),
+        Object::DataTemplate(template) => data_templates::check(template).err().unwrap_or_default(),
+        Object::InfraEnv(infra_env) => infra_envs::check(infra_env),
+        Object::Agent(agent) => agents::check(agent),
+        Object::NMStateConfig(config) => infra_envs::check_network(config),
+        Object::IpPool(pool) => addresses::check_pool(pool),
+        Object::IpClaim(claim) => addresses::check_claim(claim),
+        Object::IpAddress(lease) => addresses::check_lease(lease),
+        Object::BareMetalHost(host) => hosts::check(host).err().into_iter().collect(),
+        Object::RoleBinding(binding)
+            if binding.subjects.iter().any(|subject| subject.name.is_empty()) =>
+        {
+            vec!["a subject has no name".into()]
         }
-        Object::ClusterPool(pool) if !differ(&pool.nodes_from()) => {
-            let why = format!("annotation {NODES_FROM} is no list of different IPPools");
-            Err(refuse(kind, &key.name, &why))
+        Object::Customization(customization) => {
+            patches::check(customization).err().into_iter().collect()
         }
-        Object::ClusterPool(pool) => check_pool(pool),
-        Object::ClusterClaim(claim) if claim.lifetime.is_some_and(|span| span.0 == 0) => {
-            Err(refuse(kind, &key.name, "spec.lifetime is no time at all"))
+        Object::Settings(settings) => check_settings(settings),
+        Object::ClusterImageSet(image_set) if image_set.spec.release_image.is_empty() => {
+            vec!["spec.releaseImage is empty".into()]
         }
-        Object::ClusterClaim(claim) if claim.pool.is_empty() => {
-            Err(refuse(kind, &key.name, "spec.clusterPoolName is missing"))
-        }
-        Object::ClusterDeployment(cluster) => {
-            for (field, value) in
-                [("clusterName", &cluster.cluster_name), ("baseDomain", &cluster.base_domain)]
-            {
-                if value.is_empty() {
-                    return Err(refuse(kind, &key.name, &format!("spec.{field} is missing")));
-                }
-            }
-            if cluster.body.as_ref().is_some_and(|body| body.spec.platform.has_password()) {
-                return Err(refuse(kind, &key.name, PASSWORD));
-            }
-            let steering = cluster.body.as_ref().map(|body| &body.metadata.annotations);
-            let steering = steering.map_or(Ok(()), |steering| annotations::check(kind, steering));
-            steering.map_err(|why| refuse(kind, &key.name, &why))
-        }
-        Object::DataTemplate(one) => {
-            all_of(kind, &key.name, data_templates::check(one).err().unwrap_or_default())
-        }
-        Object::InfraEnv(one) => all_of(kind, &key.name, infra_envs::check(one)),
-        Object::Agent(one) => all_of(kind, &key.name, agents::check(one)),
-        Object::NMStateConfig(one) => all_of(kind, &key.name, infra_envs::check_network(one)),
-        Object::IpPool(one) => all_of(kind, &key.name, addresses::check_pool(one)),
-        Object::IpClaim(one) => all_of(kind, &key.name, addresses::check_claim(one)),
-        Object::IpAddress(one) => all_of(kind, &key.name, addresses::check_lease(one)),
-        Object::BareMetalHost(one) => {
-            hosts::check(one).map_err(|why| refuse(kind, &key.name, &why))
-        }
-        Object::RoleBinding(one) if one.subjects.iter().any(|one| one.name.is_empty()) => {
-            Err(refuse(kind, &key.name, "a subject has no name"))
-        }
-        Object::Customization(one) => {
-            patches::check(one).map_err(|why| refuse(kind, &key.name, &why))
-        }
-        Object::Settings(one) => all_of(kind, &key.name, settings(one)),
-        Object::ClusterImageSet(one) if one.spec.release_image.is_empty() => {
-            Err(refuse(kind, &key.name, "spec.releaseImage is empty"))
-        }
-        _ => Ok(()),
-    }
+        _ => Vec::new(),
+    };
+    refuse_problems(kind, &key.name, problems)
 }
 
-fn settings(one: &Settings) -> Vec<String> {
-    let spec = &one.spec;
-    let relative = spec.iso_directory.as_ref().is_some_and(|path| !path.is_absolute());
-    let elsewhere = spec.iso_url.as_ref().is_some_and(|text| {
-        let url = url::Url::parse(text);
-        !url.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-    });
-    let nameless = spec
-        .admins
-        .iter()
-        .flat_map(|admins| admins.users.iter().chain(&admins.groups))
-        .any(String::is_empty);
-    let all = [
-        (one.metadata.name != "default", "the one Settings object is named `default`"),
-        (
-            spec.keep_events_days.is_some_and(|days| days > 36_500),
-            "spec.keepEventsDays is more than a hundred years",
-        ),
-        (spec.max_jobs == Some(0), "spec.maxJobs 0 would let no job begin"),
-        (relative, "spec.isoDirectory is no absolute path"),
-        (elsewhere, "spec.isoURL is no address by http or https"),
-        (nameless, "spec.admins has an empty name"),
-    ];
-    all.into_iter().filter(|(wrong, _)| *wrong).map(|(_, why)| why.to_owned()).collect()
+fn check_claim(claim: &Claim) -> Result<(), String> {
+    if claim.lifetime.is_some_and(|span| span.0 == 0) {
+        return Err("spec.lifetime is no time at all".into());
+    }
+    if claim.pool.is_empty() {
+        return Err("spec.clusterPoolName is missing".into());
+    }
+    Ok(())
+}
+
+/// Looks at the platform and the annotations only if the cluster's body is loaded.
+fn check_cluster(cluster: &Cluster) -> Result<(), String> {
+    for (field, value) in
+        [("clusterName", &cluster.cluster_name), ("baseDomain", &cluster.base_domain)]
+    {
+        if value.is_empty() {
+            return Err(format!("spec.{field} is missing"));
+        }
+    }
+    let Some(body) = &cluster.body else { return Ok(()) };
+    if body.spec.platform.has_password() {
+        return Err(PASSWORD.into());
+    }
+    annotations::check(Kind::ClusterDeployment, &body.metadata.annotations)
+}
+
+fn check_settings(settings: &Settings) -> Vec<String> {
+    let spec = &settings.spec;
+    let mut problems = Vec::new();
+    if settings.metadata.name != "default" {
+        problems.push("the one Settings object is named `default`".into());
+    }
+    if spec.keep_events_days.is_some_and(|days| days > 36_500) {
+        problems.push("spec.keepEventsDays is more than a hundred years".into());
+    }
+    if spec.max_jobs == Some(0) {
+        problems.push("spec.maxJobs 0 would let no job begin".into());
+    }
+    if spec.iso_directory.as_ref().is_some_and(|path| !path.is_absolute()) {
+        problems.push("spec.isoDirectory is no absolute path".into());
+    }
+    if spec.iso_url.as_ref().is_some_and(|url| !is_http_url(url)) {
+        problems.push("spec.isoURL is no address by http or https".into());
+    }
+    if let Some(admins) = &spec.admins
+        && admins.users.iter().chain(&admins.groups).any(String::is_empty)
+    {
+        problems.push("spec.admins has an empty name".into());
+    }
+    problems
+}
+
+fn is_http_url(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 fn refuse(kind: Kind, name: &str, why: &str) -> Refusal {
     Refusal::invalid(format!("{} `{name}`: {why}", kind.name()))
 }
 
-/// Names of IPPools, none of them twice.
-fn differ(names: &[&str]) -> bool {
-    let distinct: HashSet<&&str> = names.iter().collect();
-    distinct.len() == names.len() && names.iter().all(|one| label("an IPPool", one).is_ok())
-}
-
-/// Every problem at once.
-fn all_of(kind: Kind, name: &str, wrong: Vec<String>) -> Result<(), Refusal> {
-    match &wrong[..] {
+/// One refusal with all problems of an object; a single problem is the message itself.
+fn refuse_problems(kind: Kind, name: &str, problems: Vec<String>) -> Result<(), Refusal> {
+    match problems.as_slice() {
         [] => Ok(()),
-        [only] => Err(refuse(kind, name, only)),
-        _ => Err(Refusal::of_problems(format!("{} `{name}`", kind.name()), wrong)),
+        [problem] => Err(refuse(kind, name, problem)),
+        _ => Err(Refusal::of_problems(format!("{} `{name}`", kind.name()), problems)),
     }
 }
 
 fn check_pool(pool: &ClusterPool) -> Result<(), Refusal> {
-    let wrong = |why: &str| Err(refuse(Kind::ClusterPool, &pool.metadata.name, why));
-    let platforms = pool.spec.platform.names();
-    if platforms.len() != 1 {
-        let found = if platforms.is_empty() { "none".into() } else { platforms.join(", ") };
-        return wrong(&format!("spec.platform needs exactly one platform; it has {found}"));
+    check_pool_platform(pool).map_err(|why| refuse_pool(pool, &why))?;
+    let problems = selectors::check_agent_selector(&pool.spec.platform);
+    refuse_problems(Kind::ClusterPool, &pool.metadata.name, problems)?;
+    check_pool_spec(pool).map_err(|why| refuse_pool(pool, &why))?;
+    check_pool_inventory(pool)
+}
+
+fn refuse_pool(pool: &ClusterPool, why: &str) -> Refusal {
+    refuse(Kind::ClusterPool, &pool.metadata.name, why)
+}
+
+fn check_pool_platform(pool: &ClusterPool) -> Result<(), String> {
+    for (annotation, ip_pools) in [(VIPS_FROM, pool.vips_from()), (NODES_FROM, pool.nodes_from())] {
+        if !are_different_names(&ip_pools) {
+            return Err(format!("annotation {annotation} is no list of different IPPools"));
+        }
     }
-    if pool.spec.platform.has_password() {
-        return wrong(PASSWORD);
-    }
-    all_of(Kind::ClusterPool, &pool.metadata.name, selectors::of_platform(&pool.spec.platform))?;
-    let clouds = [&pool.spec.platform.aws, &pool.spec.platform.azure, &pool.spec.platform.gcp];
-    if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {
-        return wrong(&format!("spec.platform.{}.region is missing", platforms[0]));
-    }
-    if pool.spec.size > LARGEST_POOL {
-        return wrong(&format!("spec.size is {}, and {LARGEST_POOL} is the most", pool.spec.size));
-    }
-    annotations::check(Kind::ClusterPool, &pool.metadata.annotations).or_else(|why| wrong(&why))?;
-    annotations::check(Kind::ClusterDeployment, &pool.spec.annotations)
-        .or_else(|why| wrong(&why))?;
-    let domain = &pool.spec.base_domain;
-    if domain.split('.').any(|part| label("a domain", part).is_err()) {
-        return wrong(&format!("spec.baseDomain `{domain}` is not a domain"));
-    }
-    if pool.spec.image_set_ref.name.is_empty() {
-        return wrong("spec.imageSetRef.name is missing");
-    }
-    let Some(inventory) = &pool.spec.inventory else {
-        return Ok(());
+    let platform = &pool.spec.platform;
+    let names = platform.names();
+    let &[name] = names.as_slice() else {
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(format!("spec.platform needs exactly one platform; it has {names}"));
     };
+    if platform.has_password() {
+        return Err(PASSWORD.into());
+    }
+    let clouds = [&platform.aws, &platform.azure, &platform.gcp];
+    if clouds.into_iter().flatten().any(|cloud| cloud.region.is_empty()) {
+        return Err(format!("spec.platform.{name}.region is missing"));
+    }
+    Ok(())
+}
+
+fn are_different_names(names: &[&str]) -> bool {
+    let distinct: HashSet<&&str> = names.iter().collect();
+    distinct.len() == names.len() && names.iter().all(|name| label("an IPPool", name).is_ok())
+}
+
+fn check_pool_spec(pool: &ClusterPool) -> Result<(), String> {
+    let spec = &pool.spec;
+    if spec.size > LARGEST_POOL {
+        return Err(format!("spec.size is {}, and {LARGEST_POOL} is the most", spec.size));
+    }
+    annotations::check(Kind::ClusterPool, &pool.metadata.annotations)?;
+    annotations::check(Kind::ClusterDeployment, &spec.annotations)?;
+    let domain = &spec.base_domain;
+    if domain.split('.').any(|part| label("a domain", part).is_err()) {
+        return Err(format!("spec.baseDomain `{domain}` is not a domain"));
+    }
+    if spec.image_set_ref.name.is_empty() {
+        return Err("spec.imageSetRef.name is missing".into());
+    }
+    Ok(())
+}
+
+fn check_pool_inventory(pool: &ClusterPool) -> Result<(), Refusal> {
+    let Some(inventory) = &pool.spec.inventory else { return Ok(()) };
     if inventory.is_empty() {
-        return wrong("spec.inventory is empty; leave it out for a pool without customizations");
+        let why = "spec.inventory is empty; leave it out for a pool without customizations";
+        return Err(refuse_pool(pool, why));
     }
     let mut seen = HashSet::new();
     for entry in inventory {
         if !matches!(entry.kind.as_str(), "" | "ClusterDeploymentCustomization") {
-            let kind = &entry.kind;
-            return wrong(&format!(
-                "spec.inventory has an entry of kind `{kind}`, not ClusterDeploymentCustomization"
-            ));
+            let why = format!(
+                "spec.inventory has an entry of kind `{}`, not ClusterDeploymentCustomization",
+                entry.kind
+            );
+            return Err(refuse_pool(pool, &why));
         }
         label("the name of an inventory entry", &entry.name)?;
         if !seen.insert(&entry.name) {
-            return wrong(&format!("spec.inventory lists `{}` twice", entry.name));
+            let why = format!("spec.inventory lists `{}` twice", entry.name);
+            return Err(refuse_pool(pool, &why));
         }
     }
     Ok(())
 }
 
-/// What is accepted but worth a word.
+/// What is accepted, but probably not what was meant.
 pub fn warnings(object: &Object) -> Vec<String> {
-    let mut found = annotations::warnings(object);
+    let mut warnings = annotations::warnings(object);
     match object {
-        Object::Secret(one) if one.data.is_none() && one.string_data.is_none() => {
-            let name = &one.metadata.name;
-            found.push(format!("secret `{name}` brings no values; those in the state stay"));
+        Object::Secret(secret) if secret.data.is_none() && secret.string_data.is_none() => {
+            let name = &secret.metadata.name;
+            warnings.push(format!("secret `{name}` brings no values; those in the state stay"));
         }
-        Object::ClusterPool(one) if one.spec.install_attempts_limit == Some(0) => {
-            let name = &one.metadata.name;
-            found.push(format!("pool `{name}`: installAttemptsLimit 0 counts as 1"));
-        }
-        Object::Customization(one) => found.extend(patches::warnings(one)),
-        Object::BareMetalHost(one) => found.extend(hosts::warnings(one)),
-        Object::Agent(one) => found.extend(agents::warning(one)),
-        Object::IpPool(one) => found.extend(addresses::warnings(one)),
-        Object::InfraEnv(one) => found.extend(infra_envs::warnings(one)),
+        Object::ClusterPool(pool) => warnings.extend(pool_warnings(pool)),
+        Object::Customization(customization) => warnings.extend(patches::warnings(customization)),
+        Object::BareMetalHost(host) => warnings.extend(hosts::warnings(host)),
+        Object::Agent(agent) => warnings.extend(agents::warning(agent)),
+        Object::IpPool(pool) => warnings.extend(addresses::warnings(pool)),
+        Object::InfraEnv(infra_env) => warnings.extend(infra_envs::warnings(infra_env)),
         _ => {}
     }
-    if let Object::ClusterPool(one) = object {
-        let all = one.spec.installer_env.iter().filter(|one| !installer_variable(&one.name));
-        let text = |name: &String| {
-            format!(
-                "installerEnv {name} is not passed on: not OPENSHIFT_*, *_PROXY, TF_VAR_* or a cloud's"
-            )
-        };
-        found.extend(all.map(|one| text(&one.name)));
+    warnings
+}
+
+fn pool_warnings(pool: &ClusterPool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if pool.spec.install_attempts_limit == Some(0) {
+        let name = &pool.metadata.name;
+        warnings.push(format!("pool `{name}`: installAttemptsLimit 0 counts as 1"));
     }
-    found
+    for variable in &pool.spec.installer_env {
+        let name = &variable.name;
+        if !installer_variable(name) {
+            warnings.push(format!(
+                "installerEnv {name} is not passed on: not OPENSHIFT_*, *_PROXY, TF_VAR_* or a cloud's"
+            ));
+        }
+    }
+    warnings
 }

@@ -1,6 +1,6 @@
-//! What the type of a label selector does not say.
+//! Validates label selectors. Never looks for what they select.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::model::infra_env::{LabelSelector, Requirement};
 use crate::model::platform::Platform;
@@ -9,50 +9,53 @@ use super::names::{label_key, label_value};
 
 const OPERATORS: [&str; 4] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
-/// Every problem of one, by its path.
-pub fn check(path: &str, one: &LabelSelector) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (key, value) in &one.match_labels {
+/// Every problem of a selector, each with its path.
+pub fn check(path: &str, selector: &LabelSelector) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (key, value) in &selector.match_labels {
         if !label_key(key) || !label_value(value) {
-            wrong.push(format!("{path}.matchLabels.{key}: `{value}` is no label"));
+            problems.push(format!("{path}.matchLabels.{key}: `{value}` is no label"));
         }
     }
-    for (at, one) in one.match_expressions.iter().enumerate() {
-        wrong.extend(requirement(&format!("{path}.matchExpressions[{at}]"), one));
+    for (index, requirement) in selector.match_expressions.iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{index}]");
+        problems.extend(check_requirement(&path, requirement));
     }
-    wrong
+    problems
 }
 
-fn requirement(path: &str, one: &Requirement) -> Vec<String> {
-    let (key, operator) = (&one.key, one.operator.as_str());
-    let mut wrong = Vec::new();
+fn check_requirement(path: &str, requirement: &Requirement) -> Vec<String> {
+    let Requirement { key, operator, values } = requirement;
+    let mut problems = Vec::new();
     if !label_key(key) {
-        wrong.push(format!("{path}.key: `{key}` is no key of a label"));
+        problems.push(format!("{path}.key: `{key}` is no key of a label"));
     }
-    let compares = matches!(operator, "In" | "NotIn");
-    if !OPERATORS.contains(&operator) {
-        wrong.push(format!("{path}.operator: `{operator}` is none of {}", OPERATORS.join(", ")));
-    } else if compares && one.values.is_empty() {
-        wrong.push(format!("{path}.values is empty; {operator} needs one at least"));
-    } else if !compares && !one.values.is_empty() {
-        wrong.push(format!("{path}.values: {operator} takes none"));
+    let takes_values = matches!(operator.as_str(), "In" | "NotIn");
+    if !OPERATORS.contains(&operator.as_str()) {
+        let operators = OPERATORS.join(", ");
+        problems.push(format!("{path}.operator: `{operator}` is none of {operators}"));
+    } else if takes_values && values.is_empty() {
+        problems.push(format!("{path}.values is empty; {operator} needs one at least"));
+    } else if !takes_values && !values.is_empty() {
+        problems.push(format!("{path}.values: {operator} takes none"));
     }
-    for value in one.values.iter().filter(|value| !label_value(value)) {
-        wrong.push(format!("{path}.values: `{value}` is no value of a label"));
+    for value in values.iter().filter(|value| !label_value(value)) {
+        problems.push(format!("{path}.values: `{value}` is no value of a label"));
     }
-    wrong
+    problems
 }
 
-/// The same for the agents of a bare-metal pool.
-pub fn of_platform(platform: &Platform) -> Vec<String> {
+/// Every problem of the selector that a bare-metal pool has for its agents. The pool keeps it as it
+/// was written, so that it is only read here.
+pub fn check_agent_selector(platform: &Platform) -> Vec<String> {
     let path = "spec.platform.agentBareMetal.agentSelector";
-    let said = platform.agent_bare_metal.as_ref().and_then(|one| one.agent_selector.as_ref());
-    let read = |said: &Map<String, Value>| {
-        serde_json::from_value::<LabelSelector>(Value::Object(said.clone()))
+    let agent_bare_metal = platform.agent_bare_metal.as_ref();
+    let Some(written) = agent_bare_metal.and_then(|platform| platform.agent_selector.as_ref())
+    else {
+        return Vec::new();
     };
-    match said.map(read) {
-        None => Vec::new(),
-        Some(Ok(selector)) => check(path, &selector),
-        Some(Err(why)) => vec![format!("{path}: {why}")],
+    match serde_json::from_value::<LabelSelector>(Value::Object(written.clone())) {
+        Ok(selector) => check(path, &selector),
+        Err(why) => vec![format!("{path}: {why}")],
     }
 }
