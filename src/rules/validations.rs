@@ -1,5 +1,5 @@
-//! What a host is checked for: by itself while it is free, and as part of its cluster. Says how it
-//! is, never what becomes of it.
+//! Validates a host as assisted-service does: by itself while it is free, and as part of its cluster
+//! once it is bound. Says which validations it meets, never what becomes of the host.
 
 mod fit;
 mod hardware;
@@ -17,8 +17,8 @@ pub use fit::lacks;
 pub use hardware::{disk_problems, eligible_disks};
 pub use ignored::{IGNORED, ignored, problem as ignored_problem};
 
-/// Nobody can say that these do not count.
-pub const NEVER_IGNORED: [&str; 6] = [
+/// The validations that no cluster may ignore.
+const NEVER_IGNORED: [&str; 6] = [
     "connected",
     "has-inventory",
     "inventory-not-fully-truncated",
@@ -26,13 +26,13 @@ pub const NEVER_IGNORED: [&str; 6] = [
     "hostname-unique",
     "hostname-valid",
 ];
-/// All that a free host has to meet.
+/// The validations that a free host has to meet.
 pub const GATES_UNBOUND: [&str; 4] =
     ["has-min-cpu-cores", "has-min-memory", "has-min-valid-disks", "hostname-valid"];
-/// Of a bound host: worth a word, no more.
+/// The validations that are only warnings about a bound host.
 const WARNINGS: [&str; 3] =
     ["inventory-not-partially-truncated", "ntp-synced", "release-domain-name-resolved-correctly"];
-/// While nobody has said how these are, nothing waits for them.
+/// The validations that hold nothing up while they are pending: their results come late or never.
 const LATER: [&str; 5] = [
     "belongs-to-majority-group",
     "container-images-available",
@@ -41,16 +41,16 @@ const LATER: [&str; 5] = [
     "sufficient-packet-loss-requirement-for-role",
 ];
 
-const LONGEST: usize = 63;
-const PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,62}(?:[.][a-z0-9-]{1,63})*$";
+const MAX_HOSTNAME_LENGTH: usize = 63;
+const HOSTNAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,62}(?:[.][a-z0-9-]{1,63})*$";
 
 const SUCCESS: &str = "success";
 const FAILURE: &str = "failure";
 const PENDING: &str = "pending";
 const DISABLED: &str = "disabled";
-const MISSING: &str = "Missing inventory";
+const MISSING_INVENTORY: &str = "Missing inventory";
 
-/// What a bound host is checked against.
+/// The cluster that a bound host is validated against.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
     pub needs: &'a Needs,
@@ -58,80 +58,79 @@ pub struct Around<'a> {
     pub others: &'a [&'a Agent],
 }
 
-/// A host, and what is known around it.
-struct Look<'a> {
+/// A host, and all that its validations depend on.
+struct ValidationContext<'a> {
     agent: &'a Agent,
     role: Role,
-    around: Option<&'a Around<'a>>,
+    /// None while the host is free.
+    cluster: Option<&'a Around<'a>>,
     now: Time,
 }
 
-impl<'a> Look<'a> {
-    /// If there is anything in it to go by.
-    fn inventory(&self) -> Option<&'a Inventory> {
-        self.agent.status.inventory.as_ref().filter(|one| one.is_valid())
+impl<'a> ValidationContext<'a> {
+    /// The host's inventory, unless it is missing or truncated.
+    fn valid_inventory(&self) -> Option<&'a Inventory> {
+        self.agent.status.inventory.as_ref().filter(|inventory| inventory.is_valid())
     }
 
-    fn sno(&self) -> bool {
-        self.around.is_some_and(|around| around.needs.is_sno())
+    fn is_sno(&self) -> bool {
+        self.cluster.is_some_and(|cluster| cluster.needs.is_sno())
     }
 
-    /// Role and whether it is the only node, of a bound host.
-    fn bound(&self) -> Option<(Role, bool)> {
-        self.around.map(|_| (self.role, self.sno()))
+    /// The role of a bound host, and whether it is the only node of its cluster.
+    fn bound_role(&self) -> Option<(Role, bool)> {
+        self.cluster.map(|_| (self.role, self.is_sno()))
     }
 }
 
-/// How a host does, by category and then by id. Without a cluster around it is looked at as the
-/// worker that it could be; what only a cluster can say is left out then, and what nobody reports.
+/// The validations of a host, by category and then in the order of their ids. A free host is
+/// validated as the worker that it could be. Left out is what only a cluster can say of a free host,
+/// and what nobody reports.
 pub fn validate(
     agent: &Agent,
     role: Role,
-    around: Option<&Around<'_>>,
+    cluster: Option<&Around<'_>>,
     now: Time,
 ) -> BTreeMap<String, Vec<Validation>> {
-    let role = if around.is_none() { Role::Worker } else { role };
-    let look = Look { agent, role, around, now };
-    let ignored = around.and_then(|around| around.needs.ignored.as_ref());
-    let mut all = BTreeMap::new();
-    for (category, mut found) in
-        [("hardware", hardware::of(&look)), ("network", network::of(&look))]
+    let role = if cluster.is_none() { Role::Worker } else { role };
+    let context = ValidationContext { agent, role, cluster, now };
+    let ignored_ids = cluster.and_then(|cluster| cluster.needs.ignored.as_ref());
+    let mut by_category = BTreeMap::new();
+    for (category, mut validations) in
+        [("hardware", hardware::validate(&context)), ("network", network::validate(&context))]
     {
-        found.sort_by(|one, two| one.id.cmp(&two.id));
-        for one in &mut found {
-            if ignored.is_some_and(|ids| ids.contains(&one.id)) && ignorable(&one.id) {
-                DISABLED.clone_into(&mut one.status);
+        validations.sort_by(|first, second| first.id.cmp(&second.id));
+        for validation in &mut validations {
+            let is_ignored = ignored_ids.is_some_and(|ids| ids.contains(&validation.id));
+            if is_ignored && is_ignorable(&validation.id) {
+                DISABLED.clone_into(&mut validation.status);
             }
         }
-        all.insert(category.to_owned(), found);
+        by_category.insert(category.to_owned(), validations);
     }
-    all
+    by_category
 }
 
-/// Whether a cluster may say that it does not count.
-pub fn ignorable(id: &str) -> bool {
+/// Whether a cluster may ignore a validation.
+fn is_ignorable(id: &str) -> bool {
     !NEVER_IGNORED.contains(&id)
 }
 
-pub fn is_met(one: &Validation) -> bool {
-    matches!(one.status.as_str(), SUCCESS | DISABLED)
+pub fn is_met(validation: &Validation) -> bool {
+    matches!(validation.status.as_str(), SUCCESS | DISABLED)
 }
 
-/// Whether a bound host has to meet it, sooner or later.
-pub fn gates_bound(id: &str) -> bool {
-    !WARNINGS.contains(&id)
+/// Whether a validation keeps a bound host, as it is now, from being installed.
+pub fn holds_up(validation: &Validation) -> bool {
+    let id = validation.id.as_str();
+    let may_wait = validation.status == PENDING && LATER.contains(&id);
+    !WARNINGS.contains(&id) && !is_met(validation) && !may_wait
 }
 
-/// Whether it keeps a bound host from being installed, as it is.
-pub fn holds_up(one: &Validation) -> bool {
-    let waits = one.status == PENDING && LATER.contains(&one.id.as_str());
-    gates_bound(&one.id) && !is_met(one) && !waits
-}
-
-/// Why a host cannot have this name.
+/// Why a host cannot have this name; none if it can.
 pub fn hostname_problem(name: &str) -> Option<String> {
     let length = name.chars().count();
-    if length > LONGEST {
+    if length > MAX_HOSTNAME_LENGTH {
         return Some(format!(
             "hostname is too long, must be 63 characters or less. Hostname: {name} has {length} \
              characters"
@@ -140,19 +139,23 @@ pub fn hostname_problem(name: &str) -> Option<String> {
     if EVERYBODYS.contains(&name) {
         return Some(format!("The host name {name} is forbidden"));
     }
-    (!can_be_a_host(name))
-        .then(|| format!("Hostname {name} is forbidden, hostname should match pattern {PATTERN}"))
+    if !can_be_a_host(name) {
+        return Some(format!(
+            "Hostname {name} is forbidden, hostname should match pattern {HOSTNAME_PATTERN}"
+        ));
+    }
+    None
 }
 
-fn result(id: &str, status: &str, message: &str) -> Validation {
+fn validation(id: &str, status: &str, message: &str) -> Validation {
     Validation { id: id.into(), status: status.into(), message: message.into() }
 }
 
-/// A failure if there is a problem.
-fn check(id: &str, problem: Option<&str>, good: &str) -> Validation {
+/// A failure that says the problem, or a success if there is none.
+fn fail_if(id: &str, problem: Option<&str>, success: &str) -> Validation {
     match problem {
-        Some(why) => result(id, FAILURE, why),
-        None => result(id, SUCCESS, good),
+        Some(problem) => validation(id, FAILURE, problem),
+        None => validation(id, SUCCESS, success),
     }
 }
 
@@ -168,7 +171,7 @@ mod tests {
     const NOW: Time = Time(1_000_000_000_000);
 
     /// 8 cores, 16 GiB, a disk of 120 GiB, a name, an address, a default route.
-    fn ok() -> Agent {
+    fn good_host() -> Agent {
         let inventory = json!({"hostname": "test-hostname", "cpu": {"count": 8},
             "memory": {"physicalBytes": 17_179_869_184_u64},
             "disks": [{"id": "/dev/sda", "driveType": "HDD", "sizeBytes": 128_849_018_880_u64}],
@@ -181,22 +184,26 @@ mod tests {
         agent
     }
 
-    fn changed(change: impl FnOnce(&mut Inventory)) -> Agent {
-        let mut agent = ok();
+    fn host_with(change: impl FnOnce(&mut Inventory)) -> Agent {
+        let mut agent = good_host();
         change(agent.status.inventory.as_mut().unwrap());
         agent
     }
 
-    /// What is not met, with its status.
-    fn unmet(agent: &Agent, role: Role, around: Option<&Around<'_>>) -> Vec<String> {
-        let all = validate(agent, role, around, NOW);
-        let bad = all.values().flatten().filter(|one| !is_met(one));
-        bad.map(|one| format!("{} {}", one.id, one.status)).collect()
+    /// The validations that are not met, each with its status.
+    fn unmet(agent: &Agent, role: Role, cluster: Option<&Around<'_>>) -> Vec<String> {
+        let by_category = validate(agent, role, cluster, NOW);
+        let validations = by_category.values().flatten();
+        validations
+            .filter(|validation| !is_met(validation))
+            .map(|validation| format!("{} {}", validation.id, validation.status))
+            .collect()
     }
 
-    fn message(agent: &Agent, role: Role, around: Option<&Around<'_>>, id: &str) -> String {
-        let all = validate(agent, role, around, NOW);
-        all.values().flatten().find(|one| one.id == id).unwrap().message.clone()
+    fn message(agent: &Agent, role: Role, cluster: Option<&Around<'_>>, id: &str) -> String {
+        let by_category = validate(agent, role, cluster, NOW);
+        let mut validations = by_category.values().flatten();
+        validations.find(|validation| validation.id == id).unwrap().message.clone()
     }
 
     #[test]
@@ -218,11 +225,12 @@ mod tests {
     #[test]
     fn a_free_host_is_held_up_by_four_things_and_told_of_others() {
         let images = "container-images-available pending";
-        assert_eq!(unmet(&ok(), Role::Master, None), [images, "ntp-synced failure"]);
-        let bad = changed(|one| {
-            (one.cpu.count, one.memory.physical_bytes) = (1, 130);
-            one.disks.clear();
-            one.hostname = "localhost".into();
+        assert_eq!(unmet(&good_host(), Role::Master, None), [images, "ntp-synced failure"]);
+        let bad = host_with(|inventory| {
+            inventory.cpu.count = 1;
+            inventory.memory.physical_bytes = 130;
+            inventory.disks.clear();
+            inventory.hostname = "localhost".into();
         });
         let failing = unmet(&bad, Role::AutoAssign, None);
         for id in GATES_UNBOUND {
@@ -233,7 +241,7 @@ mod tests {
             "The host is not eligible to participate in Openshift Cluster because the minimum \
              required RAM for any role is 8.00 GiB, found only 0.00 GiB"
         );
-        let mut late = ok();
+        let mut late = good_host();
         late.status.clock_offset_seconds = Some(-1800);
         assert!(unmet(&late, Role::Worker, None)[2].starts_with("time-synced-between-host"));
         late.status.last_contact_time = Some(Time(NOW.0 - Span::minutes(4).0));
@@ -242,10 +250,10 @@ mod tests {
 
     #[test]
     fn without_an_inventory_all_that_needs_one_is_pending() {
-        let mut agent = ok();
+        let mut agent = good_host();
         agent.status.inventory = None;
-        let found = unmet(&agent, Role::Worker, None);
-        let failing: Vec<&String> = found.iter().filter(|one| one.ends_with("failure")).collect();
+        let mut failing = unmet(&agent, Role::Worker, None);
+        failing.retain(|validation| validation.ends_with("failure"));
         assert_eq!(failing, ["has-inventory failure", "ntp-synced failure"]);
         assert_eq!(message(&agent, Role::Worker, None, "has-min-memory"), "Missing inventory");
     }
@@ -258,46 +266,50 @@ mod tests {
             ignored: Some(BTreeSet::from(ignored)),
             ..Needs::default()
         };
-        let twin = ok();
-        let around = Around { needs: &needs, others: &[&twin] };
-        let all = validate(&ok(), Role::Worker, Some(&around), NOW);
-        for id in all.values().flatten().map(|one| one.id.as_str()) {
-            let said = ignored_problem(&format!("ntp-synced, {id}"));
-            assert_eq!(said.is_none(), ignorable(id), "{id}: {said:?}");
+        let twin = good_host();
+        let cluster = Around { needs: &needs, others: &[&twin] };
+        let by_category = validate(&good_host(), Role::Worker, Some(&cluster), NOW);
+        for id in by_category.values().flatten().map(|validation| validation.id.as_str()) {
+            let problem = ignored_problem(&format!("ntp-synced, {id}"));
+            assert_eq!(problem.is_none(), is_ignorable(id), "{id}: {problem:?}");
         }
         assert!(ignored_problem("odf-requirements-satisfied,").is_none());
         assert!(ignored_problem("all").unwrap().ends_with("`all` is no check of hosts"));
-        let held: Vec<&str> =
-            all.values().flatten().filter(|one| holds_up(one)).map(|one| one.id.as_str()).collect();
-        assert_eq!(held, ["hostname-unique", "no-ip-collisions-in-network"]);
-        let small = changed(|one| one.disks[0].size_bytes = 60_000_000_000);
-        let failing = unmet(&small, Role::Worker, Some(&around));
+        let blocking: Vec<&str> = by_category
+            .values()
+            .flatten()
+            .filter(|validation| holds_up(validation))
+            .map(|validation| validation.id.as_str())
+            .collect();
+        assert_eq!(blocking, ["hostname-unique", "no-ip-collisions-in-network"]);
+        let small = host_with(|inventory| inventory.disks[0].size_bytes = 60_000_000_000);
+        let failing = unmet(&small, Role::Worker, Some(&cluster));
         assert!(failing.contains(&"has-min-valid-disks failure".into()), "{failing:?}");
         assert!(!unmet(&small, Role::Worker, None).contains(&"has-min-valid-disks failure".into()));
         let sno = Needs { masters: Some(1), user_managed: true, ..Needs::default() };
         let alone = Around { needs: &sno, others: &[] };
-        let four = changed(|one| one.cpu.count = 4);
+        let host = host_with(|inventory| inventory.cpu.count = 4);
         assert_eq!(
-            message(&four, Role::AutoAssign, Some(&alone), "has-cpu-cores-for-role"),
+            message(&host, Role::AutoAssign, Some(&alone), "has-cpu-cores-for-role"),
             "Require at least 8 CPU cores for master role, found only 4"
         );
-        let all = validate(&ok(), Role::Master, Some(&alone), NOW);
-        assert!(!all.values().flatten().any(holds_up));
+        let by_category = validate(&good_host(), Role::Master, Some(&alone), NOW);
+        assert!(!by_category.values().flatten().any(holds_up));
     }
 
     #[test]
     fn what_nobody_reports_of_a_found_host_is_left_out() {
-        let mut found = changed(|one| {
-            one.routes.clear();
-            one.interfaces[0].ipv4_addresses.clear();
-            one.disks[0].drive_type.clear();
+        let mut host = host_with(|inventory| {
+            inventory.routes.clear();
+            inventory.interfaces[0].ipv4_addresses.clear();
+            inventory.disks[0].drive_type.clear();
         });
-        found.status.found = true;
-        assert!(unmet(&found, Role::Worker, None).is_empty());
-        // And nobody asks it anything once it is bound.
-        found.status.last_contact_time = None;
+        host.status.found = true;
+        assert!(unmet(&host, Role::Worker, None).is_empty());
+        // Once it is bound, nobody asks it anything.
+        host.status.last_contact_time = None;
         let needs = Needs { has_vips: true, ..Needs::default() };
-        let around = Around { needs: &needs, others: &[] };
-        assert!(unmet(&found, Role::Worker, Some(&around)).is_empty());
+        let cluster = Around { needs: &needs, others: &[] };
+        assert!(unmet(&host, Role::Worker, Some(&cluster)).is_empty());
     }
 }

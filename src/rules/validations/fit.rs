@@ -1,54 +1,63 @@
-//! What a machine is good for, in few words.
+//! Says in few words which requirements of a role a machine does not meet. Needs its inventory only,
+//! and never judges its network.
 
 use crate::model::agent::Role;
-use crate::model::agent::inventory::{Disk, Inventory};
+use crate::model::agent::inventory::Inventory;
 
 use super::hardware::{
-    GB, MIB, disk_needed, disk_problems, eligible_disks, enough, gib, gigabytes, least,
+    GB, MIB, Minimum, disk_problems, eligible_disks, format_gb, format_gib, has_memory,
+    minimum_disk_gb,
 };
 
-/// What a machine lacks for a role, by the check that says so, in few words; nothing: it is good
-/// enough.
-pub fn lacks(inventory: &Inventory, role: Role, sno: bool) -> Vec<(&'static str, String)> {
-    let (cores, mebibytes, _) = least(role, sno);
-    let (found, memory) = (inventory.cpu.count, &inventory.memory);
-    let mut all = Vec::new();
-    if found < cores {
-        all.push(("has-cpu-cores-for-role", format!("{found} CPU cores < {cores}")));
+/// The requirements of a role that a machine does not meet, each with the id of its validation. If
+/// there are none, the machine is good enough.
+pub fn lacks(inventory: &Inventory, role: Role, is_sno: bool) -> Vec<(&'static str, String)> {
+    let minimum = Minimum::of_role(role, is_sno);
+    let mut missing = Vec::new();
+    let cores = inventory.cpu.count;
+    if cores < minimum.cores {
+        let why = format!("{cores} CPU cores < {}", minimum.cores);
+        missing.push(("has-cpu-cores-for-role", why));
     }
-    if !enough(memory, mebibytes) {
-        let (found, needed) = (gib(memory.physical_bytes), gib(mebibytes * MIB));
-        all.push(("has-memory-for-role", format!("memory {found} < {needed}")));
+    if !has_memory(&inventory.memory, minimum.memory_mib) {
+        let memory = format_gib(inventory.memory.physical_bytes);
+        let needed = format_gib(minimum.memory_mib * MIB);
+        missing.push(("has-memory-for-role", format!("memory {memory} < {needed}")));
     }
-    let bound = Some((role, sno));
-    if eligible_disks(inventory, bound).is_empty() {
-        let fixed = |disk: &&Disk| !disk.removable && !disk.is_installation_media;
-        let largest = inventory.disks.iter().filter(fixed).max_by_key(|disk| disk.size_bytes);
-        let needed = disk_needed(inventory, bound);
-        let why = match largest {
-            None => "no disk".into(),
-            Some(disk) if disk.size_bytes < needed * GB => {
-                format!("disk {} < {needed} GB", gigabytes(disk.size_bytes))
-            }
-            Some(disk) => {
-                format!("disk {}: {}", disk.name, disk_problems(disk, inventory, bound).join(", "))
-            }
-        };
-        all.push(("has-min-valid-disks", why));
+    let bound_role = Some((role, is_sno));
+    if eligible_disks(inventory, bound_role).is_empty() {
+        let why = describe_missing_disk(inventory, bound_role);
+        missing.push(("has-min-valid-disks", why));
     }
-    all
+    missing
+}
+
+/// Why the largest disk cannot be installed on: the others are even less suitable.
+fn describe_missing_disk(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> String {
+    let fixed_disks =
+        inventory.disks.iter().filter(|disk| !disk.removable && !disk.is_installation_media);
+    let Some(largest) = fixed_disks.max_by_key(|disk| disk.size_bytes) else {
+        return "no disk".into();
+    };
+    let needed = minimum_disk_gb(inventory, bound_role);
+    if largest.size_bytes < needed * GB {
+        return format!("disk {} < {needed} GB", format_gb(largest.size_bytes));
+    }
+    let problems = disk_problems(largest, inventory, bound_role).join(", ");
+    format!("disk {}: {problems}", largest.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::agent::inventory::Disk;
 
     #[test]
-    fn what_is_too_little_is_said_with_what_is_needed() {
+    fn a_missing_requirement_says_what_there_is_and_what_is_needed() {
         let disk = Disk { size_bytes: 60 * GB, ..Disk::default() };
         let inventory = Inventory { disks: vec![disk], ..Inventory::default() };
-        let why = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
-        let found = lacks(&inventory, Role::Master, false);
-        assert_eq!(found.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), why);
+        let expected = ["0 CPU cores < 4", "memory 0.00 GiB < 16.00 GiB", "disk 60 GB < 100 GB"];
+        let missing = lacks(&inventory, Role::Master, false);
+        assert_eq!(missing.into_iter().map(|(_, why)| why).collect::<Vec<_>>(), expected);
     }
 }

@@ -1,120 +1,173 @@
-//! What a machine has to have: processors, memory, a disk, and a name.
+//! Validates the hardware of a host: processors, memory, disks and its name.
 
 use crate::model::agent::inventory::{Disk, Inventory, Memory};
 use crate::model::agent::{Agent, Role, Validation};
 
-use super::{Around, Look, MISSING, PENDING, check, hostname_problem, result};
+use super::{
+    Around, MISSING_INVENTORY, PENDING, ValidationContext, fail_if, hostname_problem, validation,
+};
 
 const GIB: u64 = 1 << 30;
 pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GB: u64 = 1_000_000_000;
-/// Memory that firmware keeps for itself.
-const TOLERANCE: u64 = 100 * MIB;
-/// Cores, and MiB of memory, that every role takes; GB of a disk that some role is content with.
-const ANY: (u64, u64, u64) = (2, 8192, 50);
-/// The same disk of a BlueField card, which is a node in a server.
-const EDGE: u64 = 15;
-/// Milliseconds that 99 of 100 syncs may take.
-const SLOWEST: u64 = 10;
+/// How much less memory a machine may report, because its firmware keeps some for itself.
+const MEMORY_TOLERANCE: u64 = 100 * MIB;
+/// GB of the disk of a BlueField card, which is a node inside of a server.
+const BLUEFIELD_DISK_GB: u64 = 15;
+/// Milliseconds that 99 of 100 syncs of the installation disk may take.
+const MAX_SYNC_MILLISECONDS: u64 = 10;
 
-const TYPES: [&str; 5] = ["HDD", "SSD", "Multipath", "RAID", "iSCSI"];
+const DRIVE_TYPES: [&str; 5] = ["HDD", "SSD", "Multipath", "RAID", "iSCSI"];
 const NO_DISKS: &str = "No eligible disks were found, please check specific disks to see why they \
                         are not eligible";
 
-pub(super) fn of(look: &Look<'_>) -> Vec<Validation> {
-    let (said, nothing) = (look.agent.status.inventory.as_ref(), Inventory::default());
-    let missing = match said {
-        None => Some(MISSING),
-        Some(one) if !one.is_valid() => Some("Inventory is truncated"),
+/// The least hardware that a machine has to have.
+pub(super) struct Minimum {
+    pub(super) cores: u64,
+    pub(super) memory_mib: u64,
+    pub(super) disk_gb: u64,
+}
+
+/// The least that any role is content with.
+const MINIMUM_OF_ANY_ROLE: Minimum = Minimum { cores: 2, memory_mib: 8192, disk_gb: 50 };
+
+impl Minimum {
+    pub(super) fn of_role(role: Role, is_sno: bool) -> Self {
+        let (cores, memory_mib, disk_gb) = match role {
+            _ if is_sno => (8, 16_384, 100),
+            Role::Master | Role::Bootstrap => (4, 16_384, 100),
+            Role::Arbiter => (2, 8192, 50),
+            Role::Worker | Role::AutoAssign => (2, 8192, 100),
+        };
+        Self { cores, memory_mib, disk_gb }
+    }
+}
+
+/// The validations of a host's hardware. Those that measure are pending without a valid inventory.
+pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
+    let inventory = context.agent.status.inventory.as_ref();
+    let mut validations = match inventory {
+        Some(inventory) => validate_inventory(context, inventory),
+        // An empty one gives the ids of the validations.
+        None => validate_inventory(context, &Inventory::default()),
+    };
+    let why_pending = match inventory {
+        None => Some(MISSING_INVENTORY),
+        Some(inventory) if !inventory.is_valid() => Some("Inventory is truncated"),
         Some(_) => None,
     };
-    let mut all = measured(look, said.unwrap_or(&nothing));
-    if let Some(why) = missing {
-        all = all.iter().map(|one| result(&one.id, PENDING, why)).collect();
+    if let Some(why) = why_pending {
+        validations =
+            validations.iter().map(|pending| validation(&pending.id, PENDING, why)).collect();
     }
-    let none = said.is_none().then_some("Inventory has not been received for the host");
-    all.push(check("has-inventory", none, "Valid inventory exists for the host"));
-    all.extend(["full", "partial"].map(|kind| truncation(said, kind)));
-    all
+    let problem = inventory.is_none().then_some("Inventory has not been received for the host");
+    validations.push(fail_if("has-inventory", problem, "Valid inventory exists for the host"));
+    validations.push(validate_truncation(inventory, "inventory-not-fully-truncated", "full"));
+    validations.push(validate_truncation(
+        inventory,
+        "inventory-not-partially-truncated",
+        "partial",
+    ));
+    validations
 }
 
-fn truncation(said: Option<&Inventory>, kind: &str) -> Validation {
-    let id = if kind == "full" { "fully" } else { "partially" };
-    let id = format!("inventory-not-{id}-truncated");
-    let Some(said) = said else {
-        return result(&id, PENDING, MISSING);
+fn validate_truncation(inventory: Option<&Inventory>, id: &str, kind: &str) -> Validation {
+    let Some(inventory) = inventory else {
+        return validation(id, PENDING, MISSING_INVENTORY);
     };
-    let found = said.truncation.as_ref().filter(|one| one.kind == kind);
-    let problem =
-        found.map(|one| format!("Inventory is truncated ({kind}): {}", one.reasons.join(", ")));
-    check(&id, problem.as_deref(), "Inventory is not truncated")
+    let truncation = inventory.truncation.as_ref().filter(|truncation| truncation.kind == kind);
+    let problem = truncation.map(|truncation| {
+        format!("Inventory is truncated ({kind}): {}", truncation.reasons.join(", "))
+    });
+    fail_if(id, problem.as_deref(), "Inventory is not truncated")
 }
 
-fn measured(look: &Look<'_>, inventory: &Inventory) -> Vec<Validation> {
-    let (role, sno, name) = (look.role, look.sno(), look.agent.hostname());
-    let mut all = vec![
-        check("has-min-cpu-cores", any_cores(inventory).as_deref(), "Sufficient CPU cores"),
-        check("has-min-memory", any_memory(inventory).as_deref(), "Sufficient minimum RAM"),
-        check("has-min-valid-disks", disks(inventory, look.bound()), "Sufficient disk capacity"),
-        check("hostname-valid", hostname_problem(name).as_deref(), "Hostname is allowed"),
-        check(
+fn validate_inventory(context: &ValidationContext<'_>, inventory: &Inventory) -> Vec<Validation> {
+    let bound_role = context.bound_role();
+    let no_disks = eligible_disks(inventory, bound_role).is_empty().then_some(NO_DISKS);
+    let mut validations = vec![
+        fail_if(
+            "has-min-cpu-cores",
+            missing_cores_for_any_role(inventory).as_deref(),
+            "Sufficient CPU cores",
+        ),
+        fail_if(
+            "has-min-memory",
+            missing_memory_for_any_role(inventory).as_deref(),
+            "Sufficient minimum RAM",
+        ),
+        fail_if("has-min-valid-disks", no_disks, "Sufficient disk capacity"),
+        fail_if(
+            "hostname-valid",
+            hostname_problem(context.agent.hostname()).as_deref(),
+            "Hostname is allowed",
+        ),
+        fail_if(
             "has-cpu-cores-for-role",
-            cores(look, inventory).as_deref(),
+            missing_cores(context, inventory).as_deref(),
             "Sufficient CPU cores for its role",
         ),
-        check(
+        fail_if(
             "has-memory-for-role",
-            memory(inventory, role, sno).as_deref(),
+            missing_memory(inventory, context.role, context.is_sno()).as_deref(),
             "Sufficient RAM for its role",
         ),
-        check(
+        fail_if(
             "sufficient-installation-disk-speed",
-            speed(look.agent, inventory).as_deref(),
+            slow_disk(context.agent, inventory).as_deref(),
             "Speed of installation disk is sufficient, as far as it was measured",
         ),
-        check("compatible-agent", None, "Host agent is compatible"),
-        check("no-skip-installation-disk", None, "Its disks are all formatted"),
-        check("no-skip-missing-disk", None, "Its disks are all formatted"),
+        fail_if("compatible-agent", None, "Host agent is compatible"),
+        fail_if("no-skip-installation-disk", None, "Its disks are all formatted"),
+        fail_if("no-skip-missing-disk", None, "Its disks are all formatted"),
     ];
-    if let Some(around) = look.around {
-        all.extend(in_cluster(look.agent, inventory, around));
+    if let Some(cluster) = context.cluster {
+        validations.extend(validate_for_cluster(context.agent, inventory, cluster));
     }
-    all
+    validations
 }
 
-/// What only a cluster can ask for.
-fn in_cluster(agent: &Agent, inventory: &Inventory, around: &Around<'_>) -> Vec<Validation> {
-    let (needs, name) = (around.needs, agent.hostname());
-    let twin = around.others.iter().any(|other| other.hostname() == name);
-    let twin = twin.then(|| format!("Hostname {name} is not unique in cluster"));
-    let other = foreign(inventory, &needs.platform);
-    let mut all = vec![
-        check("hostname-unique", twin.as_deref(), "Hostname is unique in cluster"),
-        check(
+/// The validations that only a cluster can ask for.
+fn validate_for_cluster(
+    agent: &Agent,
+    inventory: &Inventory,
+    cluster: &Around<'_>,
+) -> Vec<Validation> {
+    let name = agent.hostname();
+    let has_twin = cluster.others.iter().any(|other_agent| other_agent.hostname() == name);
+    let twin_problem = has_twin.then(|| format!("Hostname {name} is not unique in cluster"));
+    let platform = cluster.needs.platform.as_str();
+    let mut validations = vec![
+        fail_if("hostname-unique", twin_problem.as_deref(), "Hostname is unique in cluster"),
+        fail_if(
             "compatible-with-cluster-platform",
-            other.as_deref(),
+            incompatible_platform(inventory, platform).as_deref(),
             "Host is compatible with cluster platform",
         ),
     ];
-    if needs.platform == "vsphere" {
-        let plain = |one: &&Disk| !one.has_uuid && !one.removable && !one.is_installation_media;
-        let wrong = inventory.disks.iter().find(plain).map(|_| {
+    if platform == "vsphere" {
+        let is_uuid_missing = inventory
+            .disks
+            .iter()
+            .any(|disk| !disk.has_uuid && !disk.removable && !disk.is_installation_media);
+        let problem = is_uuid_missing.then_some(
             "VSphere disk.EnableUUID isn't enabled for this virtual machine, it's necessary for \
-             disks to be mounted properly"
-        });
-        all.push(check("vsphere-disk-uuid-enabled", wrong, "VSphere disk.EnableUUID is enabled"));
+             disks to be mounted properly",
+        );
+        let success = "VSphere disk.EnableUUID is enabled";
+        validations.push(fail_if("vsphere-disk-uuid-enabled", problem, success));
     }
-    all
+    validations
 }
 
-fn foreign(inventory: &Inventory, platform: &str) -> Option<String> {
-    let maker = &inventory.system_vendor.manufacturer;
-    let fits = match platform {
-        "vsphere" => maker.contains("VMware"),
-        "nutanix" => maker.contains("Nutanix"),
+fn incompatible_platform(inventory: &Inventory, platform: &str) -> Option<String> {
+    let manufacturer = &inventory.system_vendor.manufacturer;
+    let is_compatible = match platform {
+        "vsphere" => manufacturer.contains("VMware"),
+        "nutanix" => manufacturer.contains("Nutanix"),
         _ => true,
     };
-    (!fits).then(|| {
+    (!is_compatible).then(|| {
         format!(
             "Host is not compatible with cluster platform {platform}; either disable this host \
              or discover a new compatible host."
@@ -122,183 +175,189 @@ fn foreign(inventory: &Inventory, platform: &str) -> Option<String> {
     })
 }
 
-/// The least that a role takes: cores, MiB of memory, GB of a disk.
-pub(super) fn least(role: Role, sno: bool) -> (u64, u64, u64) {
+/// The role in messages: upstream calls what is not yet assigned a worker, and a single node a
+/// master.
+fn display_role(role: Role, is_sno: bool) -> &'static str {
     match role {
-        _ if sno => (8, 16_384, 100),
-        Role::Master | Role::Bootstrap => (4, 16_384, 100),
-        Role::Arbiter => (2, 8192, 50),
-        Role::Worker | Role::AutoAssign => (2, 8192, 100),
-    }
-}
-
-/// A role as people call it.
-fn called(role: Role, sno: bool) -> &'static str {
-    match role {
-        Role::Arbiter if !sno => "arbiter",
-        Role::Worker | Role::AutoAssign if !sno => "worker",
+        Role::Arbiter if !is_sno => "arbiter",
+        Role::Worker | Role::AutoAssign if !is_sno => "worker",
         _ => "master",
     }
 }
 
-fn any_cores(inventory: &Inventory) -> Option<String> {
-    let ((needed, _, _), found) = (ANY, inventory.cpu.count);
-    (found < needed).then(|| {
+fn missing_cores_for_any_role(inventory: &Inventory) -> Option<String> {
+    let needed = MINIMUM_OF_ANY_ROLE.cores;
+    let cores = inventory.cpu.count;
+    (cores < needed).then(|| {
         format!(
             "The host is not eligible to participate in Openshift Cluster because the minimum \
-             required CPU cores for any role is {needed}, found only {found}"
+             required CPU cores for any role is {needed}, found only {cores}"
         )
     })
 }
 
-fn any_memory(inventory: &Inventory) -> Option<String> {
-    let (_, needed, _) = ANY;
-    (!enough(&inventory.memory, needed)).then(|| {
-        let (needed, found) = (gib(needed * MIB), gib(inventory.memory.physical_bytes));
-        format!(
-            "The host is not eligible to participate in Openshift Cluster because the minimum \
-             required RAM for any role is {needed}, found only {found}"
-        )
-    })
-}
-
-/// A single node got by with half as many.
-const FEWER: ((u64, u64), u64) = ((4, 22), 4);
-
-fn cores(look: &Look<'_>, inventory: &Inventory) -> Option<String> {
-    let (role, sno) = (look.role, look.sno());
-    let ((mut needed, _, _), found) = (least(role, sno), inventory.cpu.count);
-    let version = look.around.and_then(|around| around.needs.version);
-    let (since, fewer) = FEWER;
-    if sno && version.is_some_and(|version| version >= since) {
-        needed = fewer;
+fn missing_memory_for_any_role(inventory: &Inventory) -> Option<String> {
+    let needed_mib = MINIMUM_OF_ANY_ROLE.memory_mib;
+    if has_memory(&inventory.memory, needed_mib) {
+        return None;
     }
-    let role = called(role, sno);
-    (found < needed)
-        .then(|| format!("Require at least {needed} CPU cores for {role} role, found only {found}"))
+    let needed = format_gib(needed_mib * MIB);
+    let memory = format_gib(inventory.memory.physical_bytes);
+    Some(format!(
+        "The host is not eligible to participate in Openshift Cluster because the minimum \
+         required RAM for any role is {needed}, found only {memory}"
+    ))
 }
 
-fn memory(inventory: &Inventory, role: Role, sno: bool) -> Option<String> {
-    let (_, needed, _) = least(role, sno);
-    (!enough(&inventory.memory, needed)).then(|| {
-        let (needed, found) = (gib(needed * MIB), gib(inventory.memory.physical_bytes));
-        let role = called(role, sno);
-        format!("Require at least {needed} RAM for role {role}, found only {found}")
-    })
+/// From this version on a single node needs only half of the cores.
+const SMALL_SNO_VERSION: (u64, u64) = (4, 22);
+const SMALL_SNO_CORES: u64 = 4;
+
+fn missing_cores(context: &ValidationContext<'_>, inventory: &Inventory) -> Option<String> {
+    let is_sno = context.is_sno();
+    let version = context.cluster.and_then(|cluster| cluster.needs.version);
+    let needed = if is_sno && version.is_some_and(|version| version >= SMALL_SNO_VERSION) {
+        SMALL_SNO_CORES
+    } else {
+        Minimum::of_role(context.role, is_sno).cores
+    };
+    let role = display_role(context.role, is_sno);
+    let cores = inventory.cpu.count;
+    (cores < needed)
+        .then(|| format!("Require at least {needed} CPU cores for {role} role, found only {cores}"))
 }
 
-pub(super) fn enough(memory: &Memory, mebibytes: u64) -> bool {
-    let needed = mebibytes * MIB;
-    // The kernel keeps some of what it counts.
+fn missing_memory(inventory: &Inventory, role: Role, is_sno: bool) -> Option<String> {
+    let needed_mib = Minimum::of_role(role, is_sno).memory_mib;
+    if has_memory(&inventory.memory, needed_mib) {
+        return None;
+    }
+    let needed = format_gib(needed_mib * MIB);
+    let memory = format_gib(inventory.memory.physical_bytes);
+    let role = display_role(role, is_sno);
+    Some(format!("Require at least {needed} RAM for role {role}, found only {memory}"))
+}
+
+pub(super) fn has_memory(memory: &Memory, needed_mib: u64) -> bool {
+    let needed = needed_mib * MIB;
+    // What /proc/meminfo counts lacks the memory that the kernel keeps for itself.
     let kept = if memory.physical_bytes_method == "meminfo" { needed / 50 } else { 0 };
-    memory.physical_bytes >= needed.saturating_sub(TOLERANCE + kept)
+    memory.physical_bytes >= needed.saturating_sub(MEMORY_TOLERANCE + kept)
 }
 
-/// Rounded down: what is not enough does not look as if it were.
-pub(super) fn gib(bytes: u64) -> String {
-    let (whole, rest) = (bytes / GIB, bytes % GIB * 100 / GIB);
-    format!("{whole}.{rest:02} GiB")
+/// Rounded down, so that what is not enough does not look as if it were.
+pub(super) fn format_gib(bytes: u64) -> String {
+    let whole = bytes / GIB;
+    let hundredths = bytes % GIB * 100 / GIB;
+    format!("{whole}.{hundredths:02} GiB")
 }
 
-pub(super) fn gigabytes(bytes: u64) -> String {
+/// Rounded down, with a tenth if there is one.
+pub(super) fn format_gb(bytes: u64) -> String {
     let tenths = bytes / (GB / 10);
     match (tenths / 10, tenths % 10) {
         (whole, 0) => format!("{whole} GB"),
-        (whole, rest) => format!("{whole}.{rest} GB"),
+        (whole, tenth) => format!("{whole}.{tenth} GB"),
     }
 }
 
-fn disks(inventory: &Inventory, bound: Option<(Role, bool)>) -> Option<&'static str> {
-    eligible_disks(inventory, bound).is_empty().then_some(NO_DISKS)
+/// The disks that an installation may go to. `bound_role` is the role of a bound host, and whether it
+/// is the only node of its cluster.
+pub fn eligible_disks(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> Vec<&Disk> {
+    inventory
+        .disks
+        .iter()
+        .filter(|disk| disk_problems(disk, inventory, bound_role).is_empty())
+        .collect()
 }
 
-/// Disks that an installation may go to; bound as what, and whether as the only node.
-pub fn eligible_disks(inventory: &Inventory, bound: Option<(Role, bool)>) -> Vec<&Disk> {
-    let eligible = |disk: &&Disk| disk_problems(disk, inventory, bound).is_empty();
-    inventory.disks.iter().filter(eligible).collect()
-}
-
-/// Why an installation may not go to a disk, its agent's reasons first; none: it may.
+/// Why an installation may not go to a disk, the agent's own reasons first. If there are none, it
+/// may.
 pub fn disk_problems(
     disk: &Disk,
     inventory: &Inventory,
-    bound: Option<(Role, bool)>,
+    bound_role: Option<(Role, bool)>,
 ) -> Vec<String> {
-    let mut all: Vec<String> = disk.installation_eligibility.reported_reasons().cloned().collect();
-    let found = [
+    let mut problems: Vec<String> =
+        disk.installation_eligibility.reported_reasons().cloned().collect();
+    let our_problems = [
         disk.removable.then(|| "Disk is removable".to_owned()),
         disk.is_installation_media.then(|| "Disk is an installation media".to_owned()),
-        too_small(disk, inventory, bound),
-        wrong_type(disk, &inventory.cpu.architecture),
-        part_of(disk, inventory),
+        too_small(disk, inventory, bound_role),
+        unsupported_type(disk, &inventory.cpu.architecture),
+        multipath_membership(disk, inventory),
     ];
-    for why in found.into_iter().flatten() {
-        if !all.contains(&why) {
-            all.push(why);
+    for problem in our_problems.into_iter().flatten() {
+        if !problems.contains(&problem) {
+            problems.push(problem);
         }
     }
-    all
+    problems
 }
 
-/// GB that a disk has to have.
-pub(super) fn disk_needed(inventory: &Inventory, bound: Option<(Role, bool)>) -> u64 {
-    let edge = inventory.system_vendor.product_name == "BlueField SoC"
+/// The GB that an installation disk has to have.
+pub(super) fn minimum_disk_gb(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> u64 {
+    let is_bluefield = inventory.system_vendor.product_name == "BlueField SoC"
         && matches!(inventory.cpu.architecture.as_str(), "aarch64" | "arm64");
-    let (_, _, any) = ANY;
-    match bound {
-        None | Some((Role::Worker | Role::AutoAssign, false)) if edge => EDGE,
-        None => any,
-        Some((role, sno)) => {
-            let (_, _, needed) = least(role, sno);
-            needed
-        }
+    match bound_role {
+        None | Some((Role::Worker | Role::AutoAssign, false)) if is_bluefield => BLUEFIELD_DISK_GB,
+        None => MINIMUM_OF_ANY_ROLE.disk_gb,
+        Some((role, is_sno)) => Minimum::of_role(role, is_sno).disk_gb,
     }
 }
 
-fn too_small(disk: &Disk, inventory: &Inventory, bound: Option<(Role, bool)>) -> Option<String> {
-    let needed = disk_needed(inventory, bound);
+fn too_small(
+    disk: &Disk,
+    inventory: &Inventory,
+    bound_role: Option<(Role, bool)>,
+) -> Option<String> {
+    let needed = minimum_disk_gb(inventory, bound_role);
     (disk.size_bytes < needed * GB).then(|| {
-        let found = gigabytes(disk.size_bytes);
-        format!("Disk is too small (disk only has {found}, but {needed} GB are required)")
+        let size = format_gb(disk.size_bytes);
+        format!("Disk is too small (disk only has {size}, but {needed} GB are required)")
     })
 }
 
-/// A type that nobody knows is taken for HDD.
-fn wrong_type(disk: &Disk, architecture: &str) -> Option<String> {
-    let fibre = matches!(architecture, "" | "x86_64" | "amd64").then_some("FC");
-    let known: Vec<&str> = TYPES.into_iter().chain(fibre).collect();
-    let kind = disk.drive_type.as_str();
-    let mut names = known.iter().chain(&["", "NVMe"]);
-    let fine = names.any(|name| name.eq_ignore_ascii_case(kind));
-    (!fine).then(|| {
-        let known = known.join(", ");
-        format!("Drive type is {kind}, it must be one of {known}.")
-    })
-}
-
-fn part_of(disk: &Disk, inventory: &Inventory) -> Option<String> {
-    let multipath = |one: &Disk| one.drive_type == "Multipath";
-    if disk.wwn.is_empty() || multipath(disk) {
+/// A disk without a type is taken for one that can be installed on.
+fn unsupported_type(disk: &Disk, architecture: &str) -> Option<String> {
+    let fibre_channel = matches!(architecture, "" | "x86_64" | "amd64").then_some("FC");
+    let supported: Vec<&str> = DRIVE_TYPES.into_iter().chain(fibre_channel).collect();
+    let drive_type = disk.drive_type.as_str();
+    let mut accepted = supported.iter().chain(&["", "NVMe"]);
+    if accepted.any(|name| name.eq_ignore_ascii_case(drive_type)) {
         return None;
     }
-    let whole = inventory.disks.iter().find(|one| multipath(one) && one.wwn == disk.wwn)?;
-    let name = &whole.name;
+    let supported = supported.join(", ");
+    Some(format!("Drive type is {drive_type}, it must be one of {supported}."))
+}
+
+/// Disks of one multipath device have its world wide name.
+fn multipath_membership(disk: &Disk, inventory: &Inventory) -> Option<String> {
+    if disk.wwn.is_empty() || disk.drive_type == "Multipath" {
+        return None;
+    }
+    let device = inventory
+        .disks
+        .iter()
+        .find(|device| device.drive_type == "Multipath" && device.wwn == disk.wwn)?;
+    let name = &device.name;
     Some(format!(
         "Disk is a member of multipath device {name} and is not eligible for installation. Use \
          the multipath device instead."
     ))
 }
 
-fn speed(agent: &Agent, inventory: &Inventory) -> Option<String> {
+/// Judges the disk that is chosen, or else the one that is asked for, if its speed was measured.
+fn slow_disk(agent: &Agent, inventory: &Inventory) -> Option<String> {
     let ids = [&agent.status.installation_disk_id, &agent.spec.installation_disk_id];
     let id = ids.into_iter().find(|id| !id.is_empty())?;
     let disk = inventory.disks.iter().find(|disk| disk.id == *id)?;
-    let took = disk.io_perf.as_ref()?.sync_duration_milliseconds;
-    (took > SLOWEST).then(|| {
+    let milliseconds = disk.io_perf.as_ref()?.sync_duration_milliseconds;
+    (milliseconds > MAX_SYNC_MILLISECONDS).then(|| {
         let path = &disk.path;
         format!(
-            "Installation disk {path} is too slow: 99 of 100 syncs take up to {took} ms, and \
-             {SLOWEST} ms are the most"
+            "Installation disk {path} is too slow: 99 of 100 syncs take up to {milliseconds} ms, and \
+             {MAX_SYNC_MILLISECONDS} ms are the most"
         )
     })
 }
@@ -311,60 +370,75 @@ mod tests {
         Disk { size_bytes, ..Disk::default() }
     }
 
+    fn disk_of_type(wwn: &str, drive_type: &str) -> Disk {
+        Disk {
+            wwn: wwn.into(),
+            name: "dm-0".into(),
+            drive_type: drive_type.into(),
+            ..disk(200 * GB)
+        }
+    }
+
+    fn problems_of_first_disk(inventory: &Inventory, role: Option<(Role, bool)>) -> Vec<String> {
+        disk_problems(&inventory.disks[0], inventory, role)
+    }
+
     #[test]
     fn a_little_memory_may_be_missing() {
-        for (missing, method, fine) in [
+        for (missing_mib, method, is_enough) in [
             (100, "dmidecode", true),
             (101, "dmidecode", false),
             (263, "meminfo", true),
             (264, "meminfo", false),
         ] {
             let memory = Memory {
-                physical_bytes: 8 * GIB - missing * MIB,
+                physical_bytes: 8 * GIB - missing_mib * MIB,
                 physical_bytes_method: method.into(),
                 ..Memory::default()
             };
             let inventory = Inventory { memory, ..Inventory::default() };
-            assert_eq!(any_memory(&inventory).is_none(), fine, "{missing} {method}");
+            let problem = missing_memory_for_any_role(&inventory);
+            assert_eq!(problem.is_none(), is_enough, "{missing_mib} {method}");
         }
-        assert_eq!((gib(8 * GIB - 1), gib(GIB / 2)), ("7.99 GiB".into(), "0.50 GiB".into()));
+        assert_eq!(format_gib(8 * GIB - 1), "7.99 GiB");
+        assert_eq!(format_gib(GIB / 2), "0.50 GiB");
     }
 
     #[test]
     fn the_smallest_disk_depends_on_the_role() {
         let inventory = Inventory { disks: vec![disk(60 * GB)], ..Inventory::default() };
-        let found = |bound| disk_problems(&inventory.disks[0], &inventory, bound);
-        let small = "Disk is too small (disk only has 60 GB, but 100 GB are required)";
-        assert!(found(None).is_empty());
-        assert!(found(Some((Role::Arbiter, false))).is_empty());
-        assert_eq!(found(Some((Role::Worker, false))), [small]);
-        assert_eq!(found(Some((Role::Master, true))), [small]);
-        assert_eq!(gigabytes(99_990_000_000), "99.9 GB");
+        let too_small = ["Disk is too small (disk only has 60 GB, but 100 GB are required)"];
+        assert!(problems_of_first_disk(&inventory, None).is_empty());
+        assert!(problems_of_first_disk(&inventory, Some((Role::Arbiter, false))).is_empty());
+        for bound_role in [(Role::Worker, false), (Role::Master, true)] {
+            assert_eq!(problems_of_first_disk(&inventory, Some(bound_role)), too_small);
+        }
+        assert_eq!(format_gb(99_990_000_000), "99.9 GB");
     }
 
     #[test]
-    fn reasons_of_the_agent_stay_and_ours_are_found_anew() {
+    fn reasons_of_the_agent_stay_and_ours_are_computed_anew() {
         let mut tape = Disk { drive_type: "ODD".into(), removable: true, ..disk(200 * GB) };
         let eligibility = &mut tape.installation_eligibility;
-        let old = ["Disk has partitions", "Disk is removable", "Disk is too small (old)"];
-        eligibility.not_eligible_reasons = old.map(String::from).into();
+        let reported = ["Disk has partitions", "Disk is removable", "Disk is too small (old)"];
+        eligibility.not_eligible_reasons = reported.map(String::from).into();
         eligibility.judged_reasons = vec!["Disk is too small (old)".into()];
-        let kind = |wwn: &str, kind: &str| Disk {
-            wwn: wwn.into(),
-            name: "dm-0".into(),
-            drive_type: kind.into(),
-            ..disk(200 * GB)
-        };
-        let disks = vec![tape, kind("w", "Multipath"), kind("w", "FC"), kind("v", "nvme")];
+        let disks = vec![
+            tape,
+            disk_of_type("w", "Multipath"),
+            disk_of_type("w", "FC"),
+            disk_of_type("v", "nvme"),
+        ];
         let inventory = Inventory { disks, ..Inventory::default() };
-        let found = |at: usize| disk_problems(&inventory.disks[at], &inventory, None);
+        let problems: Vec<Vec<String>> =
+            inventory.disks.iter().map(|disk| disk_problems(disk, &inventory, None)).collect();
         let types = "Drive type is ODD, it must be one of HDD, SSD, Multipath, RAID, iSCSI, FC.";
-        assert_eq!(found(0), ["Disk has partitions", "Disk is removable", types]);
+        assert_eq!(problems[0], ["Disk has partitions", "Disk is removable", types]);
         let mut eligibility = inventory.disks[0].installation_eligibility.clone();
-        eligibility.judge(found(0));
+        eligibility.judge(problems[0].clone());
         assert!(!eligibility.eligible);
         assert_eq!(eligibility.judged_reasons, [types]);
-        assert!(found(1).is_empty() && found(3).is_empty());
-        assert!(found(2)[0].starts_with("Disk is a member of multipath device dm-0 and"));
+        assert!(problems[1].is_empty() && problems[3].is_empty());
+        assert!(problems[2][0].starts_with("Disk is a member of multipath device dm-0 and"));
     }
 }

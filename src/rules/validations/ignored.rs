@@ -1,15 +1,16 @@
-//! Which checks a cluster may do without: the annotation that names them, and what it may say.
+//! Reads the annotation that names the validations which a cluster ignores, and validates it. Never
+//! looks at hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ignorable;
+use super::is_ignorable;
 
-/// Checks that a cluster does without, by id.
+/// The annotation with the ids of the validations that a cluster ignores, with commas between them.
 pub const IGNORED: &str = "agent-install.openshift.io/ignored-host-validations";
-/// How the ids of the checks of operators end.
-const OPERATORS: &str = "-requirements-satisfied";
-/// All of assisted-service, those that nothing is looked at for here too.
-const KNOWN: [&str; 38] = [
+/// How the ids of the validations of operators end.
+const OPERATOR_SUFFIX: &str = "-requirements-satisfied";
+/// All validations of assisted-service, also those that are not made here.
+const VALIDATION_IDS: [&str; 38] = [
     "api-domain-name-resolved-correctly",
     "api-int-domain-name-resolved-correctly",
     "apps-domain-name-resolved-correctly",
@@ -50,26 +51,28 @@ const KNOWN: [&str; 38] = [
     "vsphere-disk-uuid-enabled",
 ];
 
-/// Checks that a cluster with these annotations does without.
+/// The ids of the validations that a cluster with these annotations ignores; none if it has no such
+/// annotation.
 pub fn ignored(annotations: &BTreeMap<String, String>) -> Option<BTreeSet<String>> {
-    Some(listed(annotations.get(IGNORED)?).map(str::to_owned).collect())
+    let list = annotations.get(IGNORED)?;
+    Some(split_ids(list).map(str::to_owned).collect())
 }
 
-/// Why a list of checks cannot be meant.
+/// The first problem of a list of ids.
 pub fn problem(list: &str) -> Option<String> {
-    let known = |id: &str| KNOWN.contains(&id) || id.ends_with(OPERATORS);
-    listed(list).find_map(|id| {
-        let why = if !known(id) {
-            "is no check of hosts"
-        } else if !ignorable(id) {
-            "is a check that no cluster does without"
-        } else {
-            return None;
-        };
-        Some(format!("annotation {IGNORED}: `{id}` {why}"))
-    })
+    for id in split_ids(list) {
+        let is_known = VALIDATION_IDS.contains(&id) || id.ends_with(OPERATOR_SUFFIX);
+        if !is_known {
+            return Some(format!("annotation {IGNORED}: `{id}` is no check of hosts"));
+        }
+        if !is_ignorable(id) {
+            let why = "is a check that no cluster does without";
+            return Some(format!("annotation {IGNORED}: `{id}` {why}"));
+        }
+    }
+    None
 }
 
-fn listed(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|id| !id.is_empty())
+fn split_ids(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|id| !id.is_empty())
 }

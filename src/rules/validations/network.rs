@@ -1,4 +1,5 @@
-//! What a host has to reach, and how fast: us, the time, images, its cluster.
+//! Validates the network of a host: what it has to reach and how fast, and that its addresses fit its
+//! cluster. Judges what hosts report, never asks them.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +8,15 @@ use crate::model::agent::inventory::{Interface, Inventory, Route};
 use crate::model::agent::needs::Needs;
 use crate::model::agent::{Agent, ImageReport, PeerReport, Role, Validation};
 
-use super::{Around, FAILURE, Look, MISSING, PENDING, SUCCESS, check, result};
+use super::{
+    Around, FAILURE, MISSING_INVENTORY, PENDING, SUCCESS, ValidationContext, fail_if, validation,
+};
 
-/// Seconds that the clock of a host may be ahead, and behind.
-const AHEAD: i64 = 3600;
-const BEHIND: i64 = 1200;
-/// Fewer hosts have no majority.
+/// Seconds that the clock of a host may be ahead.
+const MAX_SECONDS_AHEAD: i64 = 3600;
+/// Seconds that the clock of a host may be behind.
+const MAX_SECONDS_BEHIND: i64 = 1200;
+/// The number of hosts from which on there is a majority.
 const QUORUM: usize = 3;
 
 const MAJORITY: &str = "belongs-to-majority-group";
@@ -31,51 +35,56 @@ const FAST: &str = "Host clock is not synchronized, host time is ahead of servic
 const SLOW: &str = "Host clock is not synchronized, service time is ahead of host's at least for \
                     20 minutes, please configure an NTP server via DHCP";
 
-pub(super) fn of(look: &Look<'_>) -> Vec<Validation> {
-    let status = &look.agent.status;
-    let lost = status.media_disconnected.then_some(UNREADABLE);
-    let mut all = vec![check("media-connected", lost, "Media device is connected")];
+/// The validations of a host's network.
+pub(super) fn validate(context: &ValidationContext<'_>) -> Vec<Validation> {
+    let status = &context.agent.status;
+    let media_problem = status.media_disconnected.then_some(UNREADABLE);
+    let mut validations =
+        vec![fail_if("media-connected", media_problem, "Media device is connected")];
     // Nobody asks a found host anything once it is bound.
-    if !status.found || look.around.is_none() {
-        let silent = look.agent.is_silent(look.now).then_some("Host is disconnected");
-        all.push(check("connected", silent, "Host is connected"));
+    if !status.found || context.cluster.is_none() {
+        let is_silent = context.agent.is_silent(context.now);
+        let problem = is_silent.then_some("Host is disconnected");
+        validations.push(fail_if("connected", problem, "Host is connected"));
     }
-    all.extend(platform(look));
+    validations.extend(validate_platform(context));
     if !status.found {
-        all.extend(reported(look));
+        validations.extend(validate_reports(context));
     }
-    if let Some(around) = look.around {
-        all.extend(in_cluster(look, around));
+    if let Some(cluster) = context.cluster {
+        validations.extend(validate_for_cluster(context, cluster));
     }
-    all
+    validations
 }
 
-/// What is seen in an inventory, once there is one.
-fn seen(
-    look: &Look<'_>,
+/// A validation that needs the host's inventory, and is pending without it.
+fn validate_inventory(
+    context: &ValidationContext<'_>,
     id: &str,
-    good: &str,
-    problem: impl FnOnce(&Inventory) -> Option<String>,
+    success: &str,
+    find_problem: impl FnOnce(&Inventory) -> Option<String>,
 ) -> Validation {
-    match look.inventory() {
-        Some(inventory) => check(id, problem(inventory).as_deref(), good),
-        None => result(id, PENDING, MISSING),
+    match context.valid_inventory() {
+        Some(inventory) => fail_if(id, find_problem(inventory).as_deref(), success),
+        None => validation(id, PENDING, MISSING_INVENTORY),
     }
 }
 
-fn platform(look: &Look<'_>) -> Option<Validation> {
-    let vendor = look.inventory().map(|one| &one.system_vendor);
-    let rented = vendor.filter(|one| one.product_name == "OpenStack Compute");
-    let fine = match (rented, look.around) {
-        (None, _) => true,
-        // Nobody knows yet whether its cluster will mind.
-        (Some(_), None) => return None,
-        (Some(_), Some(Around { needs, .. })) => needs.user_managed || needs.day2 || needs.is_sno(),
+/// Machines of OpenStack have no network that a cluster could manage itself. Left out for a free one,
+/// because nobody knows yet whether its cluster minds.
+fn validate_platform(context: &ValidationContext<'_>) -> Option<Validation> {
+    let vendor = context.valid_inventory().map(|inventory| &inventory.system_vendor);
+    let is_openstack = vendor.is_some_and(|vendor| vendor.product_name == "OpenStack Compute");
+    let is_allowed = if is_openstack {
+        let needs = context.cluster?.needs;
+        needs.user_managed || needs.day2 || needs.is_sno()
+    } else {
+        true
     };
     let id = "valid-platform-network-settings";
-    Some(seen(look, id, "Platform is allowed", |one| {
-        let product = &one.system_vendor.product_name;
-        (!fine).then(|| {
+    Some(validate_inventory(context, id, "Platform is allowed", |inventory| {
+        let product = &inventory.system_vendor.product_name;
+        (!is_allowed).then(|| {
             format!(
                 "Platform {product} is allowed only for Single Node OpenShift or user-managed \
                  networking"
@@ -84,190 +93,240 @@ fn platform(look: &Look<'_>) -> Option<Validation> {
     }))
 }
 
-/// What a host says of itself.
-fn reported(look: &Look<'_>) -> Vec<Validation> {
-    let status = &look.agent.status;
-    let synced = status.ntp_sources.iter().any(|one| one.source_state == "synced");
-    let unsynced = (!synced).then_some("Host couldn't synchronize with any NTP server");
-    let mut all = vec![
-        check("ntp-synced", unsynced, "Host NTP is synced"),
-        images(&status.images),
-        seen(look, "has-default-route", "Host has a default route", |one| {
-            let none = !one.routes.iter().any(is_default);
-            none.then(|| "Host has not yet been configured with a default route.".to_owned())
-        }),
-        seen(look, "non-overlapping-subnets", "Host subnets are not overlapping", overlap),
+/// The validations of what a host reports about itself.
+fn validate_reports(context: &ValidationContext<'_>) -> Vec<Validation> {
+    let status = &context.agent.status;
+    let is_synced = status.ntp_sources.iter().any(|source| source.source_state == "synced");
+    let ntp_problem = (!is_synced).then_some("Host couldn't synchronize with any NTP server");
+    let mut validations = vec![
+        fail_if("ntp-synced", ntp_problem, "Host NTP is synced"),
+        validate_images(&status.images),
+        validate_inventory(
+            context,
+            "has-default-route",
+            "Host has a default route",
+            find_missing_default_route,
+        ),
+        validate_inventory(
+            context,
+            "non-overlapping-subnets",
+            "Host subnets are not overlapping",
+            find_overlapping_subnets,
+        ),
     ];
-    if let Some(ahead) = status.clock_offset_seconds {
+    if let Some(seconds_ahead) = status.clock_offset_seconds {
         let id = "time-synced-between-host-and-service";
-        all.push(check(id, clock(ahead), "Host clock is synchronized with service"));
+        let problem = find_clock_problem(seconds_ahead);
+        validations.push(fail_if(id, problem, "Host clock is synchronized with service"));
     }
-    all
+    validations
 }
 
-fn images(all: &[ImageReport]) -> Validation {
+fn validate_images(reports: &[ImageReport]) -> Validation {
     let id = "container-images-available";
-    if all.is_empty() {
-        return result(id, PENDING, "Images have not been pulled yet");
+    if reports.is_empty() {
+        return validation(id, PENDING, "Images have not been pulled yet");
     }
-    let failed = all.iter().filter(|one| one.result != "success");
-    let failed: Vec<&str> = failed.map(|one| one.name.as_str()).collect();
-    let problem = (!failed.is_empty()).then(|| {
-        let names = failed.join(", ");
+    let failed_names: Vec<&str> = reports
+        .iter()
+        .filter(|report| report.result != "success")
+        .map(|report| report.name.as_str())
+        .collect();
+    let problem = (!failed_names.is_empty()).then(|| {
+        let names = failed_names.join(", ");
         format!("Failed to fetch container images needed for installation: {names}")
     });
-    check(id, problem.as_deref(), "All required container images were pulled")
+    fail_if(id, problem.as_deref(), "All required container images were pulled")
 }
 
-fn is_default(route: &Route) -> bool {
-    let everywhere = ["0.0.0.0", "0.0.0.0/0", "::", "::/0"];
-    everywhere.contains(&route.destination.as_str()) && !route.gateway.is_empty()
+fn find_missing_default_route(inventory: &Inventory) -> Option<String> {
+    if inventory.routes.iter().any(is_default_route) {
+        return None;
+    }
+    Some("Host has not yet been configured with a default route.".to_owned())
 }
 
-fn clock(ahead: i64) -> Option<&'static str> {
-    if ahead > AHEAD {
+fn is_default_route(route: &Route) -> bool {
+    let is_for_all = ["0.0.0.0", "0.0.0.0/0", "::", "::/0"].contains(&route.destination.as_str());
+    is_for_all && !route.gateway.is_empty()
+}
+
+fn find_clock_problem(seconds_ahead: i64) -> Option<&'static str> {
+    if seconds_ahead > MAX_SECONDS_AHEAD {
         return Some(FAST);
     }
-    (ahead < -BEHIND).then_some(SLOW)
+    (seconds_ahead < -MAX_SECONDS_BEHIND).then_some(SLOW)
 }
 
-/// Two networks of which one is part of the other; the same one twice is none.
-fn overlap(inventory: &Inventory) -> Option<String> {
-    let subnets = inventory.interfaces.iter().flat_map(texts);
-    let subnets = subnets.filter_map(|text| text.parse::<Subnet>().ok());
-    let wide = subnets.filter(|subnet| !subnet.is_single());
-    // Sorted, for an agent may send very many: what overlaps at all, overlaps its neighbour.
-    let mut all: Vec<(bool, Stretch, u8)> = wide
+/// Finds two networks of which one is part of the other. The same network twice does not count, nor
+/// do networks of a single address.
+fn find_overlapping_subnets(inventory: &Inventory) -> Option<String> {
+    let written = inventory.interfaces.iter().flat_map(written_addresses);
+    let subnets = written.filter_map(|address| address.parse::<Subnet>().ok());
+    // An agent may send very many. Once they are sorted, a network that overlaps any other one also
+    // overlaps its neighbour.
+    let mut ranges: Vec<(bool, Stretch, u8)> = subnets
+        .filter(|subnet| !subnet.is_single())
         .map(|subnet| (subnet.written().is_v4(), subnet.whole(), subnet.prefix_length()))
         .collect();
-    all.sort_unstable();
-    all.dedup();
-    all.windows(2).find_map(|pair| match pair {
-        [(_, one, length), (_, two, other)] if one.meets(*two) => Some(format!(
-            "Address networks are overlapping: {}/{length}, {}/{other}",
-            one.start, two.start
-        )),
-        _ => None,
-    })
-}
-
-fn texts(one: &Interface) -> impl Iterator<Item = &String> {
-    one.ipv4_addresses.iter().chain(&one.ipv6_addresses)
-}
-
-fn addresses(one: &Interface) -> impl Iterator<Item = Addr> {
-    texts(one).filter_map(|text| address(text))
-}
-
-/// With its prefix or without.
-fn address(text: &str) -> Option<Addr> {
-    text.split('/').next()?.parse().ok()
-}
-
-fn is_in(networks: &[Subnet], address: Addr) -> bool {
-    networks.iter().any(|network| network.contains(address))
-}
-
-/// What only a cluster can ask for.
-fn in_cluster(look: &Look<'_>, around: &Around<'_>) -> Vec<Validation> {
-    let (needs, networks) = (around.needs, &around.needs.machine_networks);
-    let free = needs.user_managed || needs.day2;
-    let undefined = !free && !needs.has_vips && networks.is_empty();
-    let undefined = undefined.then_some(UNDEFINED);
-    let mut all = vec![check("machine-cidr-defined", undefined, "Machine Network CIDR is defined")];
-    if look.agent.status.found {
-        return all;
+    ranges.sort_unstable();
+    ranges.dedup();
+    for (first, second) in ranges.iter().zip(ranges.iter().skip(1)) {
+        let (_, range, length) = first;
+        let (_, next_range, next_length) = second;
+        if range.meets(*next_range) {
+            return Some(format!(
+                "Address networks are overlapping: {}/{length}, {}/{next_length}",
+                range.start, next_range.start
+            ));
+        }
     }
-    if free || !networks.is_empty() {
-        let good = "Host belongs to all machine network CIDRs";
-        all.push(seen(look, "belongs-to-machine-cidr", good, |one| {
-            let outside = !free && !belongs(one, networks);
-            outside.then(|| OUTSIDE.to_owned())
+    None
+}
+
+/// The addresses of an interface as the agent writes them, with their prefixes.
+fn written_addresses(interface: &Interface) -> impl Iterator<Item = &String> {
+    interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses)
+}
+
+fn addresses_of(interface: &Interface) -> impl Iterator<Item = Addr> {
+    written_addresses(interface).filter_map(|written| parse_address(written))
+}
+
+/// Reads an address with its prefix or without.
+fn parse_address(written: &str) -> Option<Addr> {
+    written.split('/').next()?.parse().ok()
+}
+
+/// The validations that only a cluster can ask for.
+fn validate_for_cluster(context: &ValidationContext<'_>, cluster: &Around<'_>) -> Vec<Validation> {
+    let needs = cluster.needs;
+    let networks = &needs.machine_networks;
+    let may_be_anywhere = needs.user_managed || needs.day2;
+    let is_undefined = !may_be_anywhere && !needs.has_vips && networks.is_empty();
+    let problem = is_undefined.then_some(UNDEFINED);
+    let mut validations =
+        vec![fail_if("machine-cidr-defined", problem, "Machine Network CIDR is defined")];
+    if context.agent.status.found {
+        return validations;
+    }
+    if may_be_anywhere || !networks.is_empty() {
+        let id = "belongs-to-machine-cidr";
+        let success = "Host belongs to all machine network CIDRs";
+        validations.push(validate_inventory(context, id, success, |inventory| {
+            let is_outside = !may_be_anywhere && !has_address_of_each(inventory, networks);
+            is_outside.then(|| OUTSIDE.to_owned())
         }));
     }
-    let good = "No IP collisions were detected";
-    all.push(seen(look, "no-ip-collisions-in-network", good, |one| {
-        collision(&look.agent.metadata.name, one, around.others)
+    let id = "no-ip-collisions-in-network";
+    let success = "No IP collisions were detected";
+    validations.push(validate_inventory(context, id, success, |inventory| {
+        find_collision(&context.agent.metadata.name, inventory, cluster.others)
     }));
-    all.extend(connectivity(look, around));
-    all
+    validations.extend(validate_connectivity(context, cluster));
+    validations
 }
 
-/// Whether it has an address of every network.
-fn belongs(inventory: &Inventory, networks: &[Subnet]) -> bool {
-    let all: Vec<Addr> = inventory.interfaces.iter().flat_map(addresses).collect();
-    networks.iter().all(|network| all.iter().any(|address| network.contains(*address)))
+/// Whether a host has an address of every network.
+fn has_address_of_each(inventory: &Inventory, networks: &[Subnet]) -> bool {
+    let addresses: Vec<Addr> = inventory.interfaces.iter().flat_map(addresses_of).collect();
+    networks.iter().all(|network| addresses.iter().any(|address| network.contains(*address)))
 }
 
-fn collision(name: &str, inventory: &Inventory, others: &[&Agent]) -> Option<String> {
-    let mine: BTreeSet<Addr> = inventory.interfaces.iter().flat_map(addresses).collect();
-    let theirs = others.iter().filter_map(|other| other.status.inventory.as_ref());
-    let mut theirs = theirs.flat_map(|one| &one.interfaces);
-    theirs.find_map(|one| {
-        let taken = addresses(one).find(|address| mine.contains(address))?;
-        let mac = &one.mac_address;
-        Some(format!(
-            "Collisions detected for host ID {name}, IP address: {taken} Mac addresses: {mac}"
-        ))
-    })
+/// Finds an address that another host of the cluster has, too.
+fn find_collision(name: &str, inventory: &Inventory, other_agents: &[&Agent]) -> Option<String> {
+    let own_addresses: BTreeSet<Addr> =
+        inventory.interfaces.iter().flat_map(addresses_of).collect();
+    let other_inventories = other_agents.iter().filter_map(|agent| agent.status.inventory.as_ref());
+    for interface in other_inventories.flat_map(|inventory| &inventory.interfaces) {
+        let mac = &interface.mac_address;
+        if let Some(address) =
+            addresses_of(interface).find(|address| own_addresses.contains(address))
+        {
+            return Some(format!(
+                "Collisions detected for host ID {name}, IP address: {address} Mac addresses: {mac}"
+            ));
+        }
+    }
+    None
 }
 
-fn connectivity(look: &Look<'_>, around: &Around<'_>) -> Vec<Validation> {
-    let needs = around.needs;
-    let alike = |status: &str, why: &str| -> Vec<Validation> {
-        [MAJORITY, LATENCY, LOSS].iter().map(|id| result(id, status, why)).collect()
-    };
+/// Whether the host reaches the others of its cluster, and how fast. Left out while all others are
+/// found hosts: those answer nobody before they are installed.
+fn validate_connectivity(context: &ValidationContext<'_>, cluster: &Around<'_>) -> Vec<Validation> {
+    let needs = cluster.needs;
     if needs.is_sno() || needs.day2 {
-        return alike(SUCCESS, "Host needs no others");
+        return connectivity_validations(SUCCESS, "Host needs no others");
     }
-    if around.others.len() + 1 < QUORUM {
-        return alike(PENDING, "Not enough hosts in cluster to calculate connectivity groups");
+    if cluster.others.len() + 1 < QUORUM {
+        let why = "Not enough hosts in cluster to calculate connectivity groups";
+        return connectivity_validations(PENDING, why);
     }
-    let others: Vec<&Agent> =
-        around.others.iter().copied().filter(|other| !other.status.found).collect();
-    // Found ones answer nobody before they are installed.
-    if others.is_empty() {
+    let other_agents: Vec<&Agent> =
+        cluster.others.iter().copied().filter(|agent| !agent.status.found).collect();
+    if other_agents.is_empty() {
         return Vec::new();
     }
-    if look.agent.status.peers.is_empty() {
-        return alike(PENDING, "Missing connectivity information");
+    if context.agent.status.peers.is_empty() {
+        return connectivity_validations(PENDING, "Missing connectivity information");
     }
-    let mut all = vec![majority(look.agent, &others, needs)];
-    all.extend(limits(look.role).iter().map(|limit| limit.check(look, &others)));
-    all
+    let [latency, loss] = limits_of_role(context.role);
+    vec![
+        validate_majority(context.agent, &other_agents, needs),
+        latency.validate(context, &other_agents),
+        loss.validate(context, &other_agents),
+    ]
 }
 
-fn peer<'a>(agent: &'a Agent, other: &Agent) -> Option<&'a PeerReport> {
-    agent.status.peers.iter().find(|one| one.agent == other.metadata.name)
+/// All validations of connectivity, with one status.
+fn connectivity_validations(status: &str, why: &str) -> Vec<Validation> {
+    [MAJORITY, LATENCY, LOSS].iter().map(|id| validation(id, status, why)).collect()
 }
 
-fn majority(agent: &Agent, others: &[&Agent], needs: &Needs) -> Validation {
+/// What an agent reports about its connection to another one.
+fn report_about<'a>(agent: &'a Agent, peer: &Agent) -> Option<&'a PeerReport> {
+    agent.status.peers.iter().find(|report| report.agent == peer.metadata.name)
+}
+
+fn validate_majority(agent: &Agent, other_agents: &[&Agent], needs: &Needs) -> Validation {
+    let reports: Vec<&PeerReport> =
+        other_agents.iter().filter_map(|peer| report_about(agent, peer)).collect();
+    let reached_count = reports.iter().filter(|report| is_reached(report, needs)).count();
+    // The host itself belongs to the majority.
+    if (reached_count + 1) * 2 > other_agents.len() + 1 {
+        return validation(MAJORITY, SUCCESS, "Host has connectivity to the majority of hosts");
+    }
+    if reports.len() < other_agents.len() {
+        return validation(MAJORITY, PENDING, "Missing connectivity information");
+    }
+    validation(MAJORITY, FAILURE, "No connectivity to the majority of hosts in the cluster")
+}
+
+/// Whether a peer is reached at an address of the machine networks, or at any if there are none.
+fn is_reached(report: &PeerReport, needs: &Needs) -> bool {
     let networks = &needs.machine_networks;
-    let anywhere = needs.user_managed || networks.is_empty();
-    let met =
-        |text: &String| anywhere || address(text).is_some_and(|address| is_in(networks, address));
-    let known: Vec<&PeerReport> = others.iter().filter_map(|other| peer(agent, other)).collect();
-    let reached = known.iter().filter(|one| one.reached.iter().any(met)).count();
-    if (reached + 1) * 2 > others.len() + 1 {
-        return result(MAJORITY, SUCCESS, "Host has connectivity to the majority of hosts");
+    if needs.user_managed || networks.is_empty() {
+        return !report.reached.is_empty();
     }
-    if known.len() < others.len() {
-        return result(MAJORITY, PENDING, "Missing connectivity information");
-    }
-    result(MAJORITY, FAILURE, "No connectivity to the majority of hosts in the cluster")
+    report
+        .reached
+        .iter()
+        .filter_map(|written| parse_address(written))
+        .any(|address| networks.iter().any(|network| network.contains(address)))
 }
 
-/// What may not be more between hosts of one role.
+/// What may not be exceeded between hosts of one role.
 struct Limit {
     id: &'static str,
-    what: &'static str,
+    quantity: &'static str,
     unit: &'static str,
-    most: f64,
-    of: fn(&PeerReport) -> Option<f64>,
+    maximum: f64,
+    measure: fn(&PeerReport) -> Option<f64>,
 }
 
-fn limits(role: Role) -> [Limit; 2] {
-    let (latency, loss) = match kind(role) {
+/// Latency, and then the loss of packets.
+fn limits_of_role(role: Role) -> [Limit; 2] {
+    let (max_latency, max_loss) = match role_of_limits(role) {
         Role::Master => (100.0, 0.0),
         Role::Arbiter => (1000.0, 0.0),
         _ => (1000.0, 10.0),
@@ -275,54 +334,62 @@ fn limits(role: Role) -> [Limit; 2] {
     [
         Limit {
             id: LATENCY,
-            what: "Network latency",
+            quantity: "Network latency",
             unit: "ms",
-            most: latency,
-            of: |peer| peer.latency_ms,
+            maximum: max_latency,
+            measure: |report| report.latency_ms,
         },
         Limit {
             id: LOSS,
-            what: "Packet loss",
+            quantity: "Packet loss",
             unit: "%",
-            most: loss,
-            of: |peer| peer.loss_percent,
+            maximum: max_loss,
+            measure: |report| report.loss_percent,
         },
     ]
 }
 
 impl Limit {
-    fn check(&self, look: &Look<'_>, others: &[&Agent]) -> Validation {
-        let Self { id, what, unit, most, of } = self;
-        let (mut unknown, mut bad) = (false, Vec::new());
-        for other in others.iter().filter(|other| kind(other.role()) == kind(look.role)) {
-            match peer(look.agent, other).and_then(of) {
-                Some(found) if found > *most => {
-                    bad.push(format!("{} ({found:.2} {unit})", other.hostname()));
+    fn validate(&self, context: &ValidationContext<'_>, other_agents: &[&Agent]) -> Validation {
+        let Self { id, quantity, unit, maximum, measure } = self;
+        let mut is_any_unknown = false;
+        let mut exceeding = Vec::new();
+        for peer in other_agents {
+            if role_of_limits(peer.role()) != role_of_limits(context.role) {
+                continue;
+            }
+            match report_about(context.agent, peer).and_then(measure) {
+                Some(measured) if measured > *maximum => {
+                    exceeding.push(format!("{} ({measured:.2} {unit})", peer.hostname()));
                 }
                 Some(_) => {}
-                None => unknown = true,
+                None => is_any_unknown = true,
             }
         }
-        if bad.is_empty() && unknown {
-            return result(id, PENDING, &format!("Missing {} information", what.to_lowercase()));
+        if exceeding.is_empty() && is_any_unknown {
+            let why = format!("Missing {} information", quantity.to_lowercase());
+            return validation(id, PENDING, &why);
         }
-        let problem = (!bad.is_empty()).then(|| {
-            let (name, bad) = (look.agent.hostname(), bad.join(", "));
+        let problem = (!exceeding.is_empty()).then(|| {
+            let name = context.agent.hostname();
+            let peers = exceeding.join(", ");
             format!(
-                "{what} requirements of less or equals than {most:.2} {unit} not met for \
-                 connectivity between {name} and {bad}"
+                "{quantity} requirements of less or equals than {maximum:.2} {unit} not met for \
+                 connectivity between {name} and {peers}"
             )
         });
-        check(id, problem.as_deref(), &format!("{what} requirement has been satisfied"))
+        let success = format!("{quantity} requirement has been satisfied");
+        fail_if(id, problem.as_deref(), &success)
     }
 }
 
-/// Roles that are held to the same.
-fn kind(role: Role) -> Role {
+/// The role whose limits count: a bootstrap host becomes a master, and one that is not yet assigned
+/// is held to the limits of a worker.
+fn role_of_limits(role: Role) -> Role {
     match role {
         Role::Bootstrap => Role::Master,
         Role::AutoAssign => Role::Worker,
-        other => other,
+        Role::Master | Role::Arbiter | Role::Worker => role,
     }
 }
 
@@ -339,57 +406,75 @@ mod tests {
         agent
     }
 
-    fn met(agent: &str, reached: &str, latency: f64) -> PeerReport {
+    fn report(peer: &str, address: &str, latency: f64) -> PeerReport {
         PeerReport {
-            agent: agent.into(),
-            reached: vec![reached.into()],
+            agent: peer.into(),
+            reached: vec![address.into()],
             unreached: Vec::new(),
             latency_ms: Some(latency),
             loss_percent: Some(0.0),
         }
     }
 
-    /// Majority, latency and loss, as status.
-    fn found(peers: Vec<PeerReport>) -> String {
-        let (one, two) = (host("b", Role::Master, vec![]), host("c", Role::Worker, vec![]));
+    /// The status of majority, latency and loss.
+    fn connectivity_of(peers: Vec<PeerReport>) -> String {
+        let master = host("b", Role::Master, vec![]);
+        let worker = host("c", Role::Worker, vec![]);
         let needs =
             Needs { machine_networks: vec!["10.0.0.0/24".parse().unwrap()], ..Needs::default() };
         let agent = host("a", Role::Master, peers);
-        let around = Around { needs: &needs, others: &[&one, &two] };
-        let look =
-            Look { agent: &agent, role: Role::Master, around: Some(&around), now: Time::default() };
-        let all = connectivity(&look, &around);
-        all.iter().map(|one| one.status.as_str()).collect::<Vec<_>>().join(" ")
+        let cluster = Around { needs: &needs, others: &[&master, &worker] };
+        let context = ValidationContext {
+            agent: &agent,
+            role: Role::Master,
+            cluster: Some(&cluster),
+            now: Time::default(),
+        };
+        let validations = validate_connectivity(&context, &cluster);
+        let statuses: Vec<&str> =
+            validations.iter().map(|validation| validation.status.as_str()).collect();
+        statuses.join(" ")
     }
 
     #[test]
-    fn nobody_is_reached_before_it_is_said() {
-        assert_eq!(found(vec![]), "pending pending pending");
-        assert_eq!(found(vec![met("c", "10.0.0.9", 5.0)]), "success pending pending");
-        assert_eq!(found(vec![met("c", "10.1.0.9", 5.0)]), "pending pending pending");
-        let two = |latency| vec![met("b", "10.0.0.8", latency), met("c", "10.0.0.9/24", 500.0)];
-        assert_eq!(found(two(100.0)), "success success success");
-        assert_eq!(found(two(101.0)), "success failure success");
-        let both = vec![met("b", "10.1.0.8", 5.0), met("c", "10.1.0.9", 5.0)];
-        assert_eq!(found(both), "failure success success");
+    fn connectivity_is_pending_until_it_is_reported() {
+        assert_eq!(connectivity_of(vec![]), "pending pending pending");
+        assert_eq!(connectivity_of(vec![report("c", "10.0.0.9", 5.0)]), "success pending pending");
+        assert_eq!(connectivity_of(vec![report("c", "10.1.0.9", 5.0)]), "pending pending pending");
+        for (latency, expected) in
+            [(100.0, "success success success"), (101.0, "success failure success")]
+        {
+            let worker = report("c", "10.0.0.9/24", 500.0);
+            assert_eq!(connectivity_of(vec![report("b", "10.0.0.8", latency), worker]), expected);
+        }
+        let in_other_network = vec![report("b", "10.1.0.8", 5.0), report("c", "10.1.0.9", 5.0)];
+        assert_eq!(connectivity_of(in_other_network), "failure success success");
+    }
+
+    fn inventory_with(addresses: &[&str]) -> Inventory {
+        let ipv4_addresses = addresses.iter().copied().map(String::from).collect();
+        let interface = Interface { ipv4_addresses, ..Interface::default() };
+        Inventory { interfaces: vec![interface], ..Inventory::default() }
     }
 
     #[test]
     fn networks_of_one_host_do_not_overlap() {
-        let inventory = |all: &[&str]| {
-            let ipv4_addresses = all.iter().map(|one| String::from(*one)).collect();
-            let one = Interface { ipv4_addresses, ..Interface::default() };
-            Inventory { interfaces: vec![one], ..Inventory::default() }
-        };
-        let bad = inventory(&["10.1.0.1/16", "1.2.3.4/24", "10.1.7.1/24"]);
-        let why = "Address networks are overlapping: 10.1.0.0/16, 10.1.7.0/24";
-        assert_eq!(overlap(&bad).unwrap(), why);
-        let good = ["10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/32", "2001:db8::1/64", "::/0"];
-        assert_eq!(overlap(&inventory(&good[..4])), None);
-        assert!(overlap(&inventory(&good)).unwrap().ends_with("::/0, 2001:db8::/64"));
-        assert_eq!(
-            [-1201, -1200, 3600, 3601].map(|ahead| clock(ahead).is_some()),
-            [true, false, false, true]
-        );
+        let overlapping = inventory_with(&["10.1.0.1/16", "1.2.3.4/24", "10.1.7.1/24"]);
+        let problem = "Address networks are overlapping: 10.1.0.0/16, 10.1.7.0/24";
+        assert_eq!(find_overlapping_subnets(&overlapping).unwrap(), problem);
+        let mut addresses = vec!["10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/32", "2001:db8::1/64"];
+        assert_eq!(find_overlapping_subnets(&inventory_with(&addresses)), None);
+        addresses.push("::/0");
+        let problem = find_overlapping_subnets(&inventory_with(&addresses)).unwrap();
+        assert!(problem.ends_with("::/0, 2001:db8::/64"), "{problem}");
+    }
+
+    #[test]
+    fn a_clock_may_be_an_hour_ahead_and_20_minutes_behind() {
+        for (seconds_ahead, is_problem) in
+            [(-1201, true), (-1200, false), (3600, false), (3601, true)]
+        {
+            assert_eq!(find_clock_problem(seconds_ahead).is_some(), is_problem, "{seconds_ahead}");
+        }
     }
 }
