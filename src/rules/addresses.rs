@@ -396,16 +396,17 @@ fn check_leases_differ(state: &State) -> Result<(), Refusal> {
         if let Some(address) = addresses.first()
             && !is_own_name
         {
-            let what = format!("IPAddress `{name}` would be called like that of {address}");
-            return Err(Refusal::conflict(what).advise("give it another name"));
+            let problem = format!("IPAddress `{name}` would be called like that of {address}");
+            return Err(Refusal::conflict(problem).advise("give it another name"));
         }
     }
     let mut claims = HashMap::new();
     for lease in state.ip_leases.rows() {
         let Some(address) = lease.address else { continue };
         if let Some(claim) = claims.insert((&lease.namespace, address), &lease.claim) {
-            let what = format!("{address} would be leased to both `{claim}` and `{}`", lease.claim);
-            return Err(Refusal::conflict(what).next(format!("poolctl ip who {address}")));
+            let problem =
+                format!("{address} would be leased to both `{claim}` and `{}`", lease.claim);
+            return Err(Refusal::conflict(problem).next(format!("poolctl ip who {address}")));
         }
     }
     Ok(())
@@ -415,13 +416,13 @@ fn check_fixed_fields(before: &IpPool, after: &IpPool) -> Result<(), Refusal> {
     let name = &after.metadata.name;
     // Any address does: if the names of one differ, so do the prefixes.
     if before.name_of(Addr(1)) != after.name_of(Addr(1)) {
-        let what = format!("IPPool `{name}`: spec.namePrefix cannot be modified");
-        return Err(Refusal::conflict(what));
+        let problem = format!("IPPool `{name}`: spec.namePrefix cannot be modified");
+        return Err(Refusal::conflict(problem));
     }
     if before.strategy() != after.strategy() {
-        let what =
+        let problem =
             format!("IPPool `{name}`: spec.allocationStrategy cannot be modified after creation");
-        return Err(Refusal::conflict(what));
+        return Err(Refusal::conflict(problem));
     }
     Ok(())
 }

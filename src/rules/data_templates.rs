@@ -1,6 +1,6 @@
 //! Validates data templates: required and unique fields, patterns and ranges, and that every name
-//! leads to something. Every problem is reported at once, as `PATH: WHY`. Never looks at hosts; what
-//! a template says about one of them is `render::host_data`.
+//! leads to something. Reports every problem at once, as `PATH: WHY`. Never looks at hosts: what a
+//! template says about a host is computed by `render::host_data`.
 
 mod networks;
 

@@ -85,11 +85,11 @@ fn check_label_annotation(name: &str, value: &str) -> Result<(), String> {
 }
 
 /// Whether a text is the namespace and name of a cluster, or empty.
-fn is_cluster_reference(text: &str) -> bool {
-    if text.is_empty() {
+fn is_cluster_reference(reference: &str) -> bool {
+    if reference.is_empty() {
         return true;
     }
-    let Some((namespace, name)) = text.split_once('/') else { return false };
+    let Some((namespace, name)) = reference.split_once('/') else { return false };
     name_of(Kind::Namespace, namespace).is_ok() && name_of(Kind::ClusterDeployment, name).is_ok()
 }
 

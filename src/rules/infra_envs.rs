@@ -224,8 +224,8 @@ pub fn check_networks_differ(state: &State) -> Result<(), Refusal> {
 fn refuse_networks(first: &Key, second: &Key, mac: &str) -> Refusal {
     let Key { namespace, name } = first;
     let second_name = &second.name;
-    let what = format!("NMStateConfigs `{name}` and `{second_name}` would both be for {mac}");
-    Refusal::conflict(what)
+    let problem = format!("NMStateConfigs `{name}` and `{second_name}` would both be for {mac}");
+    Refusal::conflict(problem)
         .because("nobody could say which of them its host is to follow")
         .advise(format!("poolctl get nmstateconfig {name} -n {namespace} -o yaml"))
 }
@@ -307,21 +307,21 @@ pub fn is_key(line: &str) -> bool {
 }
 
 /// Whether a text is one argument of a kernel: blanks are in quotes only.
-fn is_kernel_argument(text: &str) -> bool {
+fn is_kernel_argument(argument: &str) -> bool {
     let mut is_quoted = false;
-    for letter in text.chars() {
+    for letter in argument.chars() {
         match letter {
             '"' => is_quoted = !is_quoted,
             ' ' | '\t' | '\n' | '\r' if !is_quoted => return false,
             _ => {}
         }
     }
-    !is_quoted && !text.is_empty()
+    !is_quoted && !argument.is_empty()
 }
 
 /// Why a text is no JSON object; none if it is.
-pub fn find_json_object_problem(field: &str, text: &str) -> Option<String> {
-    match serde_json::from_str::<Value>(text) {
+pub fn find_json_object_problem(field: &str, json: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(json) {
         Ok(Value::Object(_)) => None,
         Ok(_) => Some(format!("{field} is no JSON object")),
         Err(error) => Some(format!("{field} is no JSON: {error}")),
@@ -334,17 +334,17 @@ mod tests {
 
     #[test]
     fn hosts_keys_proxies_and_kernel_arguments_are_recognised() {
-        for (text, expected) in
+        for (host, expected) in
             [("ntp.lab", true), ("192.0.2.1", true), ("::1", true), ("a b", false), ("-x", false)]
         {
-            assert_eq!(is_host(text), expected, "{text}");
+            assert_eq!(is_host(host), expected, "{host}");
         }
-        for (text, expected) in
+        for (argument, expected) in
             [("a=b", true), ("a=\"b c\"", true), ("a b", false), ("\"", false), ("", false)]
         {
-            assert_eq!(is_kernel_argument(text), expected, "{text}");
+            assert_eq!(is_kernel_argument(argument), expected, "{argument}");
         }
-        for (text, expected) in [
+        for (url, expected) in [
             ("http://proxy.lab:3128", true),
             ("https://me:secret@[2001:db8::1]/", true),
             ("proxy.lab:3128", false),
@@ -353,10 +353,10 @@ mod tests {
             ("socks5://proxy.lab", false),
             ("http://a b", false),
         ] {
-            assert_eq!(is_proxy_url(text), expected, "{text}");
+            assert_eq!(is_proxy_url(url), expected, "{url}");
         }
-        for (text, expected) in [("*", true), (".lab", true), ("10.0.0.0/8", true), ("", false)] {
-            assert_eq!(is_no_proxy_entry(text), expected, "{text}");
+        for (entry, expected) in [("*", true), (".lab", true), ("10.0.0.0/8", true), ("", false)] {
+            assert_eq!(is_no_proxy_entry(entry), expected, "{entry}");
         }
         let key =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2rPHp+8pqQ0i0MkmjIlz6l8uLSsLfGQVNTjbEVVSMi me";

@@ -1,4 +1,4 @@
-//! Refuses: pure validation of objects and of what must always hold. Changes nothing.
+//! Refuses: pure validation of objects, and of what must always hold. Changes nothing.
 
 pub mod access;
 mod addresses;

@@ -5,8 +5,8 @@ use crate::model::kinds::{Kind, Names};
 use crate::model::refusal::Refusal;
 
 /// Refuses what is no DNS label (RFC 1123): at most 63 lower-case letters, digits and dashes.
-/// `what` is what the name was to be, for the message.
-pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
+/// `purpose` is what the name was to be, for the message.
+pub fn label(purpose: &str, name: &str) -> Result<(), Refusal> {
     let why = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.len() > 63 {
@@ -18,37 +18,37 @@ pub fn label(what: &str, name: &str) -> Result<(), Refusal> {
     } else {
         return Ok(());
     };
-    Err(refuse_name(name, what, why))
+    Err(refuse_name(name, purpose, why))
 }
 
-fn refuse_name(name: &str, what: &str, why: String) -> Refusal {
-    Refusal::invalid(format!("`{name}` is not usable as {what}")).because(why)
+fn refuse_name(name: &str, purpose: &str, why: String) -> Refusal {
+    Refusal::invalid(format!("`{name}` is not usable as {purpose}")).because(why)
 }
 
 /// Refuses a name that objects of a kind cannot have.
 pub fn name_of(kind: Kind, name: &str) -> Result<(), Refusal> {
-    let what = format!("the name of a {}", kind.name());
+    let purpose = format!("the name of a {}", kind.name());
     match kind.names() {
-        Names::Label => label(&what, name),
-        Names::Dotted => check_dotted_name(name, &what),
-        Names::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &what),
+        Names::Label => label(&purpose, name),
+        Names::Dotted => check_dotted_name(name, &purpose),
+        Names::DottedWithCapitals => check_dotted_name(&name.to_ascii_lowercase(), &purpose),
     }
 }
 
 /// Refuses what is not a list of DNS labels with dots between them, 253 characters at most.
-fn check_dotted_name(name: &str, what: &str) -> Result<(), Refusal> {
+fn check_dotted_name(name: &str, purpose: &str) -> Result<(), Refusal> {
     if name.len() > 253 {
         let why = format!("it has {} characters, and 253 are the most", name.len());
-        return Err(refuse_name(name, what, why));
+        return Err(refuse_name(name, purpose, why));
     }
     for part in name.split('.') {
         if part.is_empty() && !name.is_empty() {
             let why = "a dot is at its beginning or its end, or follows another";
-            return Err(refuse_name(name, what, why.to_owned()));
+            return Err(refuse_name(name, purpose, why.to_owned()));
         }
         // The message is about the whole name, not about the part.
-        label(what, part).map_err(|refusal| Refusal {
-            what: format!("`{name}` is not usable as {what}"),
+        label(purpose, part).map_err(|refusal| Refusal {
+            what: format!("`{name}` is not usable as {purpose}"),
             ..refusal
         })?;
     }
@@ -56,9 +56,9 @@ fn check_dotted_name(name: &str, what: &str) -> Result<(), Refusal> {
 }
 
 /// Whether a text can be the key of a label or an annotation: a name, perhaps behind a domain.
-pub fn label_key(text: &str) -> bool {
-    let Some((domain, name)) = text.split_once('/') else {
-        return !text.is_empty() && label_value(text);
+pub fn label_key(key: &str) -> bool {
+    let Some((domain, name)) = key.split_once('/') else {
+        return !key.is_empty() && label_value(key);
     };
     let is_domain = domain.split('.').all(|part| label("a domain", part).is_ok());
     is_domain && !name.is_empty() && label_value(name)
@@ -66,11 +66,11 @@ pub fn label_key(text: &str) -> bool {
 
 /// Whether a text can be the value of a label: at most 63 letters, digits, dashes, dots and
 /// underscores, a letter or digit first and last. It may be empty.
-pub fn label_value(text: &str) -> bool {
-    text.len() <= 63
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-        && !text.starts_with(['-', '_', '.'])
-        && !text.ends_with(['-', '_', '.'])
+pub fn label_value(value: &str) -> bool {
+    value.len() <= 63
+        && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !value.starts_with(['-', '_', '.'])
+        && !value.ends_with(['-', '_', '.'])
 }
 
 /// Whether a variable may be given to an installer: it is read as data, and starts nothing.

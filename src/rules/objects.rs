@@ -30,8 +30,8 @@ fn check_labels(object: &Object) -> Result<(), Refusal> {
     for (name, value) in own_labels.into_iter().chain(copied_labels).flatten() {
         if !label_key(name) || !label_value(value) {
             let why = "letters, digits, dashes, dots and underscores make one, at most 63";
-            let what = format!("`{name}: {value}` is not a label");
-            return Err(refuse(object.kind(), &object.key().name, &what).because(why));
+            let problem = format!("`{name}: {value}` is not a label");
+            return Err(refuse(object.kind(), &object.key().name, &problem).because(why));
         }
     }
     Ok(())

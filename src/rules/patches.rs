@@ -91,8 +91,8 @@ fn warn_of_poolwide_change(pointer: &str) -> Option<String> {
     let first = segments.next().unwrap_or_default();
     let is_whole_platform = path.is_empty() || (first == "platform" && segments.count() < 2);
     if is_whole_platform {
-        let what = "changes what platform a cluster is made on";
-        Some(format!("`/{path}` {what}; the pool's driver and credentials stay as they are"))
+        let change = "changes what platform a cluster is made on";
+        Some(format!("`/{path}` {change}; the pool's driver and credentials stay as they are"))
     } else if POOLWIDE.contains(&first) {
         Some(format!("`/{first}` is the pool's; its clusters should not differ in it"))
     } else {

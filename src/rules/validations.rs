@@ -1,5 +1,5 @@
-//! Validates a host as assisted-service does: by itself while it is free, and as part of its cluster
-//! once it is bound. Says which validations it meets, never what becomes of the host.
+//! Validates a host as assisted-service does: by itself while it is free, and as part of its
+//! cluster once it is bound. Says which validations it meets, never what becomes of the host.
 
 mod fit;
 mod hardware;
