@@ -136,15 +136,15 @@ fn check_object_type(path: &str, name: &str, problems: &mut Vec<String>) {
     }
 }
 
-fn check_required_text(path: &str, text: &str, problems: &mut Vec<String>) {
-    if text.is_empty() {
+fn check_required_text(path: &str, value: &str, problems: &mut Vec<String>) {
+    if value.is_empty() {
         problems.push(format!("{path}: cannot be empty"));
     }
-    check_text_length(path, text, problems);
+    check_text_length(path, value, problems);
 }
 
-fn check_text_length(path: &str, text: &str, problems: &mut Vec<String>) {
-    let length = text.chars().count();
+fn check_text_length(path: &str, value: &str, problems: &mut Vec<String>) {
+    let length = value.chars().count();
     if length > MAX_LENGTH {
         problems.push(format!("{path}: it has {length} characters, and {MAX_LENGTH} are the most"));
     }
