@@ -1,5 +1,5 @@
-//! The networks of hosts, for nmstate: which configuration is for a host, how interfaces are
-//! called in it, and the addresses that it gives.
+//! The network configurations of hosts, for nmstate: which one is for a host, what it calls the
+//! interfaces of that host, and which addresses it gives. Applies none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,26 +11,28 @@ use crate::model::agent::inventory::Inventory;
 use crate::model::ip_lease::IpLease;
 use crate::model::nmstate_config::NMStateConfig;
 
-/// Keys whose texts are words of nmstate, not names of interfaces; as the discovery image has it.
-const WORDS: [&str; 5] = ["type", "state", "description", "mode", "protocol"];
-/// The longest name of an interface that the kernel takes.
-const LONGEST: usize = 15;
+/// Keys whose values are words of nmstate, never names of interfaces. The script of the discovery
+/// image has the same list.
+const KEYS_WITHOUT_NAMES: [&str; 5] = ["type", "state", "description", "mode", "protocol"];
+/// The longest interface name that the kernel takes.
+const MAX_NAME_LENGTH: usize = 15;
 
-/// An interface that a host has its MAC address of.
-pub struct Card {
+/// A physical interface of a host.
+pub struct NetworkCard {
     pub name: String,
     /// Lower case with colons.
     pub mac: String,
 }
 
-/// The configuration that is for a host by a MAC address, its interfaces called as the host calls
-/// them. More than one is refused.
+/// The configuration that names a MAC address of a host, with the names that the host has for its
+/// interfaces. Two configurations for one host are an error.
 pub fn network_of(agent: &Agent, configs: &[NMStateConfig]) -> Result<Option<Value>, String> {
     let Some(inventory) = &agent.status.inventory else { return Ok(None) };
-    let mut its = configs.iter().filter(|one| one.is_for(inventory.macs()));
-    let Some(config) = its.next() else { return Ok(None) };
-    if let Some(other) = its.next() {
-        let (first, second) = (config.metadata.key(), other.metadata.key());
+    let mut matching = configs.iter().filter(|config| config.is_for(inventory.macs()));
+    let Some(config) = matching.next() else { return Ok(None) };
+    if let Some(second_config) = matching.next() {
+        let first = config.metadata.key();
+        let second = second_config.metadata.key();
         let host = agent.hostname();
         return Err(format!("NMStateConfigs `{first}` and `{second}` are both for host `{host}`"));
     }
@@ -39,136 +41,145 @@ pub fn network_of(agent: &Agent, configs: &[NMStateConfig]) -> Result<Option<Val
     }
     let cards = cards(inventory);
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
-    for one in &config.spec.interfaces {
-        let card = cards.iter().find(|card| card.mac.eq_ignore_ascii_case(&one.mac_address));
+    for interface in &config.spec.interfaces {
+        let card = cards.iter().find(|card| card.mac.eq_ignore_ascii_case(&interface.mac_address));
         if let Some(card) = card {
-            names.insert(one.name.as_str(), card.name.as_str());
+            names.insert(interface.name.as_str(), card.name.as_str());
         }
     }
-    let mut made = config.spec.config.clone();
-    rename(&mut made, &names);
-    Ok(Some(made))
+    let mut nmstate = config.spec.config.clone();
+    rename_interfaces(&mut nmstate, &names);
+    Ok(Some(nmstate))
 }
 
-/// All at once, so that two interfaces may change names.
-fn rename(value: &mut Value, names: &BTreeMap<&str, &str>) {
+/// Replaces names by other names, all at once, so that two interfaces may change names.
+fn rename_interfaces(value: &mut Value, names: &BTreeMap<&str, &str>) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                if !WORDS.contains(&key.as_str()) {
-                    rename(value, names);
+                if !KEYS_WITHOUT_NAMES.contains(&key.as_str()) {
+                    rename_interfaces(value, names);
                 }
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|one| rename(one, names)),
-        Value::String(text) => {
-            if let Some(name) = names.get(text.as_str()) {
-                *text = String::from(*name);
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_interfaces(item, names)),
+        Value::String(string) => {
+            if let Some(name) = names.get(string.as_str()) {
+                *string = String::from(*name);
             }
         }
         _ => {}
     }
 }
 
-/// The network of a host whose addresses were leased for it: they are its first card's.
+/// The network of a host whose addresses were leased for it: all of them belong to its first card.
 pub fn of_leases(agent: &Agent, leases: &[IpLease]) -> Option<Value> {
     let card = cards(agent.status.inventory.as_ref()?).into_iter().next()?;
-    let of =
-        |v4: bool| leases.iter().filter(move |one| one.address.is_some_and(|at| at.is_v4() == v4));
-    let family = |v4: bool| {
-        let all: Vec<Value> = of(v4)
-            .filter_map(|one| {
-                let ip = one.address?.to_string();
-                Some(json!({"ip": ip, "prefix-length": one.network.prefix}))
-            })
-            .collect();
-        json!({"enabled": !all.is_empty(), "dhcp": false, "address": all})
-    };
-    let mut made = json!({"interfaces": [{
+    let mut nmstate = json!({"interfaces": [{
         "name": card.name, "type": "ethernet", "state": "up", "mac-address": card.mac,
-        "ipv4": family(true), "ipv6": family(false)}]});
+        "ipv4": render_family(leases, true), "ipv6": render_family(leases, false)}]});
     let servers: BTreeSet<&String> =
-        leases.iter().flat_map(|one| &one.network.dns_servers).collect();
+        leases.iter().flat_map(|lease| &lease.network.dns_servers).collect();
     if !servers.is_empty() {
-        made["dns-resolver"] = json!({"config": {"server": servers}});
+        nmstate["dns-resolver"] = json!({"config": {"server": servers}});
     }
-    let routes: Vec<Value> = [(true, "0.0.0.0/0"), (false, "::/0")]
-        .into_iter()
-        .filter_map(|(v4, all)| {
-            let gateway = of(v4).find_map(|one| one.network.gateway.clone())?;
-            Some(json!({"destination": all, "next-hop-address": gateway,
-                "next-hop-interface": card.name, "table-id": 254}))
-        })
-        .collect();
+    let mut routes = Vec::new();
+    for (is_v4, destination) in [(true, "0.0.0.0/0"), (false, "::/0")] {
+        let gateway =
+            leases_of_family(leases, is_v4).find_map(|lease| lease.network.gateway.clone());
+        if let Some(gateway) = gateway {
+            routes.push(json!({"destination": destination, "next-hop-address": gateway,
+                "next-hop-interface": card.name, "table-id": 254}));
+        }
+    }
     if !routes.is_empty() {
-        made["routes"] = json!({"config": routes});
+        nmstate["routes"] = json!({"config": routes});
     }
-    Some(made)
+    Some(nmstate)
+}
+
+fn leases_of_family(leases: &[IpLease], is_v4: bool) -> impl Iterator<Item = &IpLease> {
+    leases.iter().filter(move |lease| lease.address.is_some_and(|address| address.is_v4() == is_v4))
+}
+
+fn render_family(leases: &[IpLease], is_v4: bool) -> Value {
+    let mut addresses = Vec::new();
+    for lease in leases_of_family(leases, is_v4) {
+        let ip = lease.address.map(|address| address.to_string());
+        addresses.push(json!({"ip": ip, "prefix-length": lease.network.prefix}));
+    }
+    json!({"enabled": !addresses.is_empty(), "dhcp": false, "address": addresses})
 }
 
 /// The physical interfaces of a host, each MAC address once.
-pub fn cards(inventory: &Inventory) -> Vec<Card> {
-    let mut made: Vec<Card> = Vec::new();
-    for one in &inventory.interfaces {
-        let mac = one.mac_address.to_ascii_lowercase();
-        let physical = ["", "physical"].contains(&one.kind.as_str());
-        if !physical || mac.is_empty() || made.iter().any(|card| card.mac == mac) {
+pub fn cards(inventory: &Inventory) -> Vec<NetworkCard> {
+    let mut cards: Vec<NetworkCard> = Vec::new();
+    for interface in &inventory.interfaces {
+        let mac = interface.mac_address.to_ascii_lowercase();
+        let is_physical = ["", "physical"].contains(&interface.kind.as_str());
+        if !is_physical || mac.is_empty() || cards.iter().any(|card| card.mac == mac) {
             continue;
         }
-        // What a management controller calls an interface may be no name of one.
-        let usable = is_name(&one.name) && !made.iter().any(|card| card.name == one.name);
-        let name = if usable { one.name.clone() } else { format!("nic{}", made.len()) };
-        made.push(Card { name, mac });
+        // A management controller may call an interface something that is no name for the kernel.
+        let is_usable = is_interface_name(&interface.name)
+            && !cards.iter().any(|card| card.name == interface.name);
+        let name = if is_usable { interface.name.clone() } else { format!("nic{}", cards.len()) };
+        cards.push(NetworkCard { name, mac });
     }
-    made
+    cards
 }
 
-fn is_name(text: &str) -> bool {
-    let fits = |letter: u8| letter.is_ascii_graphic() && !b"/:".contains(&letter);
-    (1..=LONGEST).contains(&text.len()) && text.bytes().all(fits) && ![".", ".."].contains(&text)
+fn is_interface_name(name: &str) -> bool {
+    (1..=MAX_NAME_LENGTH).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"/:".contains(&byte))
+        && ![".", ".."].contains(&name)
 }
 
-pub fn interfaces(nmstate: &Value) -> &[Value] {
+pub fn interfaces_of(nmstate: &Value) -> &[Value] {
     nmstate["interfaces"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether it is an interface of its own, not one that is made of others.
-pub fn is_plain(interface: &Value) -> bool {
+/// Whether an interface is a card, not one that is made of other interfaces.
+pub fn is_ethernet(interface: &Value) -> bool {
     matches!(interface["type"].as_str(), None | Some("ethernet"))
 }
 
 /// What a configuration calls the interface with a MAC address.
-pub fn name_of<'n>(nmstate: &'n Value, mac: &str) -> Option<&'n str> {
-    let mut plain = interfaces(nmstate).iter().filter(|one| is_plain(one));
-    let its = plain
-        .find(|one| one["mac-address"].as_str().is_some_and(|text| text.eq_ignore_ascii_case(mac)));
-    its?["name"].as_str()
+pub fn find_interface_name<'n>(nmstate: &'n Value, mac: &str) -> Option<&'n str> {
+    let interface = interfaces_of(nmstate).iter().find(|interface| {
+        let interface_mac = interface["mac-address"].as_str();
+        is_ethernet(interface)
+            && interface_mac.is_some_and(|interface_mac| interface_mac.eq_ignore_ascii_case(mac))
+    })?;
+    interface["name"].as_str()
 }
 
-/// Addresses that are given without asking anybody, as they are written.
-pub fn written(nmstate: &Value) -> Vec<&str> {
-    let mut made = Vec::new();
-    for one in interfaces(nmstate) {
-        for family in [&one["ipv4"], &one["ipv6"]] {
-            let off = family["enabled"].as_bool() == Some(false);
-            if off || family["dhcp"].as_bool() == Some(true) {
+/// The static addresses of a configuration as they are written, even if they are no addresses.
+pub fn written_static_addresses(nmstate: &Value) -> Vec<&str> {
+    let mut written = Vec::new();
+    for interface in interfaces_of(nmstate) {
+        for family in [&interface["ipv4"], &interface["ipv6"]] {
+            let is_disabled = family["enabled"].as_bool() == Some(false);
+            if is_disabled || family["dhcp"].as_bool() == Some(true) {
                 continue;
             }
-            let all = family["address"].as_array().into_iter().flatten();
-            made.extend(all.filter_map(|address| address["ip"].as_str()));
+            let addresses = family["address"].as_array().into_iter().flatten();
+            written.extend(addresses.filter_map(|address| address["ip"].as_str()));
         }
     }
-    made
+    written
 }
 
-/// The same, read.
-pub fn addresses(nmstate: &Value) -> Vec<Addr> {
-    written(nmstate).into_iter().filter_map(|text| text.parse().ok()).collect()
+pub fn static_addresses(nmstate: &Value) -> Vec<Addr> {
+    let written = written_static_addresses(nmstate).into_iter();
+    written.filter_map(|address| address.parse().ok()).collect()
 }
 
-/// Whether a host gets addresses of a family from others.
-pub fn asks(nmstate: &Value, v4: bool) -> bool {
-    let family = if v4 { "ipv4" } else { "ipv6" };
-    let yes = |one: &Value, field: &str| one[family][field].as_bool() == Some(true);
-    interfaces(nmstate).iter().any(|one| yes(one, "dhcp") || yes(one, "autoconf"))
+/// Whether a host gets addresses of a family from the network, by DHCP or from routers.
+pub fn has_dynamic_addresses(nmstate: &Value, is_v4: bool) -> bool {
+    let key = if is_v4 { "ipv4" } else { "ipv6" };
+    interfaces_of(nmstate).iter().any(|interface| {
+        let family = &interface[key];
+        family["dhcp"].as_bool() == Some(true) || family["autoconf"].as_bool() == Some(true)
+    })
 }

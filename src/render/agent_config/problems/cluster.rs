@@ -1,29 +1,31 @@
-//! The install-config: what the cluster is called, where it runs and how many hosts it takes.
+//! Checks the install-config: what the cluster is called, where it runs and how many hosts it takes.
+//! Never looks at the hosts.
 
 use serde_json::{Value, json};
 
 use crate::model::address::Subnet;
 
-use super::{Report, field, list, text, vips};
+use super::{Report, field, list_field, text_field, vips};
 
 /// Platforms that the agent method installs on.
 const PLATFORMS: [&str; 5] = ["baremetal", "vsphere", "nutanix", "none", "external"];
-/// Those on which a single node may be.
-const SINGLE: [&str; 2] = ["none", "external"];
-/// What a pool has that does not say, and how large the network of the machines is.
-const REPLICAS: u64 = 3;
-const MACHINES: &str = "10.0.0.0/16";
+/// Platforms on which a single node can be a cluster.
+const SINGLE_NODE_PLATFORMS: [&str; 2] = ["none", "external"];
+/// The number of hosts of a machine pool that does not say it.
+const DEFAULT_REPLICAS: u64 = 3;
+/// The network of the machines if the document names none.
+const DEFAULT_MACHINE_NETWORK: &str = "10.0.0.0/16";
 const OVN: &str = "OVNKubernetes";
 
-/// Fields that have few values, by their paths.
-const WORDS: [(&[&str], &[&str]); 4] = [
+/// Fields that support few values, by their paths.
+const SUPPORTED_VALUES: [(&[&str], &[&str]); 4] = [
     (&["publish"], &["External", "Internal"]),
     (&["cpuPartitioningMode"], &["None", "AllNodes"]),
     (&["additionalTrustBundlePolicy"], &["Proxyonly", "Always"]),
     (&["platform", "baremetal", "provisioningNetwork"], &["Managed", "Unmanaged", "Disabled"]),
 ];
 
-/// What the hosts have to fit; none: nobody can tell.
+/// What the hosts have to fit. A number of hosts is none if the document does not say it readably.
 pub(super) struct Cluster {
     pub(super) masters: Option<u64>,
     pub(super) workers: Option<u64>,
@@ -31,165 +33,176 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    /// Reads an install-config, and reports what is wrong with it.
     pub(super) fn read(document: &Value, report: &mut Report) -> Self {
-        head(document, report);
-        let networks = networks(document, report);
-        let (masters, workers) = (masters(document, report), workers(document, report));
-        let platform = platform(document, report);
-        if let Some((name, its)) = platform {
+        check_plain_fields(document, report);
+        let networks = read_machine_networks(document, report);
+        let masters = read_masters(document, report);
+        let workers = read_workers(document, report);
+        if let Some((name, platform)) = read_platform(document, report) {
             if masters == Some(1) {
-                single(document, name, workers, report);
+                check_single_node(document, name, workers, report);
             }
-            vips::check(name, its, &networks, report);
+            vips::check(name, platform, &networks, report);
         }
         Self { masters, workers, networks }
     }
 }
 
-fn head(document: &Value, report: &mut Report) {
+/// Checks the fields that depend on no other one.
+fn check_plain_fields(document: &Value, report: &mut Report) {
     let version = field(document, "apiVersion");
     if version.is_null() {
-        report.required("apiVersion", "install-config version required");
+        report.add_required("apiVersion", "install-config version required");
     } else if version != "v1" {
-        report.invalid("apiVersion", version, "install-config version must be \"v1\"");
+        report.add_invalid("apiVersion", version, "install-config version must be \"v1\"");
     }
-    if text(field(document, "metadata"), "name").is_empty() {
-        report.required("metadata.name", "the cluster has no name");
+    if text_field(field(document, "metadata"), "name").is_empty() {
+        report.add_required("metadata.name", "the cluster has no name");
     }
-    // What it says is not said again: it is a secret.
-    if let Some(why) = pull_secret(text(document, "pullSecret")) {
-        report.say("pullSecret", &format!("Invalid value: {why}"));
+    // The message leaves the value out, because it is a secret.
+    if let Some(why) = find_pull_secret_problem(text_field(document, "pullSecret")) {
+        report.add("pullSecret", &format!("Invalid value: {why}"));
     }
-    for (path, known) in WORDS {
+    for (path, supported) in SUPPORTED_VALUES {
         let value = path.iter().fold(document, |value, name| field(value, name));
         if !value.is_null() && value != "" {
-            report.one_of(&path.join("."), value, known);
+            report.check_supported(&path.join("."), value, supported);
         }
     }
 }
 
-fn pull_secret(text: &str) -> Option<String> {
-    if text.is_empty() {
+fn find_pull_secret_problem(json: &str) -> Option<String> {
+    if json.is_empty() {
         return Some("empty pull secret".into());
     }
-    let read: Value = match serde_json::from_str(text) {
-        Ok(read) => read,
+    let pull_secret: Value = match serde_json::from_str(json) {
+        Ok(pull_secret) => pull_secret,
         Err(why) => return Some(format!("is no JSON: {why}")),
     };
-    let Some(auths) = read["auths"].as_object().filter(|all| !all.is_empty()) else {
+    let Some(auths) = pull_secret["auths"].as_object().filter(|auths| !auths.is_empty()) else {
         return Some("auths required".into());
     };
-    let lacks = |one: &Value| one.get("auth").is_none() && one.get("credsStore").is_none();
-    let wrong = auths.iter().find(|(_, one)| lacks(one));
-    wrong.map(|(name, _)| format!("\"{name}\" requires either auth or credsStore"))
+    let (registry, _) = auths.iter().find(|(_, credentials)| {
+        credentials.get("auth").is_none() && credentials.get("credsStore").is_none()
+    })?;
+    Some(format!("\"{registry}\" requires either auth or credsStore"))
 }
 
-fn networks(document: &Value, report: &mut Report) -> Vec<Subnet> {
-    let all = list(field(document, "networking"), "machineNetwork");
-    let mut made: Vec<Subnet> = Vec::new();
-    for (at, one) in all.iter().enumerate() {
-        let cidr = field(one, "cidr");
+fn read_machine_networks(document: &Value, report: &mut Report) -> Vec<Subnet> {
+    let entries = list_field(field(document, "networking"), "machineNetwork");
+    let mut networks: Vec<Subnet> = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let cidr = field(entry, "cidr");
         if let Ok(network) = cidr.as_str().unwrap_or_default().parse::<Subnet>() {
-            made.push(network);
+            networks.push(network);
         } else {
-            let path = format!("networking.machineNetwork[{at}].cidr");
-            report.invalid(&path, cidr, "invalid CIDR address");
+            let path = format!("networking.machineNetwork[{index}].cidr");
+            report.add_invalid(&path, cidr, "invalid CIDR address");
         }
     }
-    if all.is_empty() {
-        made.extend(MACHINES.parse::<Subnet>());
+    if entries.is_empty() {
+        networks.extend(DEFAULT_MACHINE_NETWORK.parse::<Subnet>());
     }
-    made
+    networks
 }
 
-fn masters(document: &Value, report: &mut Report) -> Option<u64> {
+fn read_masters(document: &Value, report: &mut Report) -> Option<u64> {
     let pool = field(document, "controlPlane");
-    let (name, path) = (field(pool, "name"), "controlPlane.replicas");
+    let name = field(pool, "name");
     if !name.is_null() {
-        report.one_of("controlPlane.name", name, &["master"]);
+        report.check_supported("controlPlane.name", name, &["master"]);
     }
-    let masters = replicas(pool, path, report)?;
-    let fine = match masters {
+    let path = "controlPlane.replicas";
+    let masters = read_replicas(pool, path, report)?;
+    let is_supported = match masters {
         1 | 3..=5 => true,
         2 => !field(document, "arbiter").is_null() || !field(pool, "fencing").is_null(),
         _ => false,
     };
-    if !fine {
-        let known = ["3", "1", "4", "5", "2 (with arbiter)", "2 (with fencing)"];
-        report.one_of(path, &json!(masters), &known);
+    if !is_supported {
+        let supported = ["3", "1", "4", "5", "2 (with arbiter)", "2 (with fencing)"];
+        report.check_supported(path, &json!(masters), &supported);
     }
     Some(masters)
 }
 
-fn workers(document: &Value, report: &mut Report) -> Option<u64> {
-    let pools = list(document, "compute");
+/// The workers of all pools. None if one of the pools does not say it readably.
+fn read_workers(document: &Value, report: &mut Report) -> Option<u64> {
+    let pools = list_field(document, "compute");
     if pools.is_empty() {
-        return Some(REPLICAS);
+        return Some(DEFAULT_REPLICAS);
     }
-    let mut sum = Some(0_u64);
-    for (at, pool) in pools.iter().enumerate() {
-        report.one_of(&format!("compute[{at}].name"), field(pool, "name"), &["worker"]);
-        let more = replicas(pool, &format!("compute[{at}].replicas"), report);
-        sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
+    let mut workers = Some(0_u64);
+    for (index, pool) in pools.iter().enumerate() {
+        let path = format!("compute[{index}]");
+        report.check_supported(&format!("{path}.name"), field(pool, "name"), &["worker"]);
+        let replicas = read_replicas(pool, &format!("{path}.replicas"), report);
+        workers = workers.zip(replicas).map(|(sum, replicas)| sum.saturating_add(replicas));
     }
-    sum
+    workers
 }
 
-fn replicas(pool: &Value, path: &str, report: &mut Report) -> Option<u64> {
-    let said = field(pool, "replicas");
-    if said.is_null() {
-        return Some(REPLICAS);
+fn read_replicas(pool: &Value, path: &str, report: &mut Report) -> Option<u64> {
+    let replicas = field(pool, "replicas");
+    if replicas.is_null() {
+        return Some(DEFAULT_REPLICAS);
     }
-    if !said.is_u64() {
-        report.invalid(path, said, "is no number of hosts");
+    if !replicas.is_u64() {
+        report.add_invalid(path, replicas, "is no number of hosts");
     }
-    said.as_u64()
+    replicas.as_u64()
 }
 
-/// The only platform that there is, and what it says.
-fn platform<'v>(document: &'v Value, report: &mut Report) -> Option<(&'static str, &'v Value)> {
-    let all = field(document, "platform").as_object().into_iter().flatten();
-    let given: Vec<(&String, &Value)> = all.filter(|(_, its)| !its.is_null()).collect();
-    match given.as_slice() {
+/// The name of the only platform of a document, and what stands under it.
+fn read_platform<'v>(
+    document: &'v Value,
+    report: &mut Report,
+) -> Option<(&'static str, &'v Value)> {
+    let fields = field(document, "platform").as_object().into_iter().flatten();
+    let platforms: Vec<(&String, &Value)> =
+        fields.filter(|(_, platform)| !platform.is_null()).collect();
+    match platforms.as_slice() {
         [] => {
             let why = format!("must specify one of the platforms ({})", PLATFORMS.join(", "));
-            report.invalid("platform", &json!(""), &why);
+            report.add_invalid("platform", &json!(""), &why);
             None
         }
-        [(name, its)] => {
-            let known = PLATFORMS.into_iter().find(|one| one.eq_ignore_ascii_case(name));
-            if known.is_none() {
-                report.one_of("platform", &json!(name), &PLATFORMS);
+        [(name, platform)] => {
+            let supported = PLATFORMS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
+            if supported.is_none() {
+                report.check_supported("platform", &json!(name), &PLATFORMS);
             }
-            known.map(|name| (name, *its))
+            supported.map(|name| (name, *platform))
         }
-        [(one, _), (two, _), ..] => {
+        [(first, _), (second, _), ..] => {
             let why = format!(
-                "must only specify a single type of platform; cannot use both \"{one}\" and \
-                 \"{two}\""
+                "must only specify a single type of platform; cannot use both \"{first}\" and \
+                 \"{second}\""
             );
-            report.invalid("platform", &json!(one), &why);
+            report.add_invalid("platform", &json!(first), &why);
             None
         }
     }
 }
 
-fn single(document: &Value, platform: &str, workers: Option<u64>, report: &mut Report) {
-    let [none, external] = SINGLE;
+/// A cluster of one master has no workers, and only some platforms and one network type.
+fn check_single_node(document: &Value, platform: &str, workers: Option<u64>, report: &mut Report) {
+    let [none, external] = SINGLE_NODE_PLATFORMS;
     match workers {
-        Some(0) if !SINGLE.contains(&platform) => {
+        Some(0) if !SINGLE_NODE_PLATFORMS.contains(&platform) => {
             let why = format!(
                 "Only platform {none} and {external} supports 1 ControlPlane and 0 Compute nodes"
             );
-            report.invalid("platform", &json!(platform), &why);
+            report.add_invalid("platform", &json!(platform), &why);
         }
         Some(0) => {
-            let kind = field(field(document, "networking"), "networkType");
-            if !kind.is_null() && kind != OVN {
+            let network_type = field(field(document, "networking"), "networkType");
+            if !network_type.is_null() && network_type != OVN {
                 let why = format!(
                     "Only {OVN} network type is allowed for Single Node OpenShift (SNO) cluster"
                 );
-                report.invalid("networking.networkType", kind, &why);
+                report.add_invalid("networking.networkType", network_type, &why);
             }
         }
         Some(workers) => {
@@ -197,7 +210,7 @@ fn single(document: &Value, platform: &str, workers: Option<u64>, report: &mut R
                 "Total number of compute replicas must be 0 when controlPlane.replicas is 1 for \
                  platform {none} or {external}. Found {workers}"
             );
-            report.forbidden("compute.replicas", &why);
+            report.add_forbidden("compute.replicas", &why);
         }
         None => {}
     }

@@ -1,4 +1,5 @@
-//! The agent-config: hosts that are hosts, as many as the cluster takes, in networks that it has.
+//! Checks the agent-config: that hosts can be installed, that there are as many as the cluster
+//! takes, and that they are on its networks. Knows nothing but the two documents.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -7,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::model::address::{Addr, Subnet};
 
-use super::super::{is_device, network};
-use super::{Cluster, Report, field, is_in, list, outside, text};
+use super::super::{is_device_path, network};
+use super::{Cluster, Report, field, is_in_any, list_field, outside_of, text_field};
 
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
-const TOP: [&str; 8] = [
+const DOCUMENT_FIELDS: [&str; 8] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -21,11 +22,12 @@ const TOP: [&str; 8] = [
     "minimalISO",
     "hosts",
 ];
-const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
-const HOST: [&str; 5] = ["hostname", "role", "rootDeviceHints", "interfaces", "networkConfig"];
-const INTERFACE: [&str; 2] = ["name", "macAddress"];
-/// The last two are known, and refused.
-const HINTS: [&str; 10] = [
+const METADATA_FIELDS: [&str; 4] = ["name", "namespace", "labels", "annotations"];
+const HOST_FIELDS: [&str; 5] =
+    ["hostname", "role", "rootDeviceHints", "interfaces", "networkConfig"];
+const INTERFACE_FIELDS: [&str; 2] = ["name", "macAddress"];
+/// The installer reads the last two, and refuses them.
+const HINT_FIELDS: [&str; 10] = [
     "deviceName",
     "hctl",
     "model",
@@ -37,237 +39,274 @@ const HINTS: [&str; 10] = [
     "wwnWithExtension",
     "wwnVendorExtension",
 ];
-/// The longest hostname.
-const LONGEST: usize = 63;
+const MAX_HOSTNAME_LENGTH: usize = 63;
 
-/// One of `hosts`.
+/// An entry of `hosts`.
 struct Host<'v> {
     path: String,
     value: &'v Value,
     role: &'v str,
-    network: &'v Value,
-    /// Addresses that it has without asking anybody.
-    fixed: Vec<Addr>,
+    /// Its network configuration for nmstate, or null.
+    nmstate: &'v Value,
+    static_addresses: Vec<Addr>,
 }
 
+/// Reports every problem of an agent-config.
 pub(super) fn check(document: &Value, cluster: &Cluster, report: &mut Report) {
-    report.unknown("", document, &TOP);
-    report.one_of("apiVersion", field(document, "apiVersion"), &VERSIONS);
-    report.one_of("kind", field(document, "kind"), &["AgentConfig"]);
+    report.check_fields("", document, &DOCUMENT_FIELDS);
+    report.check_supported("apiVersion", field(document, "apiVersion"), &VERSIONS);
+    report.check_supported("kind", field(document, "kind"), &["AgentConfig"]);
     let metadata = field(document, "metadata");
-    report.unknown("metadata.", metadata, &METADATA);
-    if text(metadata, "name").is_empty() {
-        report.required("metadata.name", "the cluster has no name");
+    report.check_fields("metadata.", metadata, &METADATA_FIELDS);
+    if text_field(metadata, "name").is_empty() {
+        report.add_required("metadata.name", "the cluster has no name");
     }
-    let hosts: Vec<Host<'_>> =
-        list(document, "hosts").iter().enumerate().map(|(at, one)| Host::of(at, one)).collect();
-    let (mut names, mut macs) = (BTreeSet::new(), BTreeSet::new());
+    let entries = list_field(document, "hosts").iter().enumerate();
+    let hosts: Vec<Host<'_>> = entries.map(|(index, entry)| Host::read(index, entry)).collect();
+    let mut names = BTreeSet::new();
+    let mut macs = BTreeSet::new();
     for host in &hosts {
-        report.unknown(&format!("{}.", host.path), host.value, &HOST);
-        host.named(&mut names, report);
-        host.hints(report);
-        host.interfaces(&mut macs, report);
-        host.connected(&cluster.networks, report);
+        report.check_fields(&format!("{}.", host.path), host.value, &HOST_FIELDS);
+        host.check_name_and_role(&mut names, report);
+        host.check_root_device_hints(report);
+        host.check_interfaces(&mut macs, report);
+        host.check_addresses(&cluster.networks, report);
     }
-    rendezvous(document, &hosts, report);
-    count(&hosts, cluster, report);
+    check_rendezvous(document, &hosts, report);
+    check_count(&hosts, cluster, report);
 }
 
 impl<'v> Host<'v> {
-    fn of(at: usize, value: &'v Value) -> Self {
-        let network = field(value, "networkConfig");
+    fn read(index: usize, value: &'v Value) -> Self {
+        let nmstate = field(value, "networkConfig");
         Self {
-            path: format!("hosts[{at}]"),
+            path: format!("hosts[{index}]"),
             value,
-            role: text(value, "role"),
-            network,
-            fixed: network::addresses(network),
+            role: text_field(value, "role"),
+            nmstate,
+            static_addresses: network::static_addresses(nmstate),
         }
     }
 
-    fn at(&self, field: &str) -> String {
+    fn path_of(&self, field: &str) -> String {
         format!("{}.{field}", self.path)
     }
 
-    fn named(&self, names: &mut BTreeSet<&'v str>, report: &mut Report) {
-        let (name, path) = (text(self.value, "hostname"), self.at("hostname"));
+    fn check_name_and_role(&self, names: &mut BTreeSet<&'v str>, report: &mut Report) {
+        let name = text_field(self.value, "hostname");
+        let path = self.path_of("hostname");
         if !name.is_empty() && !is_hostname(name) {
-            report.invalid(&path, &json!(name), "is no hostname");
+            report.add_invalid(&path, &json!(name), "is no hostname");
         }
         if !name.is_empty() && !names.insert(name) {
-            report.say(&path, &format!("Duplicate value: \"{name}\""));
+            report.add(&path, &format!("Duplicate value: \"{name}\""));
         }
         if !["", "master", "worker"].contains(&self.role) {
             let why = "host role has incorrect value. Role must either be 'master' or 'worker'";
-            report.forbidden(&self.at("role"), why);
+            report.add_forbidden(&self.path_of("role"), why);
         }
     }
 
-    fn hints(&self, report: &mut Report) {
-        let (hints, path) = (field(self.value, "rootDeviceHints"), self.at("rootDeviceHints"));
-        report.unknown(&format!("{path}."), hints, &HINTS);
-        for (name, what) in [
+    fn check_root_device_hints(&self, report: &mut Report) {
+        let hints = field(self.value, "rootDeviceHints");
+        let path = self.path_of("rootDeviceHints");
+        report.check_fields(&format!("{path}."), hints, &HINT_FIELDS);
+        for (name, subject) in [
             ("wwnWithExtension", "WWN extensions are"),
             ("wwnVendorExtension", "WWN vendor extensions are"),
         ] {
-            if !text(hints, name).is_empty() {
-                let why = format!("{what} not supported in root device hints");
-                report.forbidden(&format!("{path}.{name}"), &why);
+            if !text_field(hints, name).is_empty() {
+                let why = format!("{subject} not supported in root device hints");
+                report.add_forbidden(&format!("{path}.{name}"), &why);
             }
         }
-        let device = text(hints, "deviceName");
-        if !device.is_empty() && !is_device(device) {
-            let where_to = if device.starts_with("/dev/") {
+        let device = text_field(hints, "deviceName");
+        if !device.is_empty() && !is_device_path(device) {
+            let expected = if device.starts_with("/dev/") {
                 "path in /dev/ or /dev/disk/by-path/"
             } else {
                 "a /dev/ path"
             };
-            let why = format!("Device Name of root device hint must be {where_to}");
-            report.invalid(&format!("{path}.deviceName"), &json!(device), &why);
+            let why = format!("Device Name of root device hint must be {expected}");
+            report.add_invalid(&format!("{path}.deviceName"), &json!(device), &why);
         }
     }
 
-    fn interfaces(&self, macs: &mut BTreeSet<String>, report: &mut Report) {
-        let (all, path) = (list(self.value, "interfaces"), self.at("interfaces"));
-        if all.is_empty() {
-            report.required(&path, "at least one interface must be defined for each node");
+    /// `macs` are those of the hosts before this one; its own are added.
+    fn check_interfaces(&self, macs: &mut BTreeSet<String>, report: &mut Report) {
+        let interfaces = list_field(self.value, "interfaces");
+        let path = self.path_of("interfaces");
+        if interfaces.is_empty() {
+            report.add_required(&path, "at least one interface must be defined for each node");
         }
         let mut names: BTreeSet<&str> = BTreeSet::new();
-        for (at, one) in all.iter().enumerate() {
-            report.unknown(&format!("{path}[{at}]."), one, &INTERFACE);
-            let (name, mac) = (text(one, "name"), text(one, "macAddress"));
-            let path_of = |field: &str| format!("{path}[{at}].{field}");
+        for (index, interface) in interfaces.iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            report.check_fields(&format!("{path}."), interface, &INTERFACE_FIELDS);
+            let name = text_field(interface, "name");
+            let mac = text_field(interface, "macAddress");
+            let mac_path = format!("{path}.macAddress");
             if mac.is_empty() {
                 let why = "each interface must have a MAC address defined";
-                report.required(&path_of("macAddress"), why);
+                report.add_required(&mac_path, why);
                 continue;
             }
-            if !is_mac(mac) {
-                report.invalid(&path_of("macAddress"), &json!(mac), "is no MAC address");
+            if !is_mac_address(mac) {
+                report.add_invalid(&mac_path, &json!(mac), "is no MAC address");
             } else if !macs.insert(mac.to_ascii_lowercase()) {
-                let why = "duplicate MAC address found";
-                report.invalid(&path_of("macAddress"), &json!(mac), why);
+                report.add_invalid(&mac_path, &json!(mac), "duplicate MAC address found");
             }
             if !names.insert(name) {
-                report.say(&path_of("name"), &format!("Duplicate value: \"{name}\""));
+                report.add(&format!("{path}.name"), &format!("Duplicate value: \"{name}\""));
             }
         }
-        self.mapped(&names, report);
+        self.check_configured_interfaces(&names, report);
     }
 
-    /// Every card that its network speaks of has to be one of its interfaces.
-    fn mapped(&self, names: &BTreeSet<&str>, report: &mut Report) {
-        for one in network::interfaces(self.network).iter().filter(|one| network::is_plain(one)) {
-            let name = one["name"].as_str().unwrap_or_default();
-            let by_mac = one["identifier"].as_str() == Some("mac-address");
-            if by_mac || name.starts_with("en") || names.contains(name) {
+    /// Every card that the network configuration names has to be one of the host's interfaces.
+    fn check_configured_interfaces(&self, names: &BTreeSet<&str>, report: &mut Report) {
+        for interface in network::interfaces_of(self.nmstate) {
+            let name = interface["name"].as_str().unwrap_or_default();
+            let is_found_by_mac = interface["identifier"].as_str() == Some("mac-address");
+            let is_mapped = is_found_by_mac || name.starts_with("en") || names.contains(name);
+            if is_mapped || !network::is_ethernet(interface) {
                 continue;
             }
             let why = format!(
                 "mac-interface mapping for interface {name} is missing and not a physical \
                  interface"
             );
-            report.invalid(&self.at("networkConfig.interfaces"), &one["name"], &why);
+            let path = self.path_of("networkConfig.interfaces");
+            report.add_invalid(&path, &interface["name"], &why);
         }
     }
 
-    /// Its fixed addresses are addresses, and it is on the cluster's networks.
-    fn connected(&self, networks: &[Subnet], report: &mut Report) {
-        let path = self.at("networkConfig");
-        for text in network::written(self.network) {
-            if text.parse::<Addr>().is_err() {
-                report.invalid(&path, &json!(text), &format!("\"{text}\" is not a valid IP"));
+    /// Checks that the static addresses are addresses, and that the host is on the cluster's
+    /// networks.
+    fn check_addresses(&self, networks: &[Subnet], report: &mut Report) {
+        let path = self.path_of("networkConfig");
+        for written in network::written_static_addresses(self.nmstate) {
+            if written.parse::<Addr>().is_err() {
+                let why = format!("\"{written}\" is not a valid IP");
+                report.add_invalid(&path, &json!(written), &why);
             }
         }
-        let at_home = |address: &Addr| is_in(networks, *address);
-        let somewhere = self.fixed.iter().any(at_home) || self.asks(true) || self.asks(false);
-        for v4 in [true, false] {
-            let its: Vec<Addr> =
-                self.fixed.iter().copied().filter(|one| one.is_v4() == v4).collect();
-            let wanted = networks.iter().any(|network| network.written().is_v4() == v4);
-            // A host may have networks of its own besides.
-            let fine = its.is_empty() || its.iter().any(at_home) || self.asks(v4);
-            if !fine && (wanted || !somewhere) && !networks.is_empty() {
-                report.invalid(&path, &json!(its), &outside(networks));
+        if networks.is_empty() {
+            return;
+        }
+        let is_in_cluster_network = self.is_in_cluster_network(networks);
+        for is_v4 in [true, false] {
+            let addresses: Vec<Addr> =
+                self.static_addresses.iter().copied().filter(|ip| ip.is_v4() == is_v4).collect();
+            let is_family_used = networks.iter().any(|network| network.written().is_v4() == is_v4);
+            let is_fine = addresses.is_empty()
+                || addresses.iter().any(|address| is_in_any(networks, *address))
+                || self.has_dynamic_addresses(is_v4);
+            // A host may have other networks besides: addresses of a family that the cluster does
+            // not use are fine, if the host is on a network of the cluster at all.
+            if !is_fine && (is_family_used || !is_in_cluster_network) {
+                report.add_invalid(&path, &json!(addresses), &outside_of(networks));
             }
         }
     }
 
-    fn asks(&self, v4: bool) -> bool {
-        network::asks(self.network, v4)
+    /// Whether the host has an address of the cluster's networks, or may get one.
+    fn is_in_cluster_network(&self, networks: &[Subnet]) -> bool {
+        self.static_addresses.iter().any(|address| is_in_any(networks, *address))
+            || self.has_dynamic_addresses(true)
+            || self.has_dynamic_addresses(false)
     }
 
-    /// Whether an address is its own, as far as anybody can know.
+    fn has_dynamic_addresses(&self, is_v4: bool) -> bool {
+        network::has_dynamic_addresses(self.nmstate, is_v4)
+    }
+
+    /// Whether the host has an address, or may get it.
     fn may_have(&self, address: Addr) -> bool {
-        self.fixed.is_empty() || self.fixed.contains(&address) || self.asks(address.is_v4())
+        self.static_addresses.is_empty()
+            || self.static_addresses.contains(&address)
+            || self.has_dynamic_addresses(address.is_v4())
     }
 }
 
-/// Where the masters meet: at one of them.
-fn rendezvous(document: &Value, hosts: &[Host<'_>], report: &mut Report) {
-    let (said, path) = (field(document, "rendezvousIP"), "rendezvousIP");
-    let masters = || hosts.iter().filter(|host| host.role != "worker");
-    if said.is_null() || said == "" {
-        if masters().all(|host| host.fixed.is_empty()) {
+/// Checks the address at which the masters meet: it has to be that of a master.
+fn check_rendezvous(document: &Value, hosts: &[Host<'_>], report: &mut Report) {
+    let path = "rendezvousIP";
+    let rendezvous = field(document, path);
+    let (workers, masters): (Vec<&Host<'_>>, Vec<&Host<'_>>) =
+        hosts.iter().partition(|host| host.role == "worker");
+    if rendezvous.is_null() || rendezvous == "" {
+        if masters.iter().all(|host| host.static_addresses.is_empty()) {
             let why = "missing rendezvousIP in agent-config, at least one host networkConfig, or \
                        at least one NMStateConfig manifest";
-            report.required(path, why);
+            report.add_required(path, why);
         }
         return;
     }
-    let Some(address) = said.as_str().and_then(|text| text.parse::<Addr>().ok()) else {
-        report.invalid(path, said, "invalid rendezvous IP");
+    let Some(address) = rendezvous.as_str().and_then(|written| written.parse::<Addr>().ok()) else {
+        report.add_invalid(path, rendezvous, "invalid rendezvous IP");
         return;
     };
-    let mut workers = hosts.iter().filter(|host| host.role == "worker");
-    if let Some(worker) = workers.find(|host| host.fixed.contains(&address)) {
+    if let Some(worker) = workers.iter().find(|host| host.static_addresses.contains(&address)) {
         let why = format!(
             "Host {} has role 'worker' and has the rendezvousIP assigned to it. The rendezvousIP \
              must be assigned to a control plane host.",
-            text(worker.value, "hostname")
+            text_field(worker.value, "hostname")
         );
-        report.forbidden(&worker.path, &why);
-    } else if !masters().any(|host| host.may_have(address)) {
-        report.invalid(path, said, "no control plane host has this address");
+        report.add_forbidden(&worker.path, &why);
+    } else if !masters.iter().any(|host| host.may_have(address)) {
+        report.add_invalid(path, rendezvous, "no control plane host has this address");
     }
 }
 
-/// As many hosts of a role as replicas; those without one may be either.
-fn count(hosts: &[Host<'_>], cluster: &Cluster, report: &mut Report) {
-    let of = |role: &str| hosts.iter().filter(|host| host.role == role).count() as u64;
-    let open = of("");
-    // Masters are filled up first.
-    let first = cluster.masters.unwrap_or_default().saturating_sub(of("master")).min(open);
-    for (role, pool, wanted, more) in [
-        ("master", "ControlPlane", cluster.masters, first),
-        ("worker", "Compute", cluster.workers, open - first),
+/// Checks that there are as many hosts of a role as replicas. Hosts without a role may be either;
+/// masters are filled up first.
+fn check_count(hosts: &[Host<'_>], cluster: &Cluster, report: &mut Report) {
+    let masters = count_hosts(hosts, "master");
+    let without_role = count_hosts(hosts, "");
+    let more_masters =
+        cluster.masters.unwrap_or_default().saturating_sub(masters).min(without_role);
+    let more_workers = without_role - more_masters;
+    for (role, pool, wanted, count) in [
+        ("master", "ControlPlane", cluster.masters, masters + more_masters),
+        ("worker", "Compute", cluster.workers, count_hosts(hosts, "worker") + more_workers),
     ] {
         let Some(wanted) = wanted else { continue };
-        let have = of(role) + more;
         let replicas = format!("the configured {pool} replicas ({wanted})");
-        match have.cmp(&wanted) {
+        match count.cmp(&wanted) {
             Ordering::Less => {
-                let why = format!("not enough hosts found ({have}) to support all {replicas}");
-                report.required("hosts", &why);
+                let why = format!("not enough hosts found ({count}) to support all {replicas}");
+                report.add_required("hosts", &why);
             }
             Ordering::Equal => {}
             Ordering::Greater => {
-                let why = format!("the number of {role} hosts defined ({have}) exceeds {replicas}");
-                report.forbidden("hosts", &why);
+                let why =
+                    format!("the number of {role} hosts defined ({count}) exceeds {replicas}");
+                report.add_forbidden("hosts", &why);
             }
         }
     }
 }
 
-/// Six bytes with colons.
-fn is_mac(text: &str) -> bool {
-    let byte = |part: &str| part.len() == 2 && part.bytes().all(|one| one.is_ascii_hexdigit());
-    text.split(':').count() == 6 && text.split(':').all(byte)
+fn count_hosts(hosts: &[Host<'_>], role: &str) -> u64 {
+    hosts.iter().filter(|host| host.role == role).count() as u64
 }
 
-/// As Kubernetes takes it for the name of a node.
+/// Whether a text is six bytes in hexadecimal digits, with colons between them.
+fn is_mac_address(mac: &str) -> bool {
+    mac.split(':').count() == 6
+        && mac
+            .split(':')
+            .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether Kubernetes accepts a name as that of a node.
 fn is_hostname(name: &str) -> bool {
-    let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    let part = |part: &str| !part.is_empty() && part.bytes().all(letter);
-    name.len() <= LONGEST && !name.starts_with('-') && name.split('.').all(part)
+    name.len() <= MAX_HOSTNAME_LENGTH
+        && !name.starts_with('-')
+        && name.split('.').all(|part| !part.is_empty() && part.bytes().all(is_hostname_byte))
+}
+
+fn is_hostname_byte(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
 }
