@@ -1,12 +1,13 @@
-//! What a data template says to one machine: metaData for cloud-init, networkData as OpenStack has
-//! it, and the same networks for nmstate.
+//! Renders what a data template says about one machine: metaData for cloud-init, networkData as
+//! OpenStack has it, and the same networks for nmstate. Leases no addresses; they are given.
 
 mod network;
 mod nmstate;
 
 use std::collections::BTreeMap;
 
-use crate::model::data_template::metadata::{FromHostInterface, FromPool};
+use crate::model::data_template::metadata::FromHostInterface;
+use crate::model::data_template::network::ObjectAnnotation;
 use crate::model::data_template::{Metal3DataTemplate, Source};
 use crate::model::host::BareMetalHost;
 
@@ -15,20 +16,20 @@ pub use self::nmstate::nmstate;
 
 const PROVIDER_ID: &str = "providerid";
 
-/// What is known of the machine.
+/// What a template is rendered from: the machine, its host and its leases.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub template: &'a Metal3DataTemplate,
-    /// The machine's number among those of the template.
+    /// The machine's index among those that use the template.
     pub index: u64,
     pub host: &'a BareMetalHost,
     pub machine: &'a str,
     pub namespace: &'a str,
-    /// What it has of each pool.
+    /// The machine's leases by the names of their pools.
     pub leases: &'a BTreeMap<String, Leased>,
 }
 
-/// A lease, with what its pool says besides.
+/// A leased address, with the network of its pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leased {
     pub address: String,
@@ -38,64 +39,55 @@ pub struct Leased {
     pub dns: Vec<String>,
 }
 
-/// Values by key; later lists win over earlier ones, and the provider's id over all. Nothing at
-/// all without metaData in the template.
+/// Renders the metaData of a machine: values by key. Later lists win over earlier ones, and the
+/// provider's id over all. It is empty if the template has no metaData.
 pub fn meta_data(facts: &Facts<'_>) -> Result<BTreeMap<String, String>, String> {
-    let mut made = BTreeMap::new();
-    let Some(data) = &facts.template.spec.meta_data else { return Ok(made) };
-    for one in &data.from_host_interfaces {
-        made.insert(one.key.clone(), facts.interface(one)?);
+    let mut values = BTreeMap::new();
+    let Some(data) = &facts.template.spec.meta_data else { return Ok(values) };
+    for entry in &data.from_host_interfaces {
+        values.insert(entry.key.clone(), facts.mac_of_entry(entry)?);
     }
-    leased(facts, &data.ip_addresses_from_ip_pool, &mut made, |one| one.address.clone())?;
-    leased(facts, &data.prefixes_from_ip_pool, &mut made, |one| one.prefix.to_string())?;
-    leased(facts, &data.gateways_from_ip_pool, &mut made, |one| one.gateway.clone())?;
-    leased(facts, &data.dns_servers_from_ip_pool, &mut made, |one| one.dns.join(","))?;
-    for one in &data.indexes {
-        made.insert(one.key.clone(), one.text(facts.index));
+    for entry in &data.ip_addresses_from_ip_pool {
+        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.address.clone());
     }
-    for one in &data.namespaces {
-        made.insert(one.key.clone(), facts.namespace.to_owned());
+    for entry in &data.prefixes_from_ip_pool {
+        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.prefix.to_string());
     }
-    for one in &data.object_names {
-        made.insert(one.key.clone(), facts.name_of(&one.object)?.to_owned());
+    for entry in &data.gateways_from_ip_pool {
+        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.gateway.clone());
     }
-    for one in &data.from_labels {
-        facts.name_of(&one.object)?;
-        let label = facts.host.metadata.labels.get(&one.label);
-        made.insert(one.key.clone(), label.cloned().unwrap_or_default());
+    for entry in &data.dns_servers_from_ip_pool {
+        values.insert(entry.key.clone(), facts.lease_of_pool(&entry.name)?.dns.join(","));
     }
-    for one in &data.from_annotations {
-        let text = facts.annotation(&one.object, &one.annotation)?;
-        made.insert(one.key.clone(), text.to_owned());
+    for entry in &data.indexes {
+        values.insert(entry.key.clone(), entry.text(facts.index));
     }
-    for one in &data.strings {
-        made.insert(one.key.clone(), one.value.clone());
+    for entry in &data.namespaces {
+        values.insert(entry.key.clone(), facts.namespace.to_owned());
     }
-    let id = [facts.namespace, &*facts.host.metadata.name, facts.machine].join("/");
-    made.insert(PROVIDER_ID.into(), id);
-    Ok(made)
-}
-
-fn leased(
-    facts: &Facts<'_>,
-    all: &[FromPool],
-    made: &mut BTreeMap<String, String>,
-    text: fn(&Leased) -> String,
-) -> Result<(), String> {
-    for one in all {
-        let lease = facts.leases.get(&one.name).ok_or_else(|| absent(&one.name))?;
-        made.insert(one.key.clone(), text(lease));
+    for entry in &data.object_names {
+        values.insert(entry.key.clone(), facts.object_name(&entry.object)?.to_owned());
     }
-    Ok(())
-}
-
-fn absent(pool: &str) -> String {
-    format!("pool not found in cache: {pool}")
+    for entry in &data.from_labels {
+        facts.object_name(&entry.object)?;
+        let label = facts.host.metadata.labels.get(&entry.label);
+        values.insert(entry.key.clone(), label.cloned().unwrap_or_default());
+    }
+    for entry in &data.from_annotations {
+        let annotation = facts.annotation(&entry.object, &entry.annotation)?;
+        values.insert(entry.key.clone(), annotation.to_owned());
+    }
+    for entry in &data.strings {
+        values.insert(entry.key.clone(), entry.value.clone());
+    }
+    let provider_id = [facts.namespace, &*facts.host.metadata.name, facts.machine].join("/");
+    values.insert(PROVIDER_ID.into(), provider_id);
+    Ok(values)
 }
 
 impl<'a> Facts<'a> {
-    /// The name of an object that values are read from.
-    fn name_of(&self, object: &str) -> Result<&'a str, String> {
+    /// The name of an object that values are read from, by its type.
+    fn object_name(&self, object: &str) -> Result<&'a str, String> {
         match object.to_ascii_lowercase().as_str() {
             "machine" | "metal3machine" => Ok(self.machine),
             "baremetalhost" => Ok(&self.host.metadata.name),
@@ -103,44 +95,51 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Empty where there is none. A machine has those of its host.
+    /// An annotation of an object, empty if it has none. Machines have the annotations of their
+    /// hosts.
     fn annotation(&self, object: &str, name: &str) -> Result<&'a str, String> {
-        self.name_of(object)?;
+        self.object_name(object)?;
         Ok(self.host.metadata.annotations.get(name).map_or("", String::as_str))
     }
 
     fn lease(&self, source: Source<'_>) -> Result<&'a Leased, String> {
         let name = match source {
             Source::Named { name, .. } => name,
-            Source::Annotation(one) => {
-                let name = self.annotation(&one.object, &one.annotation)?;
+            Source::Annotation(ObjectAnnotation { object, annotation }) => {
+                let name = self.annotation(object, annotation)?;
                 if name.is_empty() {
-                    let (note, object) = (&one.annotation, &one.object);
-                    return Err(format!("annotation {note} not found or empty on {object}"));
+                    return Err(format!("annotation {annotation} not found or empty on {object}"));
                 }
                 name
             }
         };
-        self.leases.get(name).ok_or_else(|| absent(name))
+        self.lease_of_pool(name)
     }
 
-    /// The MAC address of an interface, as the host was inspected.
-    fn nic(&self, name: &str) -> Result<&'a str, String> {
-        let nics = self.host.status.hardware.as_ref().map(|hardware| &hardware.nics);
-        let nics = nics.filter(|nics| !nics.is_empty()).ok_or("NICs list not populated")?;
-        let found = nics.iter().find(|nic| nic.name == name);
-        found.map(|nic| nic.mac.as_str()).ok_or_else(|| format!("NIC name not found {name}"))
+    fn lease_of_pool(&self, name: &str) -> Result<&'a Leased, String> {
+        self.leases.get(name).ok_or_else(|| format!("pool not found in cache: {name}"))
     }
 
-    fn interface(&self, one: &FromHostInterface) -> Result<String, String> {
-        if !one.from_boot_mac {
-            return self.nic(&one.interface).map(str::to_owned);
+    /// The MAC address of an interface, as it was found by inspecting the host.
+    fn mac_of_interface(&self, name: &str) -> Result<&'a str, String> {
+        let hardware = self.host.status.hardware.as_ref();
+        let nics = hardware.map(|hardware| hardware.nics.as_slice()).unwrap_or_default();
+        if nics.is_empty() {
+            return Err("NICs list not populated".into());
+        }
+        let nic = nics.iter().find(|nic| nic.name == name);
+        nic.map(|nic| nic.mac.as_str()).ok_or_else(|| format!("NIC name not found {name}"))
+    }
+
+    fn mac_of_entry(&self, entry: &FromHostInterface) -> Result<String, String> {
+        if !entry.from_boot_mac {
+            return self.mac_of_interface(&entry.interface).map(str::to_owned);
         }
         let mac = &self.host.spec.boot_mac_address;
         if mac.is_empty() {
             return Err(format!(
                 "metadata key \"{}\": BareMetalHost {} spec.bootMACAddress is empty",
-                one.key,
+                entry.key,
                 self.host.key()
             ));
         }

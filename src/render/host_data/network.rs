@@ -1,4 +1,4 @@
-//! Links, networks and services of one machine, as OpenStack's network_data.json has them.
+//! Renders links, networks and services of one machine, as OpenStack's network_data.json has them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,154 +12,167 @@ use crate::model::data_template::network::{
 
 use super::{Facts, Leased};
 
-const LEASELESS: &str = "fromPoolRef needs to contain a reference to an IPPool";
+const NO_POOL: &str = "fromPoolRef needs to contain a reference to an IPPool";
 
-/// The document, or null without networkData in the template.
+/// Renders the networkData of a machine. It is null if the template has none.
 pub fn network_data(facts: &Facts<'_>) -> Result<Value, String> {
     let Some(data) = &facts.template.spec.network_data else { return Ok(Value::Null) };
-    let links = links(facts, &data.links)?;
-    let networks = data.networks.all();
-    let networks: Result<Vec<Value>, String> =
-        networks.iter().map(|one| network(facts, one)).collect();
-    let services = services(facts, &data.services)?;
-    Ok(json!({"links": links, "networks": networks?, "services": services}))
+    let links = render_links(facts, &data.links)?;
+    let services = render_services(facts, &data.services)?;
+    let mut networks = Vec::new();
+    for network in data.networks.all() {
+        networks.push(render_network(facts, &network)?);
+    }
+    Ok(json!({"links": links, "networks": networks, "services": services}))
 }
 
-/// Bonds, ethernets, then vlans.
-fn links(facts: &Facts<'_>, all: &Links) -> Result<Vec<Value>, String> {
-    let mut made = Vec::new();
-    for one in &all.bonds {
-        made.push(bond(facts, one)?);
+/// Bonds, then ethernets, then VLANs.
+fn render_links(facts: &Facts<'_>, links: &Links) -> Result<Vec<Value>, String> {
+    let mut rendered = Vec::new();
+    for bond in &links.bonds {
+        rendered.push(render_bond(facts, bond)?);
     }
-    for one in &all.ethernets {
-        let mut link = link(facts, one.link(), "ethernet_mac_address")?;
-        link.insert("type".into(), json!(one.kind));
-        made.push(link.into());
+    for ethernet in &links.ethernets {
+        let mut fields = render_link(facts, ethernet.link(), "ethernet_mac_address")?;
+        fields.insert("type".into(), json!(ethernet.kind));
+        rendered.push(fields.into());
     }
-    for one in &all.vlans {
-        made.push(vlan(facts, one)?);
+    for vlan in &links.vlans {
+        rendered.push(render_vlan(facts, vlan)?);
     }
-    Ok(made)
+    Ok(rendered)
 }
 
-/// What all links have.
-fn link(facts: &Facts<'_>, one: Link<'_>, mac_key: &str) -> Result<Map<String, Value>, String> {
-    let mut made = Map::new();
-    made.insert("id".into(), one.id.into());
-    made.insert("mtu".into(), one.mtu.into());
-    if !one.name.is_empty() {
-        made.insert("name".into(), one.name.into());
+/// The fields that all kinds of links have.
+fn render_link(
+    facts: &Facts<'_>,
+    link: Link<'_>,
+    mac_key: &str,
+) -> Result<Map<String, Value>, String> {
+    let mut fields = Map::new();
+    fields.insert("id".into(), link.id.into());
+    fields.insert("mtu".into(), link.mtu.into());
+    if !link.name.is_empty() {
+        fields.insert("name".into(), link.name.into());
     }
-    if let Some(given) = one.mac {
-        made.insert(mac_key.into(), mac(facts, given)?.into());
+    if let Some(mac_address) = link.mac {
+        fields.insert(mac_key.into(), resolve_mac_address(facts, mac_address)?.into());
     }
-    Ok(made)
+    Ok(fields)
 }
 
-fn mac(facts: &Facts<'_>, given: &MacAddress) -> Result<String, String> {
-    let text = if !given.string.is_empty() {
-        given.string.as_str()
-    } else if !given.from_host_interface.is_empty() {
-        facts.nic(&given.from_host_interface)?
-    } else if let Some(one) = &given.from_annotation {
-        facts.annotation(&one.object, &one.annotation)?
+/// An address is written out, or taken from an interface or an annotation, in this order.
+fn resolve_mac_address(facts: &Facts<'_>, mac_address: &MacAddress) -> Result<String, String> {
+    let resolved = if !mac_address.string.is_empty() {
+        mac_address.string.as_str()
+    } else if !mac_address.from_host_interface.is_empty() {
+        facts.mac_of_interface(&mac_address.from_host_interface)?
+    } else if let Some(source) = &mac_address.from_annotation {
+        facts.annotation(&source.object, &source.annotation)?
     } else {
         ""
     };
-    if is_mac(text) { Ok(text.to_owned()) } else { Err(format!("bad MAC address: {text}")) }
+    if !is_mac(resolved) {
+        return Err(format!("bad MAC address: {resolved}"));
+    }
+    Ok(resolved.to_owned())
 }
 
-fn bond(facts: &Facts<'_>, one: &Bond) -> Result<Value, String> {
-    if let Some(why) = one.illegal_parameters() {
+fn render_bond(facts: &Facts<'_>, bond: &Bond) -> Result<Value, String> {
+    if let Some(why) = bond.illegal_parameters() {
         return Err(why);
     }
-    let mut made = link(facts, one.link(), "ethernet_mac_address")?;
-    made.insert("type".into(), "bond".into());
-    made.insert("bond_mode".into(), json!(one.mode));
-    let policy = one.xmit_hash_policy.map_or_else(|| json!(""), |policy| json!(policy));
-    made.insert("bond_xmit_hash_policy".into(), policy);
-    made.insert("bond_links".into(), json!(one.links));
-    for (name, value) in &one.parameters {
-        made.insert(format!("bond_{name}"), value.clone());
+    let mut fields = render_link(facts, bond.link(), "ethernet_mac_address")?;
+    fields.insert("type".into(), "bond".into());
+    fields.insert("bond_mode".into(), json!(bond.mode));
+    let policy = bond.xmit_hash_policy.map_or_else(|| json!(""), |policy| json!(policy));
+    fields.insert("bond_xmit_hash_policy".into(), policy);
+    fields.insert("bond_links".into(), json!(bond.links));
+    for (name, value) in &bond.parameters {
+        fields.insert(format!("bond_{name}"), value.clone());
     }
-    Ok(made.into())
+    Ok(fields.into())
 }
 
-fn vlan(facts: &Facts<'_>, one: &Vlan) -> Result<Value, String> {
-    let Some(number) = one.number else {
-        let id = &one.id;
+fn render_vlan(facts: &Facts<'_>, vlan: &Vlan) -> Result<Value, String> {
+    let Some(number) = vlan.number else {
+        let id = &vlan.id;
         let why = format!("renderNetworkLinks: VLAN link \"{id}\" is missing required VlanID");
         return Err(why);
     };
-    let mut made = link(facts, one.link(), "vlan_mac_address")?;
-    made.insert("type".into(), "vlan".into());
-    made.insert("vlan_id".into(), number.into());
-    made.insert("vlan_link".into(), one.link.as_str().into());
-    Ok(made.into())
+    let mut fields = render_link(facts, vlan.link(), "vlan_mac_address")?;
+    fields.insert("type".into(), "vlan".into());
+    fields.insert("vlan_id".into(), number.into());
+    fields.insert("vlan_link".into(), vlan.link.as_str().into());
+    Ok(fields.into())
 }
 
-fn network(facts: &Facts<'_>, one: &Network<'_>) -> Result<Value, String> {
-    let kind = match one.list {
+fn render_network(facts: &Facts<'_>, network: &Network<'_>) -> Result<Value, String> {
+    let is_v4 = network.is_v4();
+    let network_type = match network.list {
         "ipv4DHCP" => "ipv4_dhcp",
         "ipv6DHCP" => "ipv6_dhcp",
         "ipv6SLAAC" => "ipv6_slaac",
         list => list,
     };
-    let routes: Result<Vec<Value>, String> =
-        one.routes.iter().map(|route| render_route(facts, route, one.is_v4())).collect();
-    let mut made = Map::new();
-    made.insert("id".into(), one.id.into());
-    made.insert("link".into(), one.link.into());
-    made.insert("type".into(), kind.into());
-    if let Some(leased) = one.leased {
-        let lease = facts.lease(leased.source().ok_or(LEASELESS)?)?;
-        fits(lease, one)?;
-        made.insert("ip_address".into(), lease.address.as_str().into());
-        made.insert("netmask".into(), netmask(lease.prefix, one.is_v4())?.into());
+    let mut fields = Map::new();
+    fields.insert("id".into(), network.id.into());
+    fields.insert("link".into(), network.link.into());
+    fields.insert("type".into(), network_type.into());
+    if let Some(leased) = network.leased {
+        let lease = facts.lease(leased.source().ok_or(NO_POOL)?)?;
+        check_family(lease, network)?;
+        fields.insert("ip_address".into(), lease.address.as_str().into());
+        fields.insert("netmask".into(), netmask(lease.prefix, is_v4)?.into());
     }
-    made.insert("routes".into(), routes?.into());
-    Ok(made.into())
+    let mut routes = Vec::new();
+    for route in network.routes {
+        routes.push(render_route(facts, route, is_v4)?);
+    }
+    fields.insert("routes".into(), routes.into());
+    Ok(fields.into())
 }
 
-/// No machine could use an address of the other family.
-fn fits(lease: &Leased, network: &Network<'_>) -> Result<(), String> {
-    let (text, id) = (&lease.address, network.id);
-    if network.is_v4() && text.parse::<Ipv4Addr>().is_err() {
-        return Err(format!("network {id}: `{text}` is not an IPv4 address"));
+/// Refuses an address of the other family: no machine could use it.
+fn check_family(lease: &Leased, network: &Network<'_>) -> Result<(), String> {
+    let address = &lease.address;
+    let id = network.id;
+    if network.is_v4() && address.parse::<Ipv4Addr>().is_err() {
+        return Err(format!("network {id}: `{address}` is not an IPv4 address"));
     }
-    if !network.is_v4() && text.parse::<Ipv6Addr>().is_err() {
-        return Err(format!("network {id}: `{text}` is not an IPv6 address"));
+    if !network.is_v4() && address.parse::<Ipv6Addr>().is_err() {
+        return Err(format!("network {id}: `{address}` is not an IPv6 address"));
     }
     Ok(())
 }
 
-fn render_route(facts: &Facts<'_>, one: &Route, v4: bool) -> Result<Value, String> {
-    let gateway = match one.gateway.source() {
+fn render_route(facts: &Facts<'_>, route: &Route, is_v4: bool) -> Result<Value, String> {
+    let gateway = match route.gateway.source() {
         Some(source) => facts.lease(source)?.gateway.as_str(),
-        None => one.gateway.string.as_str(),
+        None => route.gateway.string.as_str(),
     };
     Ok(json!({
         "gateway": gateway,
-        "netmask": netmask(one.prefix, v4)?,
-        "network": one.network,
-        "services": services(facts, &one.services)?,
+        "netmask": netmask(route.prefix, is_v4)?,
+        "network": route.network,
+        "services": render_services(facts, &route.services)?,
     }))
 }
 
-/// Those of the template, then those of the pool.
-fn services(facts: &Facts<'_>, given: &Services) -> Result<Vec<Value>, String> {
-    let pool = given.source().map(|source| facts.lease(source)).transpose()?;
-    let leased = pool.into_iter().flat_map(|lease| &lease.dns);
-    let all = given.dns.iter().chain(leased);
-    Ok(all.map(|address| json!({"address": address, "type": "dns"})).collect())
+/// The DNS servers of the template, then those of the pool that it refers to.
+fn render_services(facts: &Facts<'_>, services: &Services) -> Result<Vec<Value>, String> {
+    let lease = services.source().map(|source| facts.lease(source)).transpose()?;
+    let leased_servers = lease.into_iter().flat_map(|lease| &lease.dns);
+    let servers = services.dns.iter().chain(leased_servers);
+    Ok(servers.map(|address| json!({"address": address, "type": "dns"})).collect())
 }
 
 /// 24 is 255.255.255.0, 64 is ffff:ffff:ffff:ffff::
-fn netmask(prefix: u8, v4: bool) -> Result<String, String> {
+fn netmask(prefix: u8, is_v4: bool) -> Result<String, String> {
     let address: IpAddr =
-        if v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let network = IpNet::new(address, prefix).map_err(|_| {
-        let bits = if v4 { 32 } else { 128 };
+        let bits = if is_v4 { 32 } else { 128 };
         format!("no network has a prefix of {prefix} bits; {bits} are the most")
     })?;
     Ok(network.netmask().to_string())

@@ -1,200 +1,241 @@
-//! Network data as nmstate reads it, which is what hosts of an agent-config have.
+//! Renders OpenStack's network data as nmstate reads it, which is what hosts of an agent-config have.
 
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
 /// The kernel's main table.
-const TABLE: u32 = 254;
+const MAIN_TABLE: u32 = 254;
 
-/// Interfaces, routes and DNS servers of OpenStack's network data; null of null.
+/// Renders interfaces, routes and DNS servers for nmstate. Without network data it is null.
 pub fn nmstate(network_data: &Value) -> Value {
     if network_data.is_null() {
         return Value::Null;
     }
-    let all = All { links: list(network_data, "links"), networks: list(network_data, "networks") };
-    let mut made = Map::new();
-    made.insert("interfaces".into(), all.interfaces().into());
-    let servers = servers(network_data, all.networks);
+    let links = list_field(network_data, "links");
+    let networks = list_field(network_data, "networks");
+    let source = NetworkData { links, networks };
+    let mut document = Map::new();
+    document.insert("interfaces".into(), source.render_interfaces().into());
+    let servers = dns_servers(network_data, networks);
     if !servers.is_empty() {
-        made.insert("dns-resolver".into(), json!({"config": {"server": servers}}));
+        document.insert("dns-resolver".into(), json!({"config": {"server": servers}}));
     }
-    let routes = all.routes();
+    let routes = source.render_routes();
     if !routes.is_empty() {
-        made.insert("routes".into(), json!({"config": routes}));
+        document.insert("routes".into(), json!({"config": routes}));
     }
-    made.into()
+    document.into()
 }
 
-struct All<'a> {
+/// The lists of OpenStack's network data that interfaces and routes are rendered from.
+struct NetworkData<'a> {
     links: &'a [Value],
     networks: &'a [Value],
 }
 
-impl All<'_> {
-    /// Those of the links, then those that only networks name.
-    fn interfaces(&self) -> Vec<Value> {
-        let mut made: Vec<Value> = self.links.iter().map(|link| self.interface(link)).collect();
-        let mut told: Vec<&str> = self.links.iter().map(|link| text(link, "id")).collect();
-        for id in self.networks.iter().map(|network| text(network, "link")) {
-            if !id.is_empty() && !told.contains(&id) {
-                told.push(id);
-                made.push(self.interface(&json!({"id": id})));
+impl NetworkData<'_> {
+    /// The links, then the interfaces of the machine that only networks name.
+    fn render_interfaces(&self) -> Vec<Value> {
+        let mut interfaces = Vec::new();
+        let mut rendered_ids = Vec::new();
+        for link in self.links {
+            interfaces.push(self.render_interface(link));
+            rendered_ids.push(text_field(link, "id"));
+        }
+        for network in self.networks {
+            let id = text_field(network, "link");
+            if !id.is_empty() && !rendered_ids.contains(&id) {
+                interfaces.push(self.render_interface(&json!({"id": id})));
+                rendered_ids.push(id);
             }
         }
-        made
+        interfaces
     }
 
-    /// What a link is called on the machine.
-    fn name_of(&self, id: &str) -> String {
-        let link = self.links.iter().find(|link| text(link, "id") == id);
-        let name = link.map(|link| text(link, "name")).filter(|name| !name.is_empty());
-        name.unwrap_or(id).to_owned()
+    /// The name of a link on the machine.
+    fn interface_name(&self, id: &str) -> String {
+        let link = self.links.iter().find(|link| text_field(link, "id") == id);
+        link.map_or(id, name_of_link).to_owned()
     }
 
-    fn interface(&self, link: &Value) -> Value {
-        let id = text(link, "id");
-        let name = Some(text(link, "name")).filter(|name| !name.is_empty()).unwrap_or(id);
-        let mut made = Map::new();
-        made.insert("name".into(), name.into());
-        made.insert("state".into(), "up".into());
-        let kind = match text(link, "type") {
+    fn render_interface(&self, link: &Value) -> Value {
+        let id = text_field(link, "id");
+        let mut interface = Map::new();
+        interface.insert("name".into(), name_of_link(link).into());
+        interface.insert("state".into(), "up".into());
+        let interface_type = match text_field(link, "type") {
             "bond" => {
-                made.insert("link-aggregation".into(), self.aggregation(link));
+                interface.insert("link-aggregation".into(), self.render_aggregation(link));
                 "bond"
             }
             "vlan" => {
-                let base = self.name_of(text(link, "vlan_link"));
-                made.insert("vlan".into(), json!({"base-iface": base, "id": link["vlan_id"]}));
+                let base = self.interface_name(text_field(link, "vlan_link"));
+                interface.insert("vlan".into(), json!({"base-iface": base, "id": link["vlan_id"]}));
                 "vlan"
             }
-            // To the machine all others are plain interfaces.
+            // The other types of OpenStack say how a hypervisor connects the machine. To the machine
+            // they are all the same.
             _ => "ethernet",
         };
-        made.insert("type".into(), kind.into());
+        interface.insert("type".into(), interface_type.into());
         for key in ["ethernet_mac_address", "vlan_mac_address"] {
             if let Some(mac) = link[key].as_str() {
-                // Installers read no dashes.
-                made.insert("mac-address".into(), mac.replace('-', ":").into());
+                // Installers do not read dashes.
+                interface.insert("mac-address".into(), mac.replace('-', ":").into());
             }
         }
         if let Some(mtu) = link.get("mtu") {
-            made.insert("mtu".into(), mtu.clone());
+            interface.insert("mtu".into(), mtu.clone());
         }
-        made.insert("ipv4".into(), self.addresses(id, "ipv4"));
-        made.insert("ipv6".into(), self.addresses(id, "ipv6"));
-        made.into()
+        interface.insert("ipv4".into(), self.render_family(id, "ipv4"));
+        interface.insert("ipv6".into(), self.render_family(id, "ipv6"));
+        interface.into()
     }
 
-    fn aggregation(&self, link: &Value) -> Value {
-        let ports = list(link, "bond_links").iter().filter_map(Value::as_str);
-        let ports: Vec<String> = ports.map(|id| self.name_of(id)).collect();
-        let mut made = Map::new();
-        made.insert("mode".into(), link["bond_mode"].clone());
-        made.insert("port".into(), ports.into());
-        let option = |(key, value): (&String, &Value)| {
-            let name =
-                key.strip_prefix("bond_").filter(|name| !["mode", "links"].contains(name))?;
-            let given = !value.is_null() && value.as_str() != Some("");
-            given.then(|| (name.to_owned(), plain(value)))
-        };
-        let fields = link.as_object().into_iter().flatten();
-        let options: Map<String, Value> = fields.filter_map(option).collect();
+    fn render_aggregation(&self, bond: &Value) -> Value {
+        let ids = list_field(bond, "bond_links").iter().filter_map(Value::as_str);
+        let ports: Vec<String> = ids.map(|id| self.interface_name(id)).collect();
+        let mut aggregation = Map::new();
+        aggregation.insert("mode".into(), bond["bond_mode"].clone());
+        aggregation.insert("port".into(), ports.into());
+        let options = render_bond_options(bond);
         if !options.is_empty() {
-            made.insert("options".into(), options.into());
+            aggregation.insert("options".into(), options.into());
         }
-        made.into()
+        aggregation.into()
     }
 
-    /// What one family is on a link.
-    fn addresses(&self, id: &str, family: &str) -> Value {
-        let here = self.networks.iter().filter(|network| text(network, "link") == id);
-        let (mut dhcp, mut autoconf, mut addresses) = (false, false, Vec::new());
-        for network in here {
-            match (text(network, "type"), family) {
-                ("ipv4", "ipv4") | ("ipv6", "ipv6") => addresses.extend(address(network)),
-                ("ipv4_dhcp", "ipv4") => dhcp = true,
-                // Only routers' advertisements say where the gateway is.
-                ("ipv6_dhcp", "ipv6") => (dhcp, autoconf) = (true, true),
-                ("ipv6_slaac", "ipv6") => autoconf = true,
+    /// The addresses of one family on a link: `family` is `ipv4` or `ipv6`.
+    fn render_family(&self, link_id: &str, family: &str) -> Value {
+        let mut has_dhcp = false;
+        let mut has_autoconf = false;
+        let mut addresses = Vec::new();
+        for network in self.networks {
+            if text_field(network, "link") != link_id {
+                continue;
+            }
+            match (text_field(network, "type"), family) {
+                ("ipv4", "ipv4") | ("ipv6", "ipv6") => addresses.extend(render_address(network)),
+                ("ipv4_dhcp", "ipv4") => has_dhcp = true,
+                ("ipv6_dhcp", "ipv6") => {
+                    has_dhcp = true;
+                    // Only the advertisements of routers say where the gateway is.
+                    has_autoconf = true;
+                }
+                ("ipv6_slaac", "ipv6") => has_autoconf = true,
                 _ => {}
             }
         }
-        if !dhcp && !autoconf && addresses.is_empty() {
+        if !has_dhcp && !has_autoconf && addresses.is_empty() {
             return json!({"enabled": false});
         }
-        let mut made = Map::new();
-        made.insert("enabled".into(), true.into());
-        made.insert("dhcp".into(), dhcp.into());
+        let mut rendered = Map::new();
+        rendered.insert("enabled".into(), true.into());
+        rendered.insert("dhcp".into(), has_dhcp.into());
         if family == "ipv6" {
-            made.insert("autoconf".into(), autoconf.into());
+            rendered.insert("autoconf".into(), has_autoconf.into());
         }
         if !addresses.is_empty() {
-            made.insert("address".into(), addresses.into());
+            rendered.insert("address".into(), addresses.into());
         }
-        made.into()
+        rendered.into()
     }
 
-    fn routes(&self) -> Vec<Value> {
-        let of = |network| list(network, "routes").iter().map(move |one| self.route(network, one));
-        self.networks.iter().flat_map(of).flatten().collect()
+    fn render_routes(&self) -> Vec<Value> {
+        let mut routes = Vec::new();
+        for network in self.networks {
+            for route in list_field(network, "routes") {
+                routes.extend(self.render_route(network, route));
+            }
+        }
+        routes
     }
 
-    fn route(&self, network: &Value, one: &Value) -> Option<Value> {
-        let any = if text(network, "type").starts_with("ipv6") { "::" } else { "0.0.0.0" };
-        let to = Some(text(one, "network")).filter(|to| !to.is_empty()).unwrap_or(any);
-        let mut made = Map::new();
-        let destination = format!("{to}/{}", length(text(one, "netmask"))?);
-        made.insert("destination".into(), destination.into());
-        let gateway = text(one, "gateway");
+    /// None if the netmask of the route cannot be read. A route without a network leads everywhere.
+    fn render_route(&self, network: &Value, route: &Value) -> Option<Value> {
+        let is_v6 = text_field(network, "type").starts_with("ipv6");
+        let prefix_length = parse_prefix_length(text_field(route, "netmask"))?;
+        let address = match text_field(route, "network") {
+            "" if is_v6 => "::",
+            "" => "0.0.0.0",
+            address => address,
+        };
+        let interface = self.interface_name(text_field(network, "link"));
+        let mut rendered = Map::new();
+        rendered.insert("destination".into(), format!("{address}/{prefix_length}").into());
+        let gateway = text_field(route, "gateway");
         if !gateway.is_empty() {
-            made.insert("next-hop-address".into(), gateway.into());
+            rendered.insert("next-hop-address".into(), gateway.into());
         }
-        made.insert("next-hop-interface".into(), self.name_of(text(network, "link")).into());
-        made.insert("table-id".into(), TABLE.into());
-        Some(made.into())
+        rendered.insert("next-hop-interface".into(), interface.into());
+        rendered.insert("table-id".into(), MAIN_TABLE.into());
+        Some(rendered.into())
     }
 }
 
-fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+/// The name of a link, or else its id.
+fn name_of_link(link: &Value) -> &str {
+    match text_field(link, "name") {
+        "" => text_field(link, "id"),
+        name => name,
+    }
+}
+
+fn text_field<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+fn list_field<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn address(network: &Value) -> Option<Value> {
-    let length = length(text(network, "netmask"))?;
-    Some(json!({"ip": text(network, "ip_address"), "prefix-length": length}))
+/// The fields of a bond that are options of the kernel, by the names that the kernel has for them.
+fn render_bond_options(bond: &Value) -> Map<String, Value> {
+    let mut options = Map::new();
+    for (key, value) in bond.as_object().into_iter().flatten() {
+        let Some(name) = key.strip_prefix("bond_") else { continue };
+        let is_given = !value.is_null() && value.as_str() != Some("");
+        if is_given && !["mode", "links"].contains(&name) {
+            options.insert(name.to_owned(), render_option(value));
+        }
+    }
+    options
+}
+
+/// nmstate has the numbers of options as text.
+fn render_option(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.to_string().into(),
+        _ => value.clone(),
+    }
+}
+
+/// None if the netmask of the network cannot be read.
+fn render_address(network: &Value) -> Option<Value> {
+    let prefix_length = parse_prefix_length(text_field(network, "netmask"))?;
+    Some(json!({"ip": text_field(network, "ip_address"), "prefix-length": prefix_length}))
 }
 
 /// How many bits of a mask are set before the first that is not.
-fn length(mask: &str) -> Option<u32> {
+fn parse_prefix_length(mask: &str) -> Option<u32> {
     Some(match mask.parse::<IpAddr>().ok()? {
         IpAddr::V4(mask) => u32::from(mask).leading_ones(),
         IpAddr::V6(mask) => u128::from(mask).leading_ones(),
     })
 }
 
-/// nmstate has numbers of options as text.
-fn plain(value: &Value) -> Value {
-    match value {
-        Value::Number(number) => number.to_string().into(),
-        other => other.clone(),
-    }
-}
-
-/// Those of all, then those of routes, each once.
-fn servers<'v>(network_data: &'v Value, networks: &'v [Value]) -> Vec<&'v str> {
-    let routes = networks.iter().flat_map(|network| list(network, "routes"));
-    let services = routes.flat_map(|route| list(route, "services"));
-    let mut made = Vec::new();
-    for one in list(network_data, "services").iter().chain(services) {
-        let address = text(one, "address");
-        if text(one, "type") == "dns" && !address.is_empty() && !made.contains(&address) {
-            made.push(address);
+/// The DNS servers of the whole machine, then those of its routes, each once.
+fn dns_servers<'v>(network_data: &'v Value, networks: &'v [Value]) -> Vec<&'v str> {
+    let routes = networks.iter().flat_map(|network| list_field(network, "routes"));
+    let services_of_routes = routes.flat_map(|route| list_field(route, "services"));
+    let mut servers = Vec::new();
+    for service in list_field(network_data, "services").iter().chain(services_of_routes) {
+        let address = text_field(service, "address");
+        let is_dns = text_field(service, "type") == "dns";
+        if is_dns && !address.is_empty() && !servers.contains(&address) {
+            servers.push(address);
         }
     }
-    made
+    servers
 }
