@@ -1,19 +1,21 @@
-//! What `openshift-install agent create unconfigured-ignition` reads of an `InfraEnv`: JSON, which
-//! is YAML.
+//! Renders what `openshift-install agent create unconfigured-ignition` reads of an `InfraEnv`. The
+//! documents are JSON, which is YAML.
 
 use serde_json::json;
 
 use crate::model::infra_env::{InfraEnv, InfraEnvSpec};
 use crate::model::kinds::Kind;
 
-/// Files of its folder `cluster-manifests` by name. No networks are among them: it would need
-/// nmstatectl where it runs, and ours are set up by a script of ours.
-pub fn manifests(one: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 2] {
-    let spec = &one.spec;
-    // It calls processors as they call themselves, and refuses what it does not know.
+/// The files of its folder `cluster-manifests`, by name. No networks are among them: for those the
+/// installer would need nmstatectl, and a script of poolctl sets them up.
+pub fn manifests(infra_env: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 2] {
+    let spec = &infra_env.spec;
+    let metadata = &infra_env.metadata;
+    // The installer accepts no other name for this architecture.
     let architecture =
         if spec.cpu_architecture == "arm64" { "aarch64" } else { &spec.cpu_architecture };
-    let known = InfraEnvSpec {
+    // Older installers refuse fields that they do not know, so only these are passed on.
+    let passed_on = InfraEnvSpec {
         pull_secret_ref: spec.pull_secret_ref.clone(),
         cpu_architecture: architecture.to_owned(),
         proxy: spec.proxy.clone(),
@@ -21,13 +23,14 @@ pub fn manifests(one: &InfraEnv, pull_secret: &str) -> [(&'static str, String); 
         ssh_authorized_key: spec.ssh_authorized_key.clone(),
         ..InfraEnvSpec::default()
     };
-    let named = |name: &str| json!({"name": name, "namespace": one.metadata.namespace});
     let infra_env = json!({
         "apiVersion": Kind::InfraEnv.api_version(), "kind": Kind::InfraEnv.name(),
-        "metadata": named(&one.metadata.name), "spec": known,
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+        "spec": passed_on,
     });
     let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": named(&spec.pull_secret_ref.name),
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": spec.pull_secret_ref.name, "namespace": metadata.namespace},
         "stringData": {".dockerconfigjson": pull_secret},
     });
     [("infraenv.yaml", infra_env.to_string()), ("pull-secret.yaml", secret.to_string())]
@@ -41,19 +44,19 @@ mod tests {
 
     #[test]
     fn an_older_installer_meets_no_field_that_it_does_not_know() {
-        let mut one = InfraEnv::default();
-        one.metadata.name = "rack".into();
-        one.metadata.namespace = "lab".into();
-        one.spec.pull_secret_ref.name = "pull".into();
-        one.spec.cpu_architecture = "arm64".into();
-        one.spec.network_discovery_delay_seconds = Some(60);
-        one.spec.agent_labels.insert("rack".into(), "7".into());
-        let [(_, infra_env), (_, secret)] = manifests(&one, "{}");
-        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let mut infra_env = InfraEnv::default();
+        infra_env.metadata.name = "rack".into();
+        infra_env.metadata.namespace = "lab".into();
+        infra_env.spec.pull_secret_ref.name = "pull".into();
+        infra_env.spec.cpu_architecture = "arm64".into();
+        infra_env.spec.network_discovery_delay_seconds = Some(60);
+        infra_env.spec.agent_labels.insert("rack".into(), "7".into());
+        let [(_, infra_env), (_, secret)] = manifests(&infra_env, "{}");
+        let infra_env: Value = serde_json::from_str(&infra_env).unwrap();
+        let secret: Value = serde_json::from_str(&secret).unwrap();
         let expected = json!({"pullSecretRef": {"name": "pull"}, "cpuArchitecture": "aarch64"});
-        assert_eq!(read(&infra_env)["spec"], expected);
-        let metadata = json!({"name": "pull", "namespace": "lab"});
-        assert_eq!(read(&secret)["metadata"], metadata);
-        assert_eq!(read(&secret)["stringData"][".dockerconfigjson"], "{}");
+        assert_eq!(infra_env["spec"], expected);
+        assert_eq!(secret["metadata"], json!({"name": "pull", "namespace": "lab"}));
+        assert_eq!(secret["stringData"][".dockerconfigjson"], "{}");
     }
 }

@@ -1,77 +1,82 @@
-//! Ignition over Ignition, as Ignition itself merges: objects field by field, list items by what
-//! they are known by.
-
-use std::cmp::Ordering;
+//! Merges an Ignition over another one as Ignition itself does: objects field by field, and items of
+//! lists by their names. Validates no more than that both can be merged.
 
 use serde_json::{Value, json};
 
-/// Of an item of a list, what tells it from the others.
-const NAMES: [&str; 3] = ["path", "name", "device"];
+/// The fields that an item of a list is known by, the first that it has.
+const NAME_KEYS: [&str; 3] = ["path", "name", "device"];
 
-/// Reads the text of an Ignition; without any, it is an empty one. `what` is what an error calls it.
-pub fn read(what: &str, text: &str) -> Result<Value, String> {
-    if text.trim().is_empty() {
+/// Reads an Ignition; an empty text is an empty one. `subject` is what errors call it.
+pub fn parse(subject: &str, json: &str) -> Result<Value, String> {
+    if json.trim().is_empty() {
         return Ok(json!({}));
     }
-    let wrong = |why: &str| format!("{what} {why}");
-    let given: Value =
-        serde_json::from_str(text).map_err(|why| wrong(&format!("is not JSON: {why}")))?;
-    let header = &given["ignition"];
-    if !given.is_object() || !(header.is_null() || header.is_object()) {
-        return Err(wrong("is no Ignition"));
+    let ignition: Value =
+        serde_json::from_str(json).map_err(|why| format!("{subject} is not JSON: {why}"))?;
+    let header = &ignition["ignition"];
+    if !ignition.is_object() || !(header.is_null() || header.is_object()) {
+        return Err(format!("{subject} is no Ignition"));
     }
     let version = &header["version"];
-    if !version.is_null() && number(version).is_none_or(|(major, _)| major != 3) {
-        return Err(wrong(&format!("is of Ignition {version}, not of version 3")));
+    if !version.is_null() && parse_version(version).is_none_or(|(major, _)| major != 3) {
+        return Err(format!("{subject} is of Ignition {version}, not of version 3"));
     }
-    Ok(given)
+    Ok(ignition)
 }
 
-/// Merges the second over the first. The higher version counts.
-pub fn over(made: &mut Value, given: Value) {
-    let ours = made["ignition"]["version"].clone();
-    let theirs = given["ignition"]["version"].clone();
-    merge(made, given);
-    if number(&theirs).cmp(&number(&ours)) != Ordering::Greater {
-        made["ignition"]["version"] = ours;
+/// Merges `overlay` over `base`. The higher of both versions counts.
+pub fn merge_ignition(base: &mut Value, overlay: Value) {
+    let base_version = base["ignition"]["version"].clone();
+    let overlay_version = overlay["ignition"]["version"].clone();
+    merge_values(base, overlay);
+    if parse_version(&overlay_version) <= parse_version(&base_version) {
+        base["ignition"]["version"] = base_version;
     }
 }
 
 /// The first two numbers of a version.
-fn number(version: &Value) -> Option<(u32, u32)> {
-    let mut parts = version.as_str()?.split('.');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+fn parse_version(version: &Value) -> Option<(u32, u32)> {
+    let mut numbers = version.as_str()?.split('.');
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?.parse().ok()?;
+    Some((major, minor))
 }
 
-fn merge(ours: &mut Value, theirs: Value) {
-    match (ours, theirs) {
-        // Not given.
+fn merge_values(base: &mut Value, overlay: Value) {
+    match (base, overlay) {
+        // A null means that the field is not given.
         (_, Value::Null) => {}
-        (Value::Object(ours), Value::Object(theirs)) => {
-            for (key, value) in theirs {
-                merge(ours.entry(key).or_insert(Value::Null), value);
+        (Value::Object(base), Value::Object(overlay)) => {
+            for (key, value) in overlay {
+                merge_values(base.entry(key).or_insert(Value::Null), value);
             }
         }
-        (Value::Array(ours), Value::Array(theirs)) => {
-            for item in theirs {
-                add(ours, item);
+        (Value::Array(base), Value::Array(overlay)) => {
+            for item in overlay {
+                merge_item(base, item);
             }
         }
-        (ours, theirs) => *ours = theirs,
+        (base, overlay) => *base = overlay,
     }
 }
 
-fn add(ours: &mut Vec<Value>, item: Value) {
-    let known = name(&item);
-    let same = |one: &Value| if known.is_some() { name(one) == known } else { *one == item };
-    match ours.iter().position(same) {
-        Some(at) => merge(&mut ours[at], item),
-        None => ours.push(item),
+/// Merges an item over the one of its name, or appends it. Items without a name are the same only if
+/// they are equal.
+fn merge_item(items: &mut Vec<Value>, overlay: Value) {
+    let name = name_of(&overlay);
+    let position = items.iter().position(|item| match name {
+        Some(_) => name_of(item) == name,
+        None => *item == overlay,
+    });
+    match position {
+        Some(index) => merge_values(&mut items[index], overlay),
+        None => items.push(overlay),
     }
 }
 
-fn name(item: &Value) -> Option<(&str, &str)> {
-    NAMES.iter().find_map(|key| Some((*key, item.get(*key)?.as_str()?)))
+/// What an item is known by: the key of the field, and its value.
+fn name_of(item: &Value) -> Option<(&str, &str)> {
+    NAME_KEYS.iter().find_map(|key| Some((*key, item.get(*key)?.as_str()?)))
 }
 
 #[cfg(test)]
@@ -79,28 +84,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ours_over_that_of_openshift_install_leaves_both() {
-        let theirs = json!({
+    fn an_overlay_leaves_what_only_the_base_has() {
+        let base = json!({
             "ignition": {"version": "3.2.0"},
             "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a"]}]},
             "storage": {"files": [{"path": "/a", "mode": 420}, {"path": "/b", "user": {"name": "root"}}]},
             "systemd": {"units": [{"name": "agent.service", "enabled": true}]},
         });
-        let mut made = read("theirs", &theirs.to_string()).unwrap();
-        let ours = json!({
+        let mut merged = parse("base", &base.to_string()).unwrap();
+        let overlay = json!({
             "ignition": {"version": "3.2.0"},
             "passwd": {"users": [{"name": "core", "sshAuthorizedKeys": ["a"]}]},
             "storage": {"files": [{"path": "/b", "mode": 384}]},
             "systemd": {"units": [{"name": "poolctl-agent.service", "enabled": true}]},
         });
-        over(&mut made, ours);
+        merge_ignition(&mut merged, overlay);
         let files = json!([
             {"path": "/a", "mode": 420}, {"path": "/b", "mode": 384, "user": {"name": "root"}},
         ]);
-        assert_eq!((&made["storage"]["files"], &made["passwd"]), (&files, &theirs["passwd"]));
-        assert_eq!(made["systemd"]["units"].as_array().map(Vec::len), Some(2));
-        let nothing = read("theirs", "").unwrap();
-        over(&mut made, nothing);
-        assert_eq!(made["ignition"], theirs["ignition"]);
+        assert_eq!(merged["storage"]["files"], files);
+        assert_eq!(merged["passwd"], base["passwd"]);
+        assert_eq!(merged["systemd"]["units"].as_array().map(Vec::len), Some(2));
+        let empty = parse("overlay", "").unwrap();
+        merge_ignition(&mut merged, empty);
+        assert_eq!(merged["ignition"], base["ignition"]);
     }
 }
