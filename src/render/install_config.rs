@@ -1,5 +1,5 @@
-//! The install-config of a cluster: the pool's template or one made from its platform, with name
-//! and domain set, patched.
+//! Renders the install-config of a cluster: the pool's template, or one made from its platform, with
+//! name and domain set, and patched. Never judges whether a cluster could be installed with it.
 
 use serde_json::{Value, json};
 
@@ -11,24 +11,24 @@ use crate::yaml;
 
 use super::patch::{self, Rules};
 
-/// A patched install-config, and what it says of the cluster's name in DNS.
+/// A patched install-config, and the cluster's name in DNS that it says.
 pub struct Rendered {
     pub cluster_name: String,
-    /// It is called as it was given: no patch sets another name.
+    /// Whether the cluster is called what it was to be called: no patch sets another name.
     pub keeps_name: bool,
     pub base_domain: String,
     pub document: Value,
-    /// The same for Go readers.
+    /// The document as YAML that Go programs read.
     pub text: SecretValue,
-    /// What of the patches was read with leniency.
+    /// Which patches were read leniently, and how.
     pub notes: Vec<String>,
 }
 
-/// The document before name and patches.
+/// The install-config of a pool, before the name and the patches of a cluster.
 pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, String> {
     let mut document = match template {
-        None => generated(spec),
-        Some(template) => template.read.get_or_init(|| read(&template.text)).clone()?,
+        None => generate_document(spec),
+        Some(template) => document(template)?.clone(),
     };
     if let Some(root) = document.as_object_mut() {
         root.insert("baseDomain".into(), spec.base_domain.clone().into());
@@ -36,26 +36,30 @@ pub fn base(spec: &PoolSpec, template: Option<&Template>) -> Result<Value, Strin
     Ok(document)
 }
 
-/// What a template says.
+/// The document of a template, which is parsed only once.
 pub fn document(template: &Template) -> Result<&Value, String> {
-    template.read.get_or_init(|| read(&template.text)).as_ref().map_err(String::clone)
+    template.read.get_or_init(|| parse_template(&template.text)).as_ref().map_err(String::clone)
 }
 
-/// A template must be a mapping, and its metadata too.
-fn read(text: &SecretValue) -> Result<Value, String> {
-    let wrong = |why: &str| format!("install-config.yaml: {why}");
-    let mut document = yaml::value(text.reveal()).map_err(|why| wrong(&why.to_string()))?;
-    let root = document.as_object_mut().ok_or_else(|| wrong("is not a mapping"))?;
+/// Parses a template. It must be a mapping, and its metadata too.
+fn parse_template(template: &SecretValue) -> Result<Value, String> {
+    let mut document =
+        yaml::value(template.reveal()).map_err(|why| format!("install-config.yaml: {why}"))?;
+    let Some(root) = document.as_object_mut() else {
+        return Err("install-config.yaml: is not a mapping".into());
+    };
     let metadata = root.entry("metadata").or_insert(Value::Null);
     if metadata.is_null() {
         *metadata = json!({});
     }
-    let is_mapping = metadata.is_object();
-    if is_mapping { Ok(document) } else { Err(wrong("metadata is not a mapping")) }
+    if !metadata.is_object() {
+        return Err("install-config.yaml: metadata is not a mapping".into());
+    }
+    Ok(document)
 }
 
-/// Hive's default: 3 masters, 3 workers, the usual networks.
-fn generated(spec: &PoolSpec) -> Value {
+/// Hive's default: 3 masters, 3 workers and the usual networks.
+fn generate_document(spec: &PoolSpec) -> Value {
     json!({
         "apiVersion": "v1",
         "baseDomain": spec.base_domain,
@@ -67,19 +71,20 @@ fn generated(spec: &PoolSpec) -> Value {
             "machineNetwork": [{"cidr": "10.0.0.0/16"}],
             "serviceNetwork": ["172.30.0.0/16"],
         },
-        "platform": platform(spec),
+        "platform": generate_platform(spec),
         "pullSecret": "",
     })
 }
 
 /// The platform without the references to Secrets, which installers do not know.
-fn platform(spec: &PoolSpec) -> Value {
+fn generate_platform(spec: &PoolSpec) -> Value {
     let mut platform = spec.platform.clone();
     platform.remove_secret_refs();
     serde_json::to_value(platform).unwrap_or_default()
 }
 
-/// Sets the name, applies the patches, and reads back what the document now says.
+/// Sets the name, applies the patches, and reads the cluster's name in DNS back from the document,
+/// because patches may change it.
 pub fn render(
     base: &Value,
     name: &str,
@@ -98,14 +103,17 @@ pub fn render(
         }
         notes = patch::apply(&mut document, &spec.install_config_patches, rules)?;
     }
-    let said = |path: &str| match document.pointer(path) {
-        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-        Some(_) => Err(format!("{path} of the patched install-config is not a string")),
-        None => Err(format!("{path} is missing in the patched install-config")),
-    };
-    let (cluster_name, base_domain) = (said("/metadata/name")?, said("/baseDomain")?);
-    let text = yaml::text(&document).map_err(|error| error.to_string())?;
+    let cluster_name = read_string(&document, "/metadata/name")?;
+    let base_domain = read_string(&document, "/baseDomain")?;
+    let text = SecretValue::new(yaml::text(&document).map_err(|error| error.to_string())?);
     let keeps_name = cluster_name == name;
-    let text = SecretValue::new(text);
     Ok(Rendered { cluster_name, keeps_name, base_domain, document, text, notes })
+}
+
+fn read_string(document: &Value, pointer: &str) -> Result<String, String> {
+    match document.pointer(pointer) {
+        Some(Value::String(string)) if !string.is_empty() => Ok(string.clone()),
+        Some(_) => Err(format!("{pointer} of the patched install-config is not a string")),
+        None => Err(format!("{pointer} is missing in the patched install-config")),
+    }
 }

@@ -1,4 +1,5 @@
-//! Patches of the manifests that an installer has made from an install-config.
+//! Patches the manifests that an installer has made from an install-config. Reads and writes no
+//! files.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +17,29 @@ const LIKE_GO: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// Manifests by their paths below the installer's directory, patched in this order: all of them,
-/// or none and it says why.
+/// Applies patches to manifests in the order of the patches. `files` are the manifests by their
+/// paths below the installer's directory. If one patch fails, none is applied.
 pub fn patched(
     files: &BTreeMap<String, Value>,
     patches: &[ManifestPatch],
     rules: Rules<'_>,
 ) -> Result<BTreeMap<String, Value>, String> {
-    let mut result = files.clone();
-    for one in patches {
-        let glob = &one.manifest_selector.glob;
+    let mut manifests = files.clone();
+    for manifest_patch in patches {
+        let glob = &manifest_patch.manifest_selector.glob;
         let pattern = Pattern::new(glob).map_err(|why| format!("glob `{glob}`: {why}"))?;
-        let chosen = result.iter_mut().filter(|(path, _)| pattern.matches_with(path, LIKE_GO));
-        let mut many = 0;
-        for (path, document) in chosen {
-            patch::apply(document, &one.patches, rules).map_err(|why| format!("{path}: {why}"))?;
-            many += 1;
+        let mut is_any_matched = false;
+        for (path, document) in &mut manifests {
+            if !pattern.matches_with(path, LIKE_GO) {
+                continue;
+            }
+            patch::apply(document, &manifest_patch.patches, rules)
+                .map_err(|why| format!("{path}: {why}"))?;
+            is_any_matched = true;
         }
-        if many == 0 {
+        if !is_any_matched {
             return Err(format!("glob `{glob}` matches no manifest"));
         }
     }
-    Ok(result)
+    Ok(manifests)
 }

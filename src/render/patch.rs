@@ -1,4 +1,5 @@
-//! RFC 6902 patches on a document, all or none, with errors that show the way.
+//! Applies patches of RFC 6902 to a document, all or none, with errors that say what is there
+//! instead of what was looked for. Knows nothing of what the documents mean.
 
 use std::borrow::Cow;
 
@@ -10,8 +11,8 @@ use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, pointers};
 
 use super::redact::secret;
 
-/// A document that is patched is smaller than this.
-const MOST: usize = 1 << 20;
+/// The bytes that a patched document may have, so that patches which copy cannot fill the memory.
+const MAX_SIZE: usize = 1 << 20;
 
 /// What a pool demands of patches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,36 +29,42 @@ impl<'a> Rules<'a> {
         Self { strict, allowed: pool.metadata.annotation(ALLOWED_PATHS) }
     }
 
-    fn allow(self, path: &str) -> Result<(), String> {
+    fn check_allowed(self, pointer: &str) -> Result<(), String> {
         let Some(allowed) = self.allowed else { return Ok(()) };
-        let below = |above: &str| {
-            path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if pointers(allowed).any(below) {
+        if pointers(allowed).any(|prefix| is_at_or_below(pointer, prefix)) {
             return Ok(());
         }
         Err(format!("the pool allows patches below {allowed} only ({ALLOWED_PATHS})"))
     }
 }
 
-/// Applies all of them, or none and says which one failed and why. Returns what was read with
-/// leniency: production customizations depend on it that replacing a missing last segment adds it.
+fn is_at_or_below(pointer: &str, prefix: &str) -> bool {
+    pointer.strip_prefix(prefix).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+}
+
+/// Applies all patches, or none and says which one failed and why. Returns a note about each patch
+/// that was read leniently: production customizations depend on it that replacing a missing last
+/// segment adds it.
 pub fn apply(
     document: &mut Value,
     patches: &[Patch],
     rules: Rules<'_>,
 ) -> Result<Vec<String>, String> {
-    let mut result = document.clone();
+    let mut patched = document.clone();
     let mut notes = Vec::new();
-    for (number, one) in patches.iter().enumerate() {
-        let about = |text| format!("patch {number} ({} {}): {text}", name(one.op), one.path);
-        notes.extend(step(&mut result, one, rules).map_err(about)?.map(about));
+    for (number, patch) in patches.iter().enumerate() {
+        let subject = format!("patch {number} ({} {})", op_name(patch.op), patch.path);
+        match apply_patch(&mut patched, patch, rules) {
+            Ok(None) => {}
+            Ok(Some(note)) => notes.push(format!("{subject}: {note}")),
+            Err(why) => return Err(format!("{subject}: {why}")),
+        }
     }
-    *document = result;
+    *document = patched;
     Ok(notes)
 }
 
-fn name(op: Op) -> &'static str {
+fn op_name(op: Op) -> &'static str {
     match op {
         Op::Add => "add",
         Op::Remove => "remove",
@@ -68,71 +75,87 @@ fn name(op: Op) -> &'static str {
     }
 }
 
-/// Returns what was read with leniency.
-fn step(document: &mut Value, one: &Patch, rules: Rules<'_>) -> Result<Option<String>, String> {
+/// Applies one patch, and returns how it was read leniently, if it was.
+fn apply_patch(
+    document: &mut Value,
+    patch: &Patch,
+    rules: Rules<'_>,
+) -> Result<Option<String>, String> {
     let strict = rules.strict;
-    let path = pointer(&one.path, strict)?;
-    let from = one.from.as_deref().map(|from| pointer(from, strict)).transpose()?;
-    for (word, changed) in [("", Some(&path)), ("from: ", from.as_ref())] {
-        changed.map_or(Ok(()), |at| rules.allow(at)).map_err(|why| format!("{word}{why}"))?;
+    let path = parse_pointer(&patch.path, strict)?;
+    let from = patch.from.as_deref().map(|from| parse_pointer(from, strict)).transpose()?;
+    rules.check_allowed(&path)?;
+    if let Some(from) = &from {
+        rules.check_allowed(from).map_err(|why| format!("from: {why}"))?;
+        if is_secret_place(from) && !is_secret_place(&path) {
+            return Err("from: a secret is not copied to where it would be shown".into());
+        }
     }
-    if let Some(from) = &from
-        && ends_secretly(from)
-        && !ends_secretly(&path)
-    {
-        return Err("from: a secret is not copied to where it would be shown".into());
-    }
-    let value = value(one, strict)?;
-    let mut op = one.op;
+    let value = value_of(patch, strict)?;
+    let mut op = patch.op;
     let mut note = None;
-    if op == Op::Replace && !strict && document.pointer(&path).is_none() && parent(document, &path)
-    {
+    let is_lenient = op == Op::Replace && !strict;
+    if is_lenient && document.pointer(&path).is_none() && is_parent_mapping(document, &path) {
         op = Op::Add;
         note = Some("it is not there to be replaced, and is added".to_owned());
     }
-    let operation = json!({"op": name(op), "path": path, "from": from, "value": value});
+    let operation = json!({"op": op_name(op), "path": path, "from": from, "value": value});
     let operation: json_patch::PatchOperation =
         serde_json::from_value(operation).map_err(|error| error.to_string())?;
-    if json_patch::patch(document, std::slice::from_ref(&operation)).is_ok() {
-        return if room(document, MOST).is_some() {
-            Ok(note)
-        } else {
-            Err(format!("the result is larger than {MOST} bytes"))
-        };
+    if json_patch::patch(document, std::slice::from_ref(&operation)).is_err() {
+        return Err(explain_failure(document, op, &path, from.as_deref()));
     }
-    if let Some(explained) = from.and_then(|from| missing(document, &from, true)) {
-        return Err(format!("from: {explained}"));
+    if subtract_size(MAX_SIZE, document).is_none() {
+        return Err(format!("the result is larger than {MAX_SIZE} bytes"));
+    }
+    Ok(note)
+}
+
+/// Why an operation fails on a document, which it has not changed.
+fn explain_failure(document: &Value, op: Op, path: &str, from: Option<&str>) -> String {
+    if let Some(why) = from.and_then(|from| explain_missing(document, from, true)) {
+        return format!("from: {why}");
     }
     let needs_leaf = matches!(op, Op::Remove | Op::Replace | Op::Test);
-    match missing(document, &path, needs_leaf) {
-        Some(explained) => Err(explained),
-        None if op == Op::Test => Err("the value there is another one".into()),
-        None => Err(match op {
-            Op::Remove if path.is_empty() => "the whole document cannot be removed".into(),
-            Op::Move => "nothing can be moved into itself".into(),
-            _ => "there is no such place".into(),
-        }),
+    if let Some(why) = explain_missing(document, path, needs_leaf) {
+        return why;
     }
+    let why = match op {
+        Op::Test => "the value there is another one",
+        Op::Remove if path.is_empty() => "the whole document cannot be removed",
+        Op::Move => "nothing can be moved into itself",
+        _ => "there is no such place",
+    };
+    why.to_owned()
 }
 
-/// What of this size is left after a document.
-fn room(document: &Value, most: usize) -> Option<usize> {
-    let left = most.checked_sub(8)?;
+/// What is left of a number of bytes after a document, roughly; none if the document is larger.
+/// Stops as soon as nothing is left.
+fn subtract_size(bytes: usize, document: &Value) -> Option<usize> {
+    let mut left = bytes.checked_sub(8)?;
     match document {
-        Value::Object(map) => map
-            .iter()
-            .try_fold(left, |left, (name, value)| room(value, left.checked_sub(name.len())?)),
-        Value::Array(list) => list.iter().try_fold(left, |left, value| room(value, left)),
-        Value::String(text) => left.checked_sub(text.len()),
-        _ => Some(left),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                left = subtract_size(left.checked_sub(name.len())?, value)?;
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                left = subtract_size(left, item)?;
+            }
+        }
+        Value::String(string) => left = left.checked_sub(string.len())?,
+        _ => {}
     }
+    Some(left)
 }
 
-fn ends_secretly(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(secret)
+/// Whether what stands at a pointer is hidden where documents are shown.
+fn is_secret_place(pointer: &str) -> bool {
+    pointer.rsplit('/').next().is_some_and(secret)
 }
 
-fn pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
+fn parse_pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
     let rooted = rooted(path);
     if strict && *rooted != *path {
         return Err(format!("`{path}` begins with no slash; write `{rooted}` ({STRICT_PATCHES})"));
@@ -140,56 +163,67 @@ fn pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
     Ok(rooted)
 }
 
-/// The seeds write pointers without their leading slash.
+/// A pointer with its leading slash, which existing customizations leave out.
 pub fn rooted(path: &str) -> Cow<'_, str> {
     if path.is_empty() || path.starts_with('/') { path.into() } else { format!("/{path}").into() }
 }
 
-/// `valueJSON` wins; neither means the empty string, as in Hive.
-fn value(one: &Patch, strict: bool) -> Result<Value, String> {
-    let needed = matches!(one.op, Op::Add | Op::Replace | Op::Test);
-    match one.value_json.as_deref().filter(|text| !text.is_empty()) {
-        Some(text) => serde_json::from_str(text).map_err(|error| format!("valueJSON: {error}")),
-        None if strict && needed && one.value.is_none() => Err("value is missing".into()),
-        None => Ok(one.value.clone().unwrap_or_else(|| json!(""))),
+/// The value of a patch. `valueJSON` wins over `value`; without both it is the empty string, as in
+/// Hive.
+fn value_of(patch: &Patch, strict: bool) -> Result<Value, String> {
+    if let Some(json) = patch.value_json.as_deref()
+        && !json.is_empty()
+    {
+        return serde_json::from_str(json).map_err(|error| format!("valueJSON: {error}"));
+    }
+    let needs_value = matches!(patch.op, Op::Add | Op::Replace | Op::Test);
+    match &patch.value {
+        Some(value) => Ok(value.clone()),
+        None if strict && needs_value => Err("value is missing".into()),
+        None => Ok(json!("")),
     }
 }
 
-/// Whether the parent of the last segment is a mapping.
-fn parent(document: &Value, path: &str) -> bool {
-    let above = path.rsplit_once('/').map(|(above, _)| above);
-    above.and_then(|above| document.pointer(above)).is_some_and(Value::is_object)
+/// Whether what is above the last segment of a pointer is a mapping.
+fn is_parent_mapping(document: &Value, pointer: &str) -> bool {
+    let Some((parent, _)) = pointer.rsplit_once('/') else { return false };
+    document.pointer(parent).is_some_and(Value::is_object)
 }
 
-/// The first segment that is not there, and what is there instead.
-fn missing(document: &Value, path: &str, needs_leaf: bool) -> Option<String> {
-    let pointer = Pointer::parse(path).ok()?;
-    let count = pointer.count();
-    let mut here = document;
+/// Names the first segment of a pointer that is not there, and what is there instead. The last
+/// segment may be missing from a mapping unless `needs_leaf`.
+fn explain_missing(document: &Value, pointer: &str, needs_leaf: bool) -> Option<String> {
+    let pointer = Pointer::parse(pointer).ok()?;
+    let segment_count = pointer.count();
+    let mut parent = document;
     for (depth, token) in pointer.tokens().enumerate() {
-        let token = token.decoded();
-        let next = match here {
-            Value::Object(map) => map.get(&*token),
-            Value::Array(list) => token.parse::<usize>().ok().and_then(|at| list.get(at)),
+        let segment = token.decoded();
+        let child = match parent {
+            Value::Object(fields) => fields.get(&*segment),
+            Value::Array(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
             _ => None,
         };
-        match next {
-            Some(value) => here = value,
-            None if depth + 1 == count && !needs_leaf && here.is_object() => return None,
-            None => return Some(format!("`{token}` is not there; {}", contents(here))),
+        let may_be_missing = depth + 1 == segment_count && !needs_leaf && parent.is_object();
+        match child {
+            Some(child) => parent = child,
+            None if may_be_missing => return None,
+            None => {
+                let contents = describe_contents(parent);
+                return Some(format!("`{segment}` is not there; {contents}"));
+            }
         }
     }
     None
 }
 
-fn contents(here: &Value) -> String {
-    match here {
-        Value::Object(map) if map.is_empty() => "the mapping is empty".into(),
-        Value::Object(map) => {
-            let keys: Vec<&str> = map.keys().map(String::as_str).collect();
+fn describe_contents(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.is_empty() => "the mapping is empty".into(),
+        Value::Object(fields) => {
+            let keys: Vec<&str> = fields.keys().map(String::as_str).collect();
             format!("there are {}", keys.join(", "))
         }
-        Value::Array(list) => format!("the list has {} entries, counted from 0", list.len()),
+        Value::Array(items) => format!("the list has {} entries, counted from 0", items.len()),
         _ => "above it is a plain value".into(),
     }
 }
@@ -198,29 +232,34 @@ fn contents(here: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn check(patch: Value, strict: bool) -> Result<Value, String> {
+    fn apply_to_document(patch: &Value, rules: Rules<'_>) -> Result<Value, String> {
         let mut document = json!({"metadata": {"name": "x"}, "compute": [{"replicas": 3}]});
-        let patch: Patch = serde_json::from_value(patch).unwrap();
-        apply(&mut document, &[patch], Rules { strict, allowed: None }).map(|_| document)
+        let patch: Patch = serde_json::from_value(patch.clone()).unwrap();
+        apply(&mut document, &[patch], rules)?;
+        Ok(document)
     }
 
+    const LENIENT: Rules<'static> = Rules { strict: false, allowed: None };
+    const STRICT: Rules<'static> = Rules { strict: true, allowed: None };
+
     #[test]
-    fn the_seeds_form_of_a_path_works() {
+    fn a_path_may_lack_its_leading_slash_unless_strict() {
         let patch = json!({"op": "replace", "path": "metadata/name", "value": "foo"});
-        assert_eq!(check(patch.clone(), false).unwrap()["metadata"]["name"], "foo");
-        assert!(check(patch, true).unwrap_err().contains("`/metadata/name`"));
+        assert_eq!(apply_to_document(&patch, LENIENT).unwrap()["metadata"]["name"], "foo");
+        assert!(apply_to_document(&patch, STRICT).unwrap_err().contains("`/metadata/name`"));
     }
 
     #[test]
     fn replacing_a_missing_leaf_adds_it_unless_strict() {
         let patch = json!({"op": "replace", "path": "/metadata/zone", "value": "a"});
-        assert_eq!(check(patch.clone(), false).unwrap()["metadata"]["zone"], "a");
-        assert!(check(patch, true).unwrap_err().contains("`zone` is not there; there are name"));
+        assert_eq!(apply_to_document(&patch, LENIENT).unwrap()["metadata"]["zone"], "a");
+        let error = apply_to_document(&patch, STRICT).unwrap_err();
+        assert!(error.contains("`zone` is not there; there are name"), "{error}");
     }
 
     #[test]
     fn a_failure_names_the_first_missing_segment_and_what_is_there() {
-        for (patch, says) in [
+        for (patch, expected) in [
             (
                 json!({"op": "add", "path": "/metadat/name", "value": "a"}),
                 "`metadat` is not there; there are compute, metadata",
@@ -233,15 +272,15 @@ mod tests {
             ),
             (json!({"op": "add", "path": "/a", "valueJSON": "{"}), "valueJSON: "),
         ] {
-            let error = check(patch, false).unwrap_err();
-            assert!(error.contains(says), "{error}");
+            let error = apply_to_document(&patch, LENIENT).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn what_a_pool_does_not_allow_is_refused() {
+    fn a_patch_outside_of_the_allowed_paths_is_refused() {
         let rules = Rules { strict: false, allowed: Some("/metadata/name, /compute") };
-        for (path, fine) in [
+        for (path, is_allowed) in [
             ("/metadata/name", true),
             ("metadata/name", true),
             ("/compute/0/replicas", true),
@@ -249,10 +288,8 @@ mod tests {
             ("/metadata", false),
             ("", false),
         ] {
-            let mut document = json!({"metadata": {"name": "x"}, "compute": [{"replicas": 3}]});
             let patch = json!({"op": "replace", "path": path, "value": 1});
-            let patch: Patch = serde_json::from_value(patch).unwrap();
-            assert_eq!(apply(&mut document, &[patch], rules).is_ok(), fine, "{path}");
+            assert_eq!(apply_to_document(&patch, rules).is_ok(), is_allowed, "{path}");
         }
     }
 
@@ -260,6 +297,6 @@ mod tests {
     fn values_keep_their_type_and_value_json_wins() {
         let patch =
             json!({"op": "replace", "path": "/compute/0/replicas", "value": "2", "valueJSON": "0"});
-        assert_eq!(check(patch, false).unwrap()["compute"][0]["replicas"], 0);
+        assert_eq!(apply_to_document(&patch, LENIENT).unwrap()["compute"][0]["replicas"], 0);
     }
 }
