@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::model::customization::{Op, Patch};
 use crate::model::pool::{ALLOWED_PATHS, ClusterPool, STRICT_PATCHES, pointers};
 
-use super::redact::secret;
+use super::redact::is_secret_name;
 
 /// The bytes that a patched document may have, so that patches which copy cannot fill the memory.
 const MAX_SIZE: usize = 1 << 20;
@@ -152,7 +152,7 @@ fn subtract_size(bytes: usize, document: &Value) -> Option<usize> {
 
 /// Whether what stands at a pointer is hidden where documents are shown.
 fn is_secret_place(pointer: &str) -> bool {
-    pointer.rsplit('/').next().is_some_and(secret)
+    pointer.rsplit('/').next().is_some_and(is_secret_name)
 }
 
 fn parse_pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {

@@ -1,4 +1,5 @@
-//! Hides what must not be shown in a rendered document.
+//! Hides the secrets in documents that are shown, and finds the secrets that must not appear in what
+//! programs print. Knows a secret by the name that it stands under, and by its form.
 
 use std::ops::Range;
 
@@ -17,100 +18,112 @@ pub fn redact(document: &mut Value) {
         Value::Object(map) => {
             let holds_secrets = map.get("kind").is_some_and(|kind| kind == "Secret");
             for (name, value) in map {
-                let data = holds_secrets && matches!(name.as_str(), "data" | "stringData");
-                if data || (secret(name) && !value.is_null() && *value != "") {
+                let is_data = holds_secrets && matches!(name.as_str(), "data" | "stringData");
+                let is_empty = value.is_null() || *value == "";
+                if is_data || (is_secret_name(name) && !is_empty) {
                     *value = HIDDEN.into();
                 } else {
                     redact(value);
                 }
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(redact),
-        Value::String(text) => *text = shown(text),
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::String(string) => *string = redact_text(string),
         _ => {}
     }
 }
 
-/// A text without what is secret in it: keys, documents, logins of URLs.
-fn shown(text: &str) -> String {
+/// A text without the secrets in it: private keys, those of a JSON document, logins of URLs.
+fn redact_text(text: &str) -> String {
     if text.contains("PRIVATE KEY-----") {
         return HIDDEN.into();
     }
     if text.starts_with('{')
         && let Ok(mut document @ Value::Object(_)) = serde_json::from_str(text)
     {
-        let before = document.clone();
+        let original = document.clone();
         redact(&mut document);
-        return if document == before { text.to_owned() } else { document.to_string() };
+        return if document == original { text.to_owned() } else { document.to_string() };
     }
     let words = text.split_inclusive([' ', ',', '\n']);
-    words.map(without_login).collect()
+    words.map(redact_login).collect()
 }
 
-/// `scheme://user:password@host`, also without its scheme, without what is before the `@`.
-fn without_login(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+/// Hides the login of `scheme://user:password@host`. Without a scheme it is a login only if there is
+/// a colon in it, because `user@host` is more often an address of mail.
+fn redact_login(word: &str) -> String {
+    let (scheme, rest) = word.split_once("://").unwrap_or(("", word));
     let end = rest.find('/').unwrap_or(rest.len());
-    let at = rest[..end].rfind('@').filter(|at| !scheme.is_empty() || rest[..*at].contains(':'));
-    match at {
-        Some(at) if scheme.is_empty() => format!("{HIDDEN}{}", &rest[at..]),
-        Some(at) => format!("{scheme}://{HIDDEN}{}", &rest[at..]),
-        None => text.to_owned(),
+    let Some(at_sign) = rest[..end].rfind('@') else { return word.to_owned() };
+    let host = &rest[at_sign..];
+    if !scheme.is_empty() {
+        return format!("{scheme}://{HIDDEN}{host}");
     }
+    if rest[..at_sign].contains(':') { format!("{HIDDEN}{host}") } else { word.to_owned() }
 }
 
-/// The patches of a customization as JSON, for its `status.lastAppliedConfiguration`.
+/// The patches of a customization as JSON without secrets, for its
+/// `status.lastAppliedConfiguration`.
 pub fn applied(spec: &CustomizationSpec) -> String {
     let mut spec = spec.clone();
-    for one in &mut spec.install_config_patches {
-        hide(one, secret);
+    for patch in &mut spec.install_config_patches {
+        let is_hidden = patch.path.split('/').any(is_secret_name);
+        redact_patch(patch, is_hidden);
     }
-    // What a manifest holds as data may be a Secret's.
-    let data = |name: &str| matches!(name, "data" | "stringData") || secret(name);
-    for one in spec.installer_manifest_patches.iter_mut().flat_map(|one| &mut one.patches) {
-        hide(one, data);
+    for patch in spec.installer_manifest_patches.iter_mut().flat_map(|patch| &mut patch.patches) {
+        // The manifest may be a Secret, whose data has any names.
+        let mut names = patch.path.split('/');
+        let is_hidden =
+            names.any(|name| matches!(name, "data" | "stringData") || is_secret_name(name));
+        redact_patch(patch, is_hidden);
     }
     serde_json::to_string(&spec).unwrap_or_default()
 }
 
-/// The secrets in a document: what stands under secret-looking names, or all of it, and the
-/// passwords of its URLs.
+/// The secrets in a document: what stands under secret-looking names, and the passwords of its URLs.
+/// With `all` the whole document is secret, and each of its values.
 pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut secrets = Vec::new();
     if all {
-        found.push(text.trim().to_owned());
-        // As in AWS's files.
-        let values = text.lines().filter_map(|line| line.split_once('='));
-        found.extend(values.map(|(_, value)| value.trim().to_owned()));
+        secrets.push(text.trim().to_owned());
+        // Files of credentials, AWS's for one, have `name = value` in each line.
+        let assignments = text.lines().filter_map(|line| line.split_once('='));
+        secrets.extend(assignments.map(|(_, value)| value.trim().to_owned()));
     }
     if let Ok(document) = yaml::value(text) {
-        collect(&document, false, &mut found);
+        collect_secrets(&document, false, &mut secrets);
     }
-    found
+    secrets
 }
 
-/// What of a variable of an installer is secret: all of it, or the passwords of its URLs.
+/// The secrets in a variable of an installer: all of its value, or the passwords of its URLs.
 pub fn secrets_of_variable(name: &str, value: &str) -> Vec<String> {
-    if secret(name) {
+    if is_secret_name(name) {
         return vec![value.to_owned()];
     }
-    // With its name: the address of a proxy needs no scheme.
+    // The name belongs to it: in a variable for a proxy, a login is found without a scheme.
     let variable = format!("{name}={value}");
     let passwords = passwords_in(variable.as_bytes()).into_iter();
     passwords.flat_map(|password| forms_of_login(&variable, password)).collect()
 }
 
-/// The login that a password in a URL belongs to: the password, and the pair with its user, which
-/// `Proxy-Authorization` has in base64; both as they are written and without percent-encoding.
+/// The forms in which programs print the login that a password in a URL belongs to: the password,
+/// and the pair with its user, which `Proxy-Authorization` has in base64; both as they are written
+/// and without percent-encoding.
 fn forms_of_login(text: &str, password: Range<usize>) -> Vec<String> {
     let before = text.get(..password.start).unwrap_or_default();
-    let begin = before.rfind(['/', '=', '"', '\'', ' ']).map_or(0, |mark| mark + 1);
-    let written = [text.get(password.clone()), text.get(begin..password.end)];
-    let written = written.into_iter().flatten();
-    written.flat_map(|text| [text.to_owned(), percent_decoded(text)]).collect()
+    let start = before.rfind(['/', '=', '"', '\'', ' ']).map_or(0, |mark| mark + 1);
+    let mut forms = Vec::new();
+    for range in [password.clone(), start..password.end] {
+        if let Some(written) = text.get(range) {
+            forms.push(written.to_owned());
+            forms.push(percent_decoded(written));
+        }
+    }
+    forms
 }
 
-/// The login that the `auth` of a registry has in base64: the pair and its password.
+/// The login that the `auth` of a registry has in base64: the password, and the pair with its user.
 fn login_of_registry(auth: &str) -> Vec<String> {
     let Some(pair) = STANDARD.decode(auth).ok().and_then(|pair| String::from_utf8(pair).ok())
     else {
@@ -120,40 +133,60 @@ fn login_of_registry(auth: &str) -> Vec<String> {
     password.into_iter().chain([pair]).collect()
 }
 
-fn collect(document: &Value, secretly: bool, found: &mut Vec<String>) {
+/// Adds the secrets in a document. `is_secret` says that it stands under a secret-looking name.
+fn collect_secrets(document: &Value, is_secret: bool, secrets: &mut Vec<String>) {
     match document {
-        Value::Object(map) => {
-            for (name, value) in map {
-                collect(value, secretly || secret(name) || name == "auth", found);
-                let texts = value.as_array().into_iter().flatten().chain([value]);
-                let texts = texts.filter_map(Value::as_str);
-                if name == "auth" {
-                    found.extend(value.as_str().into_iter().flat_map(login_of_registry));
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_login = name == "auth";
+                collect_secrets(value, is_secret || is_secret_name(name) || is_login, secrets);
+                if is_login {
+                    secrets.extend(value.as_str().into_iter().flat_map(login_of_registry));
                 }
-                found.extend(texts.flat_map(|text| secrets_of_variable(name, text)));
+                let values = value.as_array().into_iter().flatten().chain([value]);
+                for string in values.filter_map(Value::as_str) {
+                    secrets.extend(secrets_of_variable(name, string));
+                }
             }
         }
-        Value::Array(list) => list.iter().for_each(|one| collect(one, secretly, found)),
-        Value::String(text) if secretly => found.push(text.clone()),
+        Value::Array(items) => {
+            for item in items {
+                collect_secrets(item, is_secret, secrets);
+            }
+        }
+        Value::String(string) if is_secret => secrets.push(string.clone()),
         _ => {}
     }
 }
 
-fn hide(patch: &mut Patch, hidden: impl Fn(&str) -> bool) {
-    let hidden = patch.path.split('/').any(hidden);
-    let shown = |mut value: Value| {
-        redact(&mut value);
-        if hidden { HIDDEN.into() } else { value }
+/// Hides the secrets in the values of a patch, or all of them.
+fn redact_patch(patch: &mut Patch, is_hidden: bool) {
+    if let Some(value) = &mut patch.value {
+        redact_value(value, is_hidden);
+    }
+    patch.value_json = match patch.value_json.take() {
+        Some(json) if !json.is_empty() => Some(redact_json(&json, is_hidden)),
+        _ => None,
     };
-    patch.value = patch.value.take().map(shown);
-    let json = patch.value_json.take().filter(|text| !text.is_empty());
-    patch.value_json = json.map(|text| {
-        serde_json::from_str(&text).map_or_else(|_| HIDDEN.into(), |value| shown(value).to_string())
-    });
+}
+
+fn redact_value(value: &mut Value, is_hidden: bool) {
+    if is_hidden {
+        *value = HIDDEN.into();
+    } else {
+        redact(value);
+    }
+}
+
+/// What is no JSON cannot be searched for secrets, so all of it is hidden.
+fn redact_json(json: &str, is_hidden: bool) -> String {
+    let Ok(mut value) = serde_json::from_str::<Value>(json) else { return HIDDEN.into() };
+    redact_value(&mut value, is_hidden);
+    value.to_string()
 }
 
 /// Whether what stands under a name looks like a secret.
-pub fn secret(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 11] = [
         "password",
         "passwd",
@@ -184,9 +217,9 @@ mod tests {
         }
         let auth = STANDARD.encode("robot:of-the-registry");
         let pull_secret = format!(r#"{{"auths": {{"registry": {{"auth": "{auth}"}}}}}}"#);
-        let known = secrets_in(&pull_secret, false);
+        let secrets = secrets_in(&pull_secret, false);
         for form in [auth.as_str(), "robot:of-the-registry", "of-the-registry"] {
-            assert!(known.iter().any(|secret| secret == form), "{form}: {known:?}");
+            assert!(secrets.iter().any(|secret| secret == form), "{form}: {secrets:?}");
         }
         assert!(secrets_of_variable("NO_PROXY", "localhost,example.com").is_empty());
     }

@@ -13,7 +13,7 @@ const ENCODED: &str = "%3a%2f%2f";
 /// How the names of variables and fields end that hold the address of a proxy.
 const PROXY: &[u8] = b"proxy";
 /// No login is longer. It bounds the work, too: a text may be nothing but marks.
-const LONGEST: usize = 8 << 10;
+const MAX_LOGIN_LENGTH: usize = 8 << 10;
 
 /// Whether a URL cannot go on with this byte.
 pub fn ends_url(byte: u8) -> bool {
@@ -22,20 +22,20 @@ pub fn ends_url(byte: u8) -> bool {
 
 /// Where the passwords of URLs stand in a text, in their order. A user without a password has
 /// none. The address of a proxy needs no scheme: `HTTPS_PROXY=user:password@host` has one, too.
-pub fn passwords_in(text: &[u8]) -> Vec<Range<usize>> {
+pub fn passwords_in(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut passwords = Vec::new();
     let mut position = 0;
     while let Some(distance) =
-        text[position..].iter().position(|byte| matches!(byte, b':' | b'=' | b'%'))
+        bytes[position..].iter().position(|byte| matches!(byte, b':' | b'=' | b'%'))
     {
         let mark = position + distance;
         position = mark + 1;
-        let password = if let Some(written) = mark_at(&text[mark..]) {
+        let password = if let Some(written) = mark_at(&bytes[mark..]) {
             position = mark + written.len();
-            password_at(text, position, written == ENCODED)
-        } else if names_proxy(&text[..mark]) {
-            let blanks = text[position..].iter().take_while(|byte| is_blank(**byte)).count();
-            password_at(text, position + blanks, false)
+            password_at(bytes, position, written == ENCODED)
+        } else if names_proxy(&bytes[..mark]) {
+            let blanks = bytes[position..].iter().take_while(|byte| is_blank(**byte)).count();
+            password_at(bytes, position + blanks, false)
         } else {
             None
         };
@@ -48,27 +48,28 @@ pub fn passwords_in(text: &[u8]) -> Vec<Range<usize>> {
 }
 
 /// A text with every password of a URL hidden.
-pub fn without_passwords(text: &[u8]) -> Vec<u8> {
-    let mut shown = Vec::with_capacity(text.len());
+pub fn without_passwords(bytes: &[u8]) -> Vec<u8> {
+    let mut shown = Vec::with_capacity(bytes.len());
     let mut position = 0;
-    for password in passwords_in(text) {
-        shown.extend_from_slice(&text[position..password.start]);
+    for password in passwords_in(bytes) {
+        shown.extend_from_slice(&bytes[position..password.start]);
         shown.extend_from_slice(HIDDEN.as_bytes());
         position = password.end;
     }
-    shown.extend_from_slice(&text[position..]);
+    shown.extend_from_slice(&bytes[position..]);
     shown
 }
 
 /// A text without its percent-encoding.
-pub fn percent_decoded(text: &str) -> String {
-    String::from_utf8_lossy(&decode(text.as_bytes()).0).into_owned()
+pub fn percent_decoded(encoded: &str) -> String {
+    let (decoded, _) = decode(encoded.as_bytes());
+    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 /// The mark that a text begins with.
-fn mark_at(text: &[u8]) -> Option<&'static str> {
+fn mark_at(bytes: &[u8]) -> Option<&'static str> {
     MARKS.into_iter().find(|mark| {
-        text.get(..mark.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(mark.as_bytes()))
+        bytes.get(..mark.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(mark.as_bytes()))
     })
 }
 
@@ -78,16 +79,16 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// Whether a text ends with the name of what holds the address of a proxy, perhaps in quotes.
-fn names_proxy(text: &[u8]) -> bool {
-    let end = text.iter().rposition(|byte| !is_blank(*byte)).map_or(0, |last| last + 1);
-    end.checked_sub(PROXY.len()).is_some_and(|begin| text[begin..end].eq_ignore_ascii_case(PROXY))
+fn names_proxy(bytes: &[u8]) -> bool {
+    let end = bytes.iter().rposition(|byte| !is_blank(*byte)).map_or(0, |last| last + 1);
+    end.checked_sub(PROXY.len()).is_some_and(|begin| bytes[begin..end].eq_ignore_ascii_case(PROXY))
 }
 
 /// The password of the login that begins at a position, if there is a login.
-fn password_at(text: &[u8], start: usize, is_encoded: bool) -> Option<Range<usize>> {
-    let url = &text[start..text.len().min(start + LONGEST)];
-    let end = url.iter().position(|byte| ends_url(*byte) || (is_encoded && *byte == b'&'));
-    let url = &url[..end.unwrap_or(url.len())];
+fn password_at(bytes: &[u8], start: usize, is_encoded: bool) -> Option<Range<usize>> {
+    let window = &bytes[start..bytes.len().min(start + MAX_LOGIN_LENGTH)];
+    let end = window.iter().position(|byte| ends_url(*byte) || (is_encoded && *byte == b'&'));
+    let url = &window[..end.unwrap_or(window.len())];
     if !is_encoded {
         let password = password_of(url)?;
         return Some(start + password.start..start + password.end);
@@ -103,8 +104,8 @@ fn password_at(text: &[u8], start: usize, is_encoded: bool) -> Option<Range<usiz
 fn password_of(url: &[u8]) -> Option<Range<usize>> {
     let path = url.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(url.len());
     let authority = &url[..path];
-    let end = authority.iter().rposition(|byte| *byte == b'@');
-    let end = end.or_else(|| end_of_unencoded_login(url, authority))?;
+    let last_at_sign = authority.iter().rposition(|byte| *byte == b'@');
+    let end = last_at_sign.or_else(|| end_of_unencoded_login(url, authority))?;
     let start = url[..end].iter().position(|byte| *byte == b':')? + 1;
     (start < end).then_some(start..end)
 }
@@ -119,24 +120,29 @@ fn end_of_unencoded_login(url: &[u8], authority: &[u8]) -> Option<usize> {
     if is_port || authority.starts_with(b"[") {
         return None;
     }
-    let next_url = url.windows(3).position(|bytes| bytes == b"://").unwrap_or(url.len());
+    let next_url = url.windows(3).position(|window| window == b"://").unwrap_or(url.len());
     url[..next_url].iter().rposition(|byte| *byte == b'@')
 }
 
 /// A percent-encoded text as it is without that, and where each of its bytes stood.
-fn decode(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+fn decode(bytes: &[u8]) -> (Vec<u8>, Vec<usize>) {
     let mut decoded = Vec::new();
     let mut places = Vec::new();
     let mut position = 0;
-    while let Some(byte) = text.get(position) {
-        let digits = text.get(position + 1..position + 3).filter(|_| *byte == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    while let Some(byte) = bytes.get(position) {
+        let code = decode_byte(&bytes[position..]);
         decoded.push(code.unwrap_or(*byte));
         places.push(position);
         position += if code.is_some() { 3 } else { 1 };
     }
     (decoded, places)
+}
+
+/// The byte that a text begins with in percent-encoding, if it does.
+fn decode_byte(bytes: &[u8]) -> Option<u8> {
+    let [b'%', digits @ ..] = bytes else { return None };
+    let digits = std::str::from_utf8(digits.get(..2)?).ok()?;
+    u8::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]
