@@ -1,5 +1,5 @@
-//! Renders agent-config.yaml: the hosts of a cluster as `openshift-install agent` reads them. Decides
-//! nothing about hosts: their roles, disks and networks are given.
+//! Renders agent-config.yaml: the hosts of a cluster as `openshift-install agent` reads them.
+//! Decides nothing about hosts: their roles, disks and networks are given.
 
 mod network;
 mod problems;
@@ -94,8 +94,8 @@ impl<'a> Node<'a> {
             .filter(|address| !is_local(*address))
     }
 
-    /// The addresses at which others will reach the host once it is installed, as far as they can be
-    /// known: the static ones of its network configuration, or else those that it has now.
+    /// The addresses at which others will reach the host once it is installed, as far as they can
+    /// be known: the static ones of its network configuration, or else those that it has now.
     pub fn addresses(&self) -> Vec<Addr> {
         let static_addresses =
             self.nmstate.as_ref().map(network::static_addresses).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Renders the Ignition of a discovery image: how a host that is booted from it reaches poolctl, and
-//! the scripts by which it reports its hardware. Makes no image.
+//! Renders the Ignition of a discovery image: how a host that is booted from it reaches poolctl,
+//! and the scripts by which it reports its hardware. Makes no image.
 
 mod digest;
 mod manifests;
@@ -18,7 +18,7 @@ use crate::model::nmstate_config::NMStateConfig;
 pub use manifests::manifests;
 
 /// The bytes that upstream allows an Ignition to have.
-pub const LARGEST: usize = 256 << 10;
+const MAX_IGNITION_SIZE: usize = 256 << 10;
 
 const VERSION: &str = "3.2.0";
 const AGENT: &str = include_str!("discovery/agent.sh");
@@ -46,8 +46,8 @@ pub struct Discovery<'a> {
     /// The configuration of the agent, an object: token, address, port, user, images; `key` and
     /// `knownHosts` are the texts of the private key and of the lines that name the host keys.
     pub config: Value,
-    /// The Ignition that ours is merged over: what openshift-install makes of `manifests`. It may be
-    /// empty.
+    /// The Ignition that ours is merged over: what openshift-install makes of `manifests`. It may
+    /// be empty.
     pub base: &'a str,
 }
 
@@ -82,7 +82,7 @@ pub fn ignition(discovery: &Discovery<'_>) -> Result<Value, String> {
 
 fn check_size(ignition: &Value, base: &str, config_count: usize) -> Result<(), String> {
     let size = ignition.to_string().len();
-    if size <= LARGEST {
+    if size <= MAX_IGNITION_SIZE {
         return Ok(());
     }
     let share_of_base = match base.len() {
@@ -90,7 +90,7 @@ fn check_size(ignition: &Value, base: &str, config_count: usize) -> Result<(), S
         bytes => format!(", {bytes} of them openshift-install's"),
     };
     Err(format!(
-        "the Ignition has {size} bytes{share_of_base}, more than the {LARGEST} that it may have; {config_count} NMStateConfigs are in it"
+        "the Ignition has {size} bytes{share_of_base}, more than the {MAX_IGNITION_SIZE} that it may have; {config_count} NMStateConfigs are in it"
     ))
 }
 

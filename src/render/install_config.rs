@@ -1,5 +1,6 @@
-//! Renders the install-config of a cluster: the pool's template, or one made from its platform, with
-//! name and domain set, and patched. Never judges whether a cluster could be installed with it.
+//! Renders the install-config of a cluster: the pool's template, or one made from its platform,
+//! with name and domain set, and patched. Never judges whether a cluster could be installed with
+//! it.
 
 use serde_json::{Value, json};
 

@@ -156,15 +156,15 @@ fn is_secret_place(pointer: &str) -> bool {
 }
 
 fn parse_pointer(path: &str, strict: bool) -> Result<Cow<'_, str>, String> {
-    let rooted = rooted(path);
-    if strict && *rooted != *path {
-        return Err(format!("`{path}` begins with no slash; write `{rooted}` ({STRICT_PATCHES})"));
+    let pointer = with_leading_slash(path);
+    if strict && *pointer != *path {
+        return Err(format!("`{path}` begins with no slash; write `{pointer}` ({STRICT_PATCHES})"));
     }
-    Ok(rooted)
+    Ok(pointer)
 }
 
 /// A pointer with its leading slash, which existing customizations leave out.
-pub fn rooted(path: &str) -> Cow<'_, str> {
+fn with_leading_slash(path: &str) -> Cow<'_, str> {
     if path.is_empty() || path.starts_with('/') { path.into() } else { format!("/{path}").into() }
 }
 

@@ -1,5 +1,5 @@
-//! Hides the secrets in documents that are shown, and finds the secrets that must not appear in what
-//! programs print. Knows a secret by the name that it stands under, and by its form.
+//! Hides the secrets in documents that are shown, and finds the secrets that must not appear in
+//! what programs print. Knows a secret by the name that it stands under, and by its form.
 
 use std::ops::Range;
 
@@ -49,8 +49,8 @@ fn redact_text(text: &str) -> String {
     words.map(redact_login).collect()
 }
 
-/// Hides the login of `scheme://user:password@host`. Without a scheme it is a login only if there is
-/// a colon in it, because `user@host` is more often an address of mail.
+/// Hides the login of `scheme://user:password@host`. Without a scheme it is a login only if there
+/// is a colon in it, because `user@host` is more often an address of mail.
 fn redact_login(word: &str) -> String {
     let (scheme, rest) = word.split_once("://").unwrap_or(("", word));
     let end = rest.find('/').unwrap_or(rest.len());
@@ -80,8 +80,8 @@ pub fn applied(spec: &CustomizationSpec) -> String {
     serde_json::to_string(&spec).unwrap_or_default()
 }
 
-/// The secrets in a document: what stands under secret-looking names, and the passwords of its URLs.
-/// With `all` the whole document is secret, and each of its values.
+/// The secrets in a document: what stands under secret-looking names, and the passwords of its
+/// URLs. With `all` the whole document is secret, and each of its values.
 pub fn secrets_in(text: &str, all: bool) -> Vec<String> {
     let mut secrets = Vec::new();
     if all {

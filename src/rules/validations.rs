@@ -84,8 +84,8 @@ impl<'a> ValidationContext<'a> {
 }
 
 /// The validations of a host, by category and then in the order of their ids. A free host is
-/// validated as the worker that it could be. Left out is what only a cluster can say of a free host,
-/// and what nobody reports.
+/// validated as the worker that it could be. Left out is what only a cluster can say of a free
+/// host, and what nobody reports.
 pub fn validate(
     agent: &Agent,
     role: Role,

@@ -1,5 +1,5 @@
-//! Finds what `openshift-install agent` refuses in its two files, in its words, and what it does not
-//! look at although no installation survives it. Changes neither file.
+//! Finds what `openshift-install agent` refuses in its two files, in its words, and what it does
+//! not look at although no installation survives it. Changes neither file.
 
 mod cluster;
 mod hosts;
@@ -57,8 +57,8 @@ impl Report {
         self.add(path, &format!("Unsupported value: {value}: supported values: {supported}"));
     }
 
-    /// Reports fields that are not among `fields`, whatever their case. `path` ends with a dot or is
-    /// empty.
+    /// Reports fields that are not among `fields`, whatever their case. `path` ends with a dot or
+    /// is empty.
     fn check_fields(&mut self, path: &str, value: &Value, fields: &[&str]) {
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             if !fields.iter().any(|field| field.eq_ignore_ascii_case(key)) {

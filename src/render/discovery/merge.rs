@@ -1,5 +1,5 @@
-//! Merges an Ignition over another one as Ignition itself does: objects field by field, and items of
-//! lists by their names. Validates no more than that both can be merged.
+//! Merges an Ignition over another one as Ignition itself does: objects field by field, and items
+//! of lists by their names. Validates no more than that both can be merged.
 
 use serde_json::{Value, json};
 
@@ -60,8 +60,8 @@ fn merge_values(base: &mut Value, overlay: Value) {
     }
 }
 
-/// Merges an item over the one of its name, or appends it. Items without a name are the same only if
-/// they are equal.
+/// Merges an item over the one of its name, or appends it. Items without a name are the same only
+/// if they are equal.
 fn merge_item(items: &mut Vec<Value>, overlay: Value) {
     let name = name_of(&overlay);
     let position = items.iter().position(|item| match name {

@@ -48,8 +48,8 @@ pub fn select_configs<'a>(
     Ok(selected)
 }
 
-/// The script that applies a configuration, and two files for each configuration: what nmstate reads,
-/// and the interfaces that it is for.
+/// The script that applies a configuration, and two files for each configuration: what nmstate
+/// reads, and the interfaces that it is for.
 pub fn render_files(configs: &[&NMStateConfig]) -> Result<Vec<Value>, String> {
     let mut files = vec![render_file("/usr/local/bin/poolctl-agent-network", 0o755, SCRIPT)];
     for (index, config) in configs.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Renders OpenStack's network data as nmstate reads it, which is what hosts of an agent-config have.
+//! Renders OpenStack's network data as nmstate reads it, which is what hosts of an agent-config
+//! have.
 
 use std::net::IpAddr;
 
@@ -74,8 +75,8 @@ impl NetworkData<'_> {
                 interface.insert("vlan".into(), json!({"base-iface": base, "id": link["vlan_id"]}));
                 "vlan"
             }
-            // The other types of OpenStack say how a hypervisor connects the machine. To the machine
-            // they are all the same.
+            // The other types of OpenStack say how a hypervisor connects the machine. To the
+            // machine they are all the same.
             _ => "ethernet",
         };
         interface.insert("type".into(), interface_type.into());

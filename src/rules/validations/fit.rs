@@ -1,5 +1,5 @@
-//! Says in few words which requirements of a role a machine does not meet. Needs its inventory only,
-//! and never judges its network.
+//! Says in few words which requirements of a role a machine does not meet. Needs its inventory
+//! only, and never judges its network.
 
 use crate::model::agent::Role;
 use crate::model::agent::inventory::Inventory;

@@ -261,8 +261,8 @@ pub(super) fn format_gb(bytes: u64) -> String {
     }
 }
 
-/// The disks that an installation may go to. `bound_role` is the role of a bound host, and whether it
-/// is the only node of its cluster.
+/// The disks that an installation may go to. `bound_role` is the role of a bound host, and whether
+/// it is the only node of its cluster.
 pub fn eligible_disks(inventory: &Inventory, bound_role: Option<(Role, bool)>) -> Vec<&Disk> {
     inventory
         .disks

@@ -1,5 +1,5 @@
-//! Validates the network of a host: what it has to reach and how fast, and that its addresses fit its
-//! cluster. Judges what hosts report, never asks them.
+//! Validates the network of a host: what it has to reach and how fast, and that its addresses fit
+//! its cluster. Judges what hosts report, never asks them.
 
 use std::collections::BTreeSet;
 
@@ -70,8 +70,8 @@ fn validate_inventory(
     }
 }
 
-/// Machines of OpenStack have no network that a cluster could manage itself. Left out for a free one,
-/// because nobody knows yet whether its cluster minds.
+/// Machines of OpenStack have no network that a cluster could manage itself. Left out for a free
+/// one, because nobody knows yet whether its cluster minds.
 fn validate_platform(context: &ValidationContext<'_>) -> Option<Validation> {
     let vendor = context.valid_inventory().map(|inventory| &inventory.system_vendor);
     let is_openstack = vendor.is_some_and(|vendor| vendor.product_name == "OpenStack Compute");

@@ -1,5 +1,5 @@
-//! Checks the install-config: what the cluster is called, where it runs and how many hosts it takes.
-//! Never looks at the hosts.
+//! Checks the install-config: what the cluster is called, where it runs and how many hosts it
+//! takes. Never looks at the hosts.
 
 use serde_json::{Value, json};
 

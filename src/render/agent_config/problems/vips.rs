@@ -1,5 +1,5 @@
-//! Checks the virtual addresses of a cluster's API and ingress in its install-config. Never looks at
-//! the hosts that will have them.
+//! Checks the virtual addresses of a cluster's API and ingress in its install-config. Never looks
+//! at the hosts that will have them.
 
 use serde_json::{Value, json};
 
@@ -57,8 +57,8 @@ fn parse_address(value: &Value) -> Option<Addr> {
 }
 
 impl<'v> Vips<'v> {
-    /// Reads the list of addresses, or else the field with a single address that was there before the
-    /// list.
+    /// Reads the list of addresses, or else the field with a single address that was there before
+    /// the list.
     fn read(
         platform: &str,
         fields: &'v Value,
