@@ -11,7 +11,7 @@ pub fn label(purpose: &str, name: &str) -> Result<(), Refusal> {
         "it is empty".to_owned()
     } else if name.len() > 63 {
         format!("it has {} characters, and 63 are the most", name.chars().count())
-    } else if !name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-')) {
+    } else if !name.bytes().all(is_label_byte) {
         "only lower-case letters, digits and dashes may be in it".to_owned()
     } else if name.starts_with('-') || name.ends_with('-') {
         "it begins or ends with a dash".to_owned()
@@ -19,6 +19,10 @@ pub fn label(purpose: &str, name: &str) -> Result<(), Refusal> {
         return Ok(());
     };
     Err(refuse_name(name, purpose, why))
+}
+
+fn is_label_byte(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
 }
 
 fn refuse_name(name: &str, purpose: &str, why: String) -> Refusal {
