@@ -24,6 +24,7 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
+    /// The rules that the annotations of a pool set.
     pub fn of(pool: &'a ClusterPool) -> Self {
         let strict = pool.metadata.annotated(STRICT_PATCHES);
         Self { strict, allowed: pool.metadata.annotation(ALLOWED_PATHS) }

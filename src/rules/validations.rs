@@ -116,6 +116,7 @@ fn is_ignorable(id: &str) -> bool {
     !NEVER_IGNORED.contains(&id)
 }
 
+/// Whether a validation is met, or does not count because the cluster ignores it.
 pub fn is_met(validation: &Validation) -> bool {
     matches!(validation.status.as_str(), SUCCESS | DISABLED)
 }

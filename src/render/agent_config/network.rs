@@ -135,6 +135,7 @@ fn is_interface_name(name: &str) -> bool {
         && ![".", ".."].contains(&name)
 }
 
+/// The interfaces of a configuration, none if it has no such list.
 pub fn interfaces_of(nmstate: &Value) -> &[Value] {
     nmstate["interfaces"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -170,6 +171,7 @@ pub fn written_static_addresses(nmstate: &Value) -> Vec<&str> {
     written
 }
 
+/// The static addresses of a configuration, without those that are no addresses.
 pub fn static_addresses(nmstate: &Value) -> Vec<Addr> {
     let written = written_static_addresses(nmstate).into_iter();
     written.filter_map(|address| address.parse().ok()).collect()

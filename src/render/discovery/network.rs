@@ -10,6 +10,7 @@ use crate::model::nmstate_config::{NMStateConfig, NMStateInterface};
 
 use super::{check_one_line, render_file};
 
+/// The service that runs the script when the machine boots.
 pub const UNIT: &str = include_str!("network.service");
 const SCRIPT: &str = include_str!("network.sh");
 const FOLDER: &str = "/etc/poolctl-agent/network";

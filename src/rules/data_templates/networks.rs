@@ -17,6 +17,7 @@ const VLANS: RangeInclusive<u32> = 0..=4096;
 /// The longest interface name that Linux takes.
 const MAX_NAME_LENGTH: usize = 15;
 
+/// Adds every problem of a networkData.
 pub fn check(data: &NetworkData, problems: &mut Vec<String>) {
     check_links(&data.links, problems);
     check_bonds(&data.links, problems);
