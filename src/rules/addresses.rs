@@ -220,7 +220,7 @@ fn check_annotations(problems: &mut Vec<String>, pool: &IpPool) {
         ));
     }
     for (name, value) in &pool.metadata.annotations {
-        problems.extend(annotations::check_one(Kind::IpPool, name, value).err());
+        problems.extend(annotations::check_value(Kind::IpPool, name, value).err());
     }
     problems.extend(pool.reservations().into_iter().filter_map(Result::err));
 }

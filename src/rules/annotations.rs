@@ -1,5 +1,6 @@
-//! Refuses what annotations of poolctl's own cannot mean, and warns of those that have no effect
-//! where they stand. Which there are, on which kinds, is declared in `model/annotations.rs`.
+//! Validates poolctl's own annotations as `model/annotations.rs` declares them: refuses values that
+//! they cannot have, and warns of those that have no effect on an object of that kind. Never looks
+//! at annotations of other programs, except for the list of validations that a cluster ignores.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,11 @@ use crate::model::time::Span;
 
 use super::validations::{IGNORED, ignored_problem};
 
-/// IPMI 2.0 numbers its suites up to this.
+/// The last cipher suite that IPMI 2.0 numbers.
 const LAST_CIPHER_SUITE: u8 = 17;
 
-/// Refuses the first annotation that an object of this kind cannot have. What is in a pool's
-/// `spec.annotations` is of its clusters, and is checked as theirs.
+/// Refuses the first annotation with a value that it cannot have on an object of this kind. A pool's
+/// `spec.annotations` are copied to its clusters, so they are checked with `ClusterDeployment`.
 pub fn check(kind: Kind, annotations: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in annotations {
         if kind == Kind::ClusterDeployment
@@ -29,40 +30,40 @@ pub fn check(kind: Kind, annotations: &BTreeMap<String, String>) -> Result<(), S
         {
             return Err(why);
         }
-        check_one(kind, name, value)?;
+        check_value(kind, name, value)?;
     }
     Ok(())
 }
 
-/// Refuses an annotation that says what it cannot say. Those of others are not looked at.
-pub fn check_one(kind: Kind, name: &str, value: &str) -> Result<(), String> {
-    let problem = Annotation::find(kind, name)
-        .and_then(|annotation| value_problem(kind, annotation.value, value));
-    match problem {
+/// Refuses a value that an annotation cannot have on an object of this kind. Any value is accepted
+/// of an annotation that is not declared for the kind.
+pub fn check_value(kind: Kind, name: &str, value: &str) -> Result<(), String> {
+    let Some(annotation) = Annotation::find(kind, name) else { return Ok(()) };
+    match find_value_problem(kind, annotation.value, value) {
         Some(problem) => Err(format!("annotation {name}{problem}")),
         None => Ok(()),
     }
 }
 
-/// What is wrong with a value, as it is said after the annotation's name.
-fn value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Option<String> {
+/// What is wrong with a value, worded so that it follows the annotation's name.
+fn find_value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Option<String> {
     match expected {
-        // IPPools and ranges are checked with the rest of their object.
+        // Names of IPPools and ranges are checked with the object that they belong to.
         AnnotationValue::Text
         | AnnotationValue::Presence
         | AnnotationValue::Flag
         | AnnotationValue::IpPools
         | AnnotationValue::Ranges => None,
         AnnotationValue::Bool => {
-            (!is_bool(value)).then(|| is_not(kind, value, &expected.expected()))
+            (!is_bool(value)).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::Word(words) | AnnotationValue::OneOf(words) => {
-            (!words.contains(&value)).then(|| is_not(kind, value, &expected.expected()))
+            (!words.contains(&value)).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::WordOrProgram(words) => {
             let is_program = value.strip_prefix(EXEC).is_some_and(is_driver_name);
             let is_known = is_program || words.contains(&value);
-            (!is_known).then(|| is_not(kind, value, &expected.expected()))
+            (!is_known).then(|| describe_mismatch(kind, value, expected))
         }
         AnnotationValue::Number => {
             value.parse::<u32>().is_err().then(|| format!(": `{value}`: is not a number"))
@@ -71,13 +72,13 @@ fn value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Option<S
             value.parse::<Span>().err().map(|why| format!(": `{value}`: {why}"))
         }
         AnnotationValue::DurationLike(example) => {
-            let is_wrong = value.parse::<Span>().is_err();
-            is_wrong.then(|| format!(": `{value}` is no duration like {example}"))
+            let is_duration = value.parse::<Span>().is_ok();
+            (!is_duration).then(|| format!(": `{value}` is no duration like {example}"))
         }
         AnnotationValue::DurationUpTo(longest) => {
             let limit = longest.parse::<Span>().unwrap_or_default();
-            let is_short = value.parse::<Span>().is_ok_and(|span| span <= limit);
-            (!is_short).then(|| format!(": `{value}` is no duration up to {longest}"))
+            let is_within_limit = value.parse::<Span>().is_ok_and(|span| span <= limit);
+            (!is_within_limit).then(|| format!(": `{value}` is no duration up to {longest}"))
         }
         AnnotationValue::DurationAboveZero { zero } => match value.parse::<Span>() {
             Ok(span) if span.0 > 0 => None,
@@ -92,31 +93,35 @@ fn value_problem(kind: Kind, expected: AnnotationValue, value: &str) -> Option<S
             (!is_suite)
                 .then(|| format!(": `{value}` is no cipher suite from 0 to {LAST_CIPHER_SUITE}"))
         }
-        AnnotationValue::Pointers => pointers_problem(value),
+        AnnotationValue::Pointers => find_pointers_problem(value),
         AnnotationValue::Schedule => {
-            let checked = value.parse::<Schedule>().and_then(|schedule| schedule.check());
-            checked.err().map(|why| format!(": {why}"))
+            let result = value.parse::<Schedule>().and_then(|schedule| schedule.check());
+            result.err().map(|why| format!(": {why}"))
         }
     }
 }
 
-/// That a value is none of those which are expected, in the words for its kind.
-fn is_not(kind: Kind, value: &str, expected: &str) -> String {
+/// Names the value and what is expected instead. The messages about pools and clusters are worded
+/// differently from those about other kinds.
+fn describe_mismatch(kind: Kind, value: &str, expected: AnnotationValue) -> String {
+    let expected = expected.expected();
     match kind {
         Kind::ClusterPool | Kind::ClusterDeployment => format!(" is `{value}`, not {expected}"),
         _ => format!(": `{value}` is not {expected}"),
     }
 }
 
-fn pointers_problem(value: &str) -> Option<String> {
-    if let Some(other) = pointers(value).find(|path| !path.starts_with('/') || *path == "/") {
-        return Some(format!(": `{other}` is no path like /metadata/name"));
+fn find_pointers_problem(value: &str) -> Option<String> {
+    for path in pointers(value) {
+        if !path.starts_with('/') || path == "/" {
+            return Some(format!(": `{path}` is no path like /metadata/name"));
+        }
     }
     let is_empty = pointers(value).next().is_none();
     is_empty.then(|| " names no path; leave it out to allow all".to_owned())
 }
 
-/// Annotations of our own that have no effect where they stand.
+/// Warns of poolctl's own annotations that have no effect where they stand.
 pub fn warnings(object: &Object) -> Vec<String> {
     let elsewhere = match object {
         Object::ClusterPool(_) => Some((Kind::ClusterDeployment, "spec.annotations")),
@@ -127,20 +132,30 @@ pub fn warnings(object: &Object) -> Vec<String> {
     let name = object.key().name;
     let mut warnings = Vec::new();
     if let Some(meta) = object.meta() {
-        warnings.extend(idle_annotations(&name, object.kind(), &meta.annotations, elsewhere));
+        warnings.extend(warn_of_idle_annotations(
+            &name,
+            object.kind(),
+            &meta.annotations,
+            elsewhere,
+        ));
     }
     if let Object::ClusterPool(pool) = object {
         let elsewhere = Some((Kind::ClusterPool, "metadata.annotations"));
         let annotations = &pool.spec.annotations;
-        warnings.extend(idle_annotations(&name, Kind::ClusterDeployment, annotations, elsewhere));
+        warnings.extend(warn_of_idle_annotations(
+            &name,
+            Kind::ClusterDeployment,
+            annotations,
+            elsewhere,
+        ));
     }
     warnings
 }
 
-/// A warning for each annotation of ours that a kind cannot carry; `elsewhere` is the kind that
-/// may carry it instead, and where.
-fn idle_annotations(
-    object: &str,
+/// A warning for each of poolctl's annotations that is not declared for the kind. `elsewhere` is the
+/// kind that it may be declared for instead, and where an annotation of that kind belongs.
+fn warn_of_idle_annotations(
+    object_name: &str,
     kind: Kind,
     annotations: &BTreeMap<String, String>,
     elsewhere: Option<(Kind, &str)>,
@@ -154,17 +169,18 @@ fn idle_annotations(
             Some((other_kind, place)) if Annotation::find(other_kind, name).is_some() => {
                 format!("; it belongs into {place}")
             }
-            _ => nearest_annotation(kind, name).unwrap_or_default(),
+            _ => suggest_annotation(kind, name).unwrap_or_default(),
         };
-        warnings.push(format!("`{object}`: annotation {name} has no effect here{hint}"));
+        warnings.push(format!("`{object_name}`: annotation {name} has no effect here{hint}"));
     }
     warnings
 }
 
-/// The annotation that was meant by one that is not known. What all of them begin with is left out
-/// of the comparison, or every name would be like every other.
-fn nearest_annotation(kind: Kind, wrong: &str) -> Option<String> {
-    let names = Annotation::of_kind(kind).filter_map(|known| known.name.strip_prefix(PREFIX));
-    let name = nearest(wrong.strip_prefix(PREFIX)?, names)?;
-    Some(format!("; did you mean `{PREFIX}{name}`?"))
+/// Suggests the annotation that was probably meant. The prefix that all of them share is left out
+/// of the comparison, or every name would be similar to every other.
+fn suggest_annotation(kind: Kind, name: &str) -> Option<String> {
+    let candidates =
+        Annotation::of_kind(kind).filter_map(|annotation| annotation.name.strip_prefix(PREFIX));
+    let candidate = nearest(name.strip_prefix(PREFIX)?, candidates)?;
+    Some(format!("; did you mean `{PREFIX}{candidate}`?"))
 }

@@ -76,10 +76,12 @@ fn check_meta_data(data: &MetaData, problems: &mut Vec<String>) {
     for (index, entry) in data.from_host_interfaces.iter().enumerate() {
         let path = format!("spec.metaData.fromHostInterfaces[{index}].interface");
         match (entry.from_boot_mac, entry.interface.is_empty()) {
-            (false, true) => problems
-                .push(format!("{path}: interface must be specified when fromBootMAC is false")),
+            (false, true) => {
+                let why = "interface must be specified when fromBootMAC is false";
+                problems.push(format!("{path}: {why}"));
+            }
             (true, false) => {
-                problems.push(format!("{path}: interface must be empty when fromBootMAC is true"))
+                problems.push(format!("{path}: interface must be empty when fromBootMAC is true"));
             }
             _ => check_text_length(&path, &entry.interface, problems),
         }

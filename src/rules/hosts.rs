@@ -60,15 +60,15 @@ fn check_image_url(address: &str) -> Result<(), String> {
 }
 
 fn check_annotation(name: &str, value: &str) -> Result<(), String> {
-    annotations::check_one(Kind::BareMetalHost, name, value)?;
-    let wrong = match name {
+    annotations::check_value(Kind::BareMetalHost, name, value)?;
+    let problem = match name {
         ROLE if !ROLES.contains(&value) => format!("is not one of {}", ROLES.join(", ")),
         CLUSTER_REFERENCE if !is_cluster_reference(value) => {
             "is not NAMESPACE/NAME of a cluster, or empty for none".into()
         }
         _ => return check_label_annotation(name, value),
     };
-    Err(format!("annotation {name}: `{value}` {wrong}"))
+    Err(format!("annotation {name}: `{value}` {problem}"))
 }
 
 /// Some annotations become labels of the node or of the agent: the rest of their name is the key.
