@@ -51,17 +51,17 @@ pub fn apply(
     patches: &[Patch],
     rules: Rules<'_>,
 ) -> Result<Vec<String>, String> {
-    let mut patched = document.clone();
+    let mut result = document.clone();
     let mut notes = Vec::new();
     for (number, patch) in patches.iter().enumerate() {
         let subject = format!("patch {number} ({} {})", op_name(patch.op), patch.path);
-        match apply_patch(&mut patched, patch, rules) {
+        match apply_patch(&mut result, patch, rules) {
             Ok(None) => {}
             Ok(Some(note)) => notes.push(format!("{subject}: {note}")),
             Err(why) => return Err(format!("{subject}: {why}")),
         }
     }
-    *document = patched;
+    *document = result;
     Ok(notes)
 }
 
@@ -83,12 +83,12 @@ fn apply_patch(
     rules: Rules<'_>,
 ) -> Result<Option<String>, String> {
     let strict = rules.strict;
-    let path = parse_pointer(&patch.path, strict)?;
+    let target = parse_pointer(&patch.path, strict)?;
     let from = patch.from.as_deref().map(|from| parse_pointer(from, strict)).transpose()?;
-    rules.check_allowed(&path)?;
+    rules.check_allowed(&target)?;
     if let Some(from) = &from {
         rules.check_allowed(from).map_err(|why| format!("from: {why}"))?;
-        if is_secret_place(from) && !is_secret_place(&path) {
+        if is_secret_place(from) && !is_secret_place(&target) {
             return Err("from: a secret is not copied to where it would be shown".into());
         }
     }
@@ -96,15 +96,15 @@ fn apply_patch(
     let mut op = patch.op;
     let mut note = None;
     let is_lenient = op == Op::Replace && !strict;
-    if is_lenient && document.pointer(&path).is_none() && is_parent_mapping(document, &path) {
+    if is_lenient && document.pointer(&target).is_none() && is_parent_mapping(document, &target) {
         op = Op::Add;
         note = Some("it is not there to be replaced, and is added".to_owned());
     }
-    let operation = json!({"op": op_name(op), "path": path, "from": from, "value": value});
+    let operation = json!({"op": op_name(op), "path": target, "from": from, "value": value});
     let operation: json_patch::PatchOperation =
         serde_json::from_value(operation).map_err(|error| error.to_string())?;
     if json_patch::patch(document, std::slice::from_ref(&operation)).is_err() {
-        return Err(explain_failure(document, op, &path, from.as_deref()));
+        return Err(explain_failure(document, op, &target, from.as_deref()));
     }
     if subtract_size(MAX_SIZE, document).is_none() {
         return Err(format!("the result is larger than {MAX_SIZE} bytes"));

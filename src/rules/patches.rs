@@ -67,16 +67,16 @@ pub fn warnings(customization: &Customization) -> Vec<String> {
 }
 
 fn patch_warnings(patch: &Patch) -> Vec<String> {
-    let path = patch.path.as_str();
+    let target = patch.path.as_str();
     let from = patch.from.as_deref();
     let mut warnings = Vec::new();
-    for pointer in [Some(path), from].into_iter().flatten() {
+    for pointer in [Some(target), from].into_iter().flatten() {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             warnings.push(format!("path `{pointer}` is read as `/{pointer}`"));
         }
     }
     if patch.op != Op::Test {
-        warnings.extend(warn_of_poolwide_change(path));
+        warnings.extend(warn_of_poolwide_change(target));
     }
     if patch.op == Op::Move {
         warnings.extend(from.and_then(warn_of_poolwide_change));

@@ -78,7 +78,7 @@ pub fn write_claim(conn: &Connection, change: &Change<'_, Claim>) -> Result<(), 
         conn.prepare_cached("DELETE FROM claim WHERE id = ?1")?.execute([id])?;
         return Ok(());
     };
-    let id = write_facts(conn, claim)?;
+    let id = write_facts(conn, change.before, claim)?;
     let body_before = change.before.and_then(|before| before.body.as_ref());
     write_body(conn, "claim_body", id, body_before, claim.body.as_ref())
 }

@@ -132,7 +132,7 @@ pub fn write_cluster(conn: &Connection, change: &Change<'_, Cluster>) -> Result<
     let Some(cluster) = change.after else {
         return Ok(());
     };
-    let id = write_facts(conn, cluster)?;
+    let id = write_facts(conn, change.before, cluster)?;
     let body_before = change.before.and_then(|before| before.body.as_ref());
     write_body(conn, "cluster_body", id, body_before, cluster.body.as_ref())
 }

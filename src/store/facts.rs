@@ -83,15 +83,23 @@ fn read_facts<T: Facts>(row: &Row<'_>, shared: &mut SharedTexts) -> rusqlite::Re
 }
 
 thread_local! {
-    /// By table, the statement that writes a row of it. A pass writes thousands of rows, so the
-    /// text of each statement is made once.
-    static UPSERT_STATEMENTS: RefCell<HashMap<&'static str, Rc<str>>> = RefCell::default();
+    /// The statements that write rows, by table and by the columns that they write. A pass writes
+    /// thousands of rows that changed alike, so the text of each statement is made once.
+    static STATEMENTS: RefCell<HashMap<(&'static str, ColumnSet), Rc<str>>> = RefCell::default();
 }
 
-/// The statement that writes a row of a type, made when it is first asked for.
-fn upsert_statement<T: Facts>() -> Rc<str> {
-    UPSERT_STATEMENTS.with_borrow_mut(|statements| {
-        Rc::clone(statements.entry(T::TABLE).or_insert_with(format_upsert::<T>))
+/// Columns of a table, one bit each; bit 0 is the first column, the id.
+type ColumnSet = u128;
+
+const ALL_COLUMNS: ColumnSet = ColumnSet::MAX;
+
+/// The statement that writes these columns of a row, made when it is first asked for.
+fn statement_of<T: Facts>(changed: ColumnSet) -> Rc<str> {
+    STATEMENTS.with_borrow_mut(|statements| {
+        let statement = statements.entry((T::TABLE, changed)).or_insert_with(|| {
+            if changed == ALL_COLUMNS { format_upsert::<T>() } else { format_update::<T>(changed) }
+        });
+        Rc::clone(statement)
     })
 }
 
@@ -111,19 +119,66 @@ fn format_upsert<T: Facts>() -> Rc<str> {
     sql.into()
 }
 
-/// Inserts a row, or updates the row that has its id. The id is the first column; a new row has the
-/// id 0 and is given one here. Returns the id, which means nothing where ids are text, as those of
-/// jobs.
-pub fn write_facts<T: Facts>(conn: &Connection, facts: &T) -> rusqlite::Result<i64> {
-    let mut values = facts.write();
-    let mut existing_id = None;
-    match values.first_mut() {
-        Some(id) if *id == FactValue::Integer(0) => *id = FactValue::Null,
-        Some(FactValue::Integer(id)) => existing_id = Some(*id),
-        _ => {}
+/// Makes the statement that updates these columns of the row with an id, which is its last
+/// parameter. SQLite then leaves the indexes of all other columns alone.
+fn format_update<T: Facts>(changed: ColumnSet) -> Rc<str> {
+    let mut assignments = Vec::new();
+    for (index, column) in T::COLUMNS.concat().into_iter().enumerate() {
+        if changed & (1 << index) != 0 {
+            assignments.push(format!("{column} = ?"));
+        }
     }
-    conn.prepare_cached(&upsert_statement::<T>())?.execute(params_from_iter(values))?;
-    Ok(existing_id.unwrap_or_else(|| conn.last_insert_rowid()))
+    format!("UPDATE {} SET {} WHERE id = ?", T::TABLE, assignments.join(", ")).into()
+}
+
+/// Writes a row: all of a new one, and of one that was there before what has changed. The id is the
+/// first column; a new row has the id 0 and is given one here. Returns the id, which means nothing
+/// where ids are text, as those of jobs.
+pub fn write_facts<T: Facts>(
+    conn: &Connection,
+    before: Option<&T>,
+    after: &T,
+) -> rusqlite::Result<i64> {
+    let mut values = after.write();
+    let id = match values.first() {
+        Some(FactValue::Integer(id)) => *id,
+        _ => 0,
+    };
+    if let Some(before) = before {
+        update_facts::<T>(conn, &before.write(), values)?;
+        return Ok(id);
+    }
+    if let Some(new_id) = values.first_mut().filter(|value| **value == FactValue::Integer(0)) {
+        *new_id = FactValue::Null;
+    }
+    conn.prepare_cached(&statement_of::<T>(ALL_COLUMNS))?.execute(params_from_iter(values))?;
+    Ok(if id == 0 { conn.last_insert_rowid() } else { id })
+}
+
+/// Writes the columns in which a row differs from what it was; none, if only its document does.
+fn update_facts<T: Facts>(
+    conn: &Connection,
+    before: &[FactValue<'_>],
+    after: Vec<FactValue<'_>>,
+) -> rusqlite::Result<()> {
+    let mut changed: ColumnSet = 0;
+    let mut changed_values = Vec::new();
+    let mut id = FactValue::Null;
+    for (index, value) in after.into_iter().enumerate() {
+        if index == 0 {
+            id = value;
+        } else if before.get(index) != Some(&value) {
+            changed |= 1 << index;
+            changed_values.push(value);
+        }
+    }
+    if changed == 0 {
+        return Ok(());
+    }
+    changed_values.push(id);
+    let statement = statement_of::<T>(changed);
+    conn.prepare_cached(&statement)?.execute(params_from_iter(changed_values))?;
+    Ok(())
 }
 
 /// Reads the document beside a row of facts, from a table such as `cluster_body`.
@@ -154,4 +209,28 @@ pub fn write_body<T: Serialize + PartialEq>(
     let sql = format!("INSERT OR REPLACE INTO {table} (id, body) VALUES (?1, ?2)");
     conn.prepare_cached(&sql)?.execute(params![id, to_body(body)?])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::claim::Claim;
+
+    #[test]
+    fn a_row_that_was_there_is_written_in_the_columns_that_changed_alone() {
+        let conn = Connection::open_in_memory().unwrap();
+        let columns = Claim::COLUMNS.concat().join(", ");
+        conn.execute_batch(&format!("CREATE TABLE claim ({columns}, UNIQUE (id))")).unwrap();
+        let claim = Claim { id: 7, name: "ci".into(), ..Claim::default() };
+        assert_eq!(write_facts(&conn, None, &claim).unwrap(), 7);
+        // Another column is not as the row had it: nothing but the change may be written.
+        conn.execute("UPDATE claim SET owner = 'somebody'", []).unwrap();
+        let claimed = Claim { cluster: Some("lab-1".into()), ..claim.clone() };
+        assert_eq!(write_facts(&conn, Some(&claim), &claimed).unwrap(), 7);
+        let select = "SELECT owner || ' ' || cluster FROM claim";
+        let row: String = conn.query_row(select, [], |row| row.get(0)).unwrap();
+        assert_eq!(row, "somebody lab-1");
+        assert_eq!(write_facts(&conn, Some(&claimed), &claimed).unwrap(), 7);
+        assert_eq!(conn.changes(), 1, "the row as it was is not written");
+    }
 }

@@ -114,15 +114,15 @@ pub fn write_changed_jobs(
             if let Some(job) = change.after
                 && job.ended.is_some() == is_ended
             {
-                write_job(conn, job)?;
+                write_job(conn, change.before, job)?;
             }
         }
     }
     Ok(())
 }
 
-fn write_job(conn: &Connection, job: &Job) -> rusqlite::Result<()> {
-    write_facts(conn, job)?;
+fn write_job(conn: &Connection, before: Option<&Job>, job: &Job) -> rusqlite::Result<()> {
+    write_facts(conn, before, job)?;
     let sql = "INSERT INTO job_host (job, host, live) VALUES (?1, ?2, ?3) \
                ON CONFLICT (job, host) DO UPDATE SET live = excluded.live";
     // The unique index on hosts counts only rows that are not NULL here.
