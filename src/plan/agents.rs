@@ -1,14 +1,17 @@
-//! Agents: how each host is, which cluster it belongs to, and how it gets there and back. The
-//! states are assisted-service's; the deadlines are ours where it has none.
+//! Agents: the state of each host, which cluster it belongs to, and how it gets there and back. It
+//! never touches a machine: it writes down what the machine's controller is to do. The states are
+//! assisted-service's; where that has no deadline, the deadline is ours.
 
 mod binding;
 mod booting;
 mod checks;
 pub mod clusters;
 pub mod conditions;
+mod controller_inventory;
 mod document;
 mod duplicates;
 mod hints;
+mod infra_envs;
 pub mod joining;
 pub mod labels;
 mod leaving;
@@ -40,103 +43,80 @@ use crate::model::tick::Tick;
 
 use super::{AGENT, PASS};
 
-/// What is said of a host that has reported nothing yet.
+/// The state info of a host that has reported nothing yet.
 const AWAITS_INVENTORY: &str = "Waiting for host to send hardware details";
-/// The longest that is said about a state.
-const LONGEST: usize = 2040;
+/// The most bytes of a state info.
+const MAX_STATE_INFO: usize = 2040;
 
-/// Every host as it is now; then what is wished for; then how it is after that.
+/// Brings all Agents up to date: what is known of their machines, then their states and clusters,
+/// then their roles and conditions, which follow from the new states.
 pub fn advance(state: &mut State, tick: &Tick) {
-    machines::infra_envs(state, tick);
-    let all: Vec<AgentId> = state.agents.iter().map(|(at, _)| at).collect();
-    for at in &all {
-        machines::recognize(state, *at, tick);
+    infra_envs::update_infra_envs(state, tick);
+    let agent_ids: Vec<AgentId> = state.agents.iter().map(|(agent_id, _)| agent_id).collect();
+    for agent_id in &agent_ids {
+        machines::recognize_machine(state, *agent_id, tick);
     }
-    let same = |state: &State, at: AgentId| {
-        state.agents.get(at).map(|one| one.status.duplicate_of.clone()).unwrap_or_default()
-    };
-    let before: Vec<String> = all.iter().map(|at| same(state, *at)).collect();
-    duplicates::find(state, tick);
-    for (at, before) in all.iter().zip(&before) {
-        tell_duplicate(state, *at, before, tick);
+    duplicates::mark_duplicates(state, tick);
+    for agent_id in &agent_ids {
+        refresh::advance_state(state, *agent_id, tick);
+        binding::sync_spec(state, *agent_id, tick);
     }
-    for at in &all {
-        refresh::advance(state, *at, tick);
-        binding::follow(state, *at, tick);
-    }
-    clusters::roles(state, tick);
-    for at in all {
-        refresh::judge(state, at, tick);
+    clusters::assign_roles(state, tick);
+    for agent_id in agent_ids {
+        refresh::update_conditions(state, agent_id, tick);
     }
 }
 
-/// Moves a host to a state, or says something else about the one that it is in.
-fn enter(state: &mut State, at: AgentId, next: HostState, info: &str, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let before = agent.state();
+/// Moves a host to a state, or changes the state info of the one that it is in.
+fn enter_state(state: &mut State, agent_id: AgentId, next: HostState, info: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let previous = agent.state();
     let mut info = info.to_owned();
-    if info.len() > LONGEST {
-        let end = (0..=LONGEST).rev().find(|end| info.is_char_boundary(*end)).unwrap_or_default();
+    if info.len() > MAX_STATE_INFO {
+        let mut ends = (0..=MAX_STATE_INFO).rev();
+        let end = ends.find(|end| info.is_char_boundary(*end)).unwrap_or_default();
         info.truncate(end);
     }
-    if before == next && agent.status.debug_info.state_info == info {
+    if previous == next && agent.status.debug_info.state_info == info {
         return;
     }
-    let text =
-        format!("Host {}: updated status from {before} to {next} ({info})", agent.hostname());
-    state.agents.update(at, |one| {
-        one.status.debug_info.state = next;
-        one.status.debug_info.state_info = info;
-        if before != next {
-            one.status.state_since = Some(tick.now);
+    let message =
+        format!("Host {}: updated status from {previous} to {next} ({info})", agent.hostname());
+    state.agents.update(agent_id, |agent| {
+        agent.status.debug_info.state = next;
+        agent.status.debug_info.state_info = info;
+        if previous != next {
+            agent.status.state_since = Some(tick.now);
         }
     });
-    if before != next {
-        let bad = matches!(
+    if previous != next {
+        let is_warning = matches!(
             next,
             HostState::Disconnected
                 | HostState::InstallingPendingUserAction
                 | HostState::Insufficient
                 | HostState::Error
         );
-        note(state, at, EventReason::HostStatusUpdated, bad, text, tick);
+        record_event(state, agent_id, EventReason::HostStatusUpdated, is_warning, message, tick);
     }
 }
 
-/// Writes down what happened to a host, for those who look at its environment and its cluster.
-fn note(
+/// Records what happened to a host. The event is shown for its Agent, its InfraEnv and its cluster.
+fn record_event(
     state: &mut State,
-    at: AgentId,
+    agent_id: AgentId,
     reason: EventReason,
     warning: bool,
     message: String,
     tick: &Tick,
 ) {
-    let Some(agent) = state.agents.get(at) else { return };
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let event = about(agent, reason, warning, message, PASS, tick);
     state.event(event);
 }
 
-/// Says that a host is another Agent's machine, or is not any more.
-fn tell_duplicate(state: &mut State, at: AgentId, before: &str, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let (name, other) = (agent.hostname(), agent.status.duplicate_of.as_str());
-    let (reason, text) = match other {
-        same if same == before => return,
-        "" => (
-            EventReason::HostDuplicateFixed,
-            format!("Host {name}: is not the same machine as Agent {before} any more"),
-        ),
-        other => (
-            EventReason::HostDuplicateFound,
-            format!("Host {name}: is the same machine as Agent {other}, and is never picked"),
-        ),
-    };
-    let found = !other.is_empty();
-    note(state, at, reason, found, text, tick);
-}
-
-/// What happened to a host.
+/// An event of a host, which belongs to its InfraEnv and to the cluster that it is bound to, too.
+/// `actor` is who did it. The caller records the event.
 pub fn about(
     agent: &Agent,
     reason: EventReason,
@@ -158,13 +138,13 @@ pub fn about(
     }
 }
 
-/// The environment that an Agent goes with.
-fn owned_by(environment: &InfraEnv) -> OwnerReference {
+/// The owner reference of an Agent to its InfraEnv.
+fn owner_reference(infra_env: &InfraEnv) -> OwnerReference {
     OwnerReference {
         api_version: Kind::InfraEnv.api_version().into(),
         kind: Kind::InfraEnv.name().into(),
-        name: environment.metadata.name.clone(),
-        uid: environment.metadata.uid.clone(),
+        name: infra_env.metadata.name.clone(),
+        uid: infra_env.metadata.uid.clone(),
         ..OwnerReference::default()
     }
 }

@@ -1,7 +1,7 @@
-//! Which cluster a host belongs to: what its spec wishes for is followed when the host is ready
-//! for it, and otherwise said why not.
+//! Which cluster a host belongs to: what the spec of its Agent wishes for is done when the host is
+//! ready for it, and otherwise the condition SpecSynced says why not. It never picks a host.
 
-use crate::model::agent::{Agent, ClusterReference, HostState, Role};
+use crate::model::agent::{Agent, ClusterReference, HostState, Progress, Role};
 use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, set_unprobed};
 use crate::model::event_reason::EventReason;
@@ -15,159 +15,182 @@ use crate::rules;
 use crate::rules::validations::eligible_disks;
 
 use super::checks::unmet_gates;
-use super::clusters::{self, ONLY_OPEN_CLUSTERS, Stage, architecture, plain, stage, word};
+use super::clusters::{
+    self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_architecture, cluster_stage,
+    normalize_architecture,
+};
 use super::conditions::SPEC_SYNCED;
 use super::leaving::{leave_cluster, remove_deleted_agent, unbind_refusal};
-use super::{AWAITS_INVENTORY, enter, note, returning};
+use super::{AWAITS_INVENTORY, enter_state, record_event, returning};
 
 const BINDING: &str = "Host is waiting to be bound to the cluster";
-const MISSING: &str = "Missing InfraEnv: the one that its label names is not there";
+const MISSING_INFRA_ENV: &str = "Missing InfraEnv: the one that its label names is not there";
 
-/// Why a wish is not followed.
+/// Why the spec of an Agent is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocked {
-    /// Time may help; else the wish itself is wrong.
-    pub waits: bool,
+pub struct SpecError {
+    /// Time may help, which assisted-service calls a backend error. Otherwise the spec itself is
+    /// wrong, an input error.
+    pub is_temporary: bool,
     pub why: String,
 }
 
-fn wrong(why: impl Into<String>) -> Blocked {
-    Blocked { waits: false, why: why.into() }
+fn input_error(why: impl Into<String>) -> SpecError {
+    SpecError { is_temporary: false, why: why.into() }
 }
 
-fn waits(why: impl Into<String>) -> Blocked {
-    Blocked { waits: true, why: why.into() }
+fn backend_error(why: impl Into<String>) -> SpecError {
+    SpecError { is_temporary: true, why: why.into() }
 }
 
-/// Makes it so, or says why not.
-pub fn follow(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
+/// Binds a host, unbinds it or removes it, as its spec says, and writes SpecSynced.
+pub fn sync_spec(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
     if agent.metadata.deletion_timestamp.is_some() {
-        return remove_deleted_agent(state, at, tick);
+        return remove_deleted_agent(state, agent_id, tick);
     }
-    let done = match (agent.bound_to(), agent.wanted()) {
+    let binding = match (agent.bound_to(), agent.wanted()) {
         (None, None) => match agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) {
             Some(_) => Ok(()),
-            None => Err(waits(MISSING)),
+            None => Err(backend_error(MISSING_INFRA_ENV)),
         },
-        (None, Some(cluster)) => bind(state, at, &cluster, tick),
-        (Some(_), None) => unbind(state, at, tick),
+        (None, Some(wanted)) => bind_agent(state, agent_id, &wanted, tick),
+        (Some(_), None) => unbind_agent(state, agent_id, tick),
         (Some(bound), Some(wanted)) if bound == wanted => Ok(()),
-        (Some(_), Some(wanted)) => follow_to(state, at, &wanted, tick),
+        (Some(_), Some(wanted)) => move_to_cluster(state, agent_id, &wanted, tick),
     };
-    let Some(agent) = state.agents.get(at) else { return };
-    let done = done.and_then(|()| match unusable(agent) {
-        Some(why) => Err(wrong(why)),
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let outcome = binding.and_then(|()| match find_spec_problem(agent) {
+        Some(problem) => Err(input_error(problem)),
         None => Ok(()),
     });
-    let new = match done {
+    let condition = match outcome {
         Ok(()) => {
-            let text = "The Spec has been successfully applied";
-            Condition::new(SPEC_SYNCED, "True", ConditionReason::SyncOk, text)
+            let message = "The Spec has been successfully applied";
+            Condition::new(SPEC_SYNCED, "True", ConditionReason::SyncOk, message)
         }
-        Err(blocked) => {
-            let (reason, kind) = if blocked.waits {
+        Err(SpecError { is_temporary, why }) => {
+            let (reason, kind) = if is_temporary {
                 (ConditionReason::BackendError, "a backend")
             } else {
                 (ConditionReason::InputError, "an input")
             };
-            let text = format!("The Spec could not be synced due to {kind} error: {}", blocked.why);
-            Condition::new(SPEC_SYNCED, "False", reason, text)
+            let message = format!("The Spec could not be synced due to {kind} error: {why}");
+            Condition::new(SPEC_SYNCED, "False", reason, message)
         }
     };
-    state.agents.update(at, |one| set_unprobed(&mut one.status.conditions, new, tick.now));
+    state.agents.update(agent_id, |agent| {
+        set_unprobed(&mut agent.status.conditions, condition, tick.now);
+    });
 }
 
-/// What of a host's wishes does not fit what was found in it.
-fn unusable(agent: &Agent) -> Option<String> {
+/// What the spec of a host asks for that is invalid, or that its machine cannot give.
+fn find_spec_problem(agent: &Agent) -> Option<String> {
     let spec = &agent.spec;
     if !agent.state().takes_wishes() {
         return None;
     }
-    if let Some(why) = rules::agents::input(agent) {
-        return Some(why);
+    if let Some(problem) = rules::agents::input(agent) {
+        return Some(problem);
     }
     if !spec.hostname.is_empty()
-        && let Some(why) = rules::validations::hostname_problem(&spec.hostname)
+        && let Some(problem) = rules::validations::hostname_problem(&spec.hostname)
     {
-        return Some(why);
+        return Some(problem);
     }
-    if let Some(why) = arbiter(agent) {
-        return Some(why);
+    if let Some(refusal) = arbiter_refusal(agent) {
+        return Some(refusal);
     }
-    let disk = [&spec.installation_disk_id, &spec.installation_disk_path];
-    let asked = disk.into_iter().find(|one| !one.is_empty())?;
-    let found = agent.status.inventory.as_ref()?;
+    let disk_names = [&spec.installation_disk_id, &spec.installation_disk_path];
+    let disk_name = disk_names.into_iter().find(|name| !name.is_empty())?;
+    let inventory = agent.status.inventory.as_ref()?;
     let bound = agent.bound_to().map(|_| (agent.role(), false));
-    let known = eligible_disks(found, bound).into_iter().any(|one| one.is_called(asked));
-    (!known).then(|| "Requested installation disk is not part of the host's valid disks".into())
+    if eligible_disks(inventory, bound).into_iter().any(|disk| disk.is_called(disk_name)) {
+        return None;
+    }
+    Some("Requested installation disk is not part of the host's valid disks".into())
 }
 
-/// Nobody needs one.
-fn arbiter(agent: &Agent) -> Option<String> {
-    let name = agent.hostname();
-    (agent.spec.role == Role::Arbiter)
-        .then(|| format!("Host {name} is assigned the arbiter role: no cluster here has arbiters"))
+/// No cluster that poolctl installs has arbiters.
+fn arbiter_refusal(agent: &Agent) -> Option<String> {
+    if agent.spec.role != Role::Arbiter {
+        return None;
+    }
+    let hostname = agent.hostname();
+    Some(format!("Host {hostname} is assigned the arbiter role: no cluster here has arbiters"))
 }
 
-/// Why a host is not bound to a cluster, or does not leave its own for it.
-pub fn bind_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
+/// Why a host cannot be bound to the cluster that is wanted, or cannot leave its own for it.
+pub fn bind_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecError> {
     let is_bound = agent.bound_to().is_some();
-    if is_bound && let Some(why) = unbind_refusal(state, agent) {
-        return Some(wrong(why));
+    if is_bound && let Some(refusal) = unbind_refusal(state, agent) {
+        return Some(input_error(refusal));
     }
-    if let Some(blocked) = blocked(state, agent, wanted) {
-        return Some(blocked);
+    if let Some(refusal) = cluster_refusal(state, agent, wanted) {
+        return Some(refusal);
     }
-    (!is_bound && agent.state() != HostState::KnownUnbound).then(|| waits(not_ready(agent)))
+    if !is_bound && agent.state() != HostState::KnownUnbound {
+        return Some(backend_error(not_ready(agent)));
+    }
+    None
 }
 
-/// Why a host that is ready would not be taken; in assisted-service's order.
-pub fn blocked(state: &State, agent: &Agent, wanted: &Key) -> Option<Blocked> {
-    let name = agent.hostname();
+/// Why a cluster would not take a host although the host is ready. The order of the reasons is
+/// assisted-service's.
+fn cluster_refusal(state: &State, agent: &Agent, wanted: &Key) -> Option<SpecError> {
+    let hostname = agent.hostname();
     let Some(cluster) = clusters::at(state, wanted) else {
         let Key { namespace, name } = wanted;
-        return Some(waits(format!(
+        return Some(backend_error(format!(
             "failed to get clusterDeployment with name {name} in namespace {namespace}: there is \
              none of that name"
         )));
     };
-    let Some(environment) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
-        return Some(waits(MISSING));
+    let Some(infra_env) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+        return Some(backend_error(MISSING_INFRA_ENV));
     };
-    if environment.cluster().is_some_and(|key| key != *wanted) {
-        let of = environment.cluster().map(|key| key.name).unwrap_or_default();
-        let its = &environment.metadata.name;
-        return Some(wrong(format!("InfraEnv {its} is bound to Cluster {of}")));
+    if let Some(infra_env_cluster) = infra_env.cluster()
+        && infra_env_cluster != *wanted
+    {
+        let infra_env = &infra_env.metadata.name;
+        let cluster = infra_env_cluster.name;
+        return Some(input_error(format!("InfraEnv {infra_env} is bound to Cluster {cluster}")));
     }
-    if let Some(why) = other_architecture(environment, architecture(state, cluster).as_deref()) {
-        return Some(wrong(format!("InfraEnv's {why}")));
+    let architecture = cluster_architecture(state, cluster);
+    if let Some(mismatch) = architecture_mismatch(infra_env, architecture.as_deref()) {
+        return Some(input_error(format!("InfraEnv's {mismatch}")));
     }
-    if let Some(why) = arbiter(agent) {
-        return Some(wrong(why));
+    if let Some(refusal) = arbiter_refusal(agent) {
+        return Some(input_error(refusal));
     }
     if let Some(why) = kept(state, agent) {
-        return Some(waits(format!("Host {name} {why}")));
+        return Some(backend_error(format!("Host {hostname} {why}")));
     }
+    let name = &cluster.name;
     if cluster.installed() && agent.spec.role == Role::Master {
-        let cluster = &cluster.name;
-        return Some(wrong(format!(
-            "Host {name} is to be a master, and hosts join cluster {cluster}, which is installed, as workers"
+        return Some(input_error(format!(
+            "Host {hostname} is to be a master, and hosts join cluster {name}, which is installed, \
+             as workers"
         )));
     }
-    let at = stage(state, cluster);
-    (!matches!(at, Stage::Open | Stage::Installed))
-        .then(|| wrong(format!("{ONLY_OPEN_CLUSTERS}; cluster {} is {}", cluster.name, word(at))))
+    let stage = cluster_stage(state, cluster);
+    if matches!(stage, ClusterStage::Open | ClusterStage::Installed) {
+        return None;
+    }
+    Some(input_error(format!("{ONLY_OPEN_CLUSTERS}; cluster {name} is {}", stage.name())))
 }
 
-/// Why an environment's machines run nothing of a cluster.
-pub fn other_architecture(environment: &InfraEnv, cluster: Option<&str>) -> Option<String> {
-    let its = environment.architecture();
-    let cluster = cluster.filter(|one| *one != "multi" && *one != plain(its))?;
-    Some(format!("CPU architecture ({its}) doesn't match the cluster ({cluster})"))
+/// Why the machines of an InfraEnv cannot run a cluster of an architecture; none: not known.
+pub fn architecture_mismatch(infra_env: &InfraEnv, required: Option<&str>) -> Option<String> {
+    let required = required?;
+    let architecture = infra_env.architecture();
+    if required == "multi" || required == normalize_architecture(architecture) {
+        return None;
+    }
+    Some(format!("CPU architecture ({architecture}) doesn't match the cluster ({required})"))
 }
 
-/// Why nobody gets a host, whoever it is.
+/// Why no cluster gets a host, whichever it is: a clause that continues "Host NAME".
 pub fn kept(state: &State, agent: &Agent) -> Option<String> {
     if agent.is_duplicate() {
         return Some(format!("is the same machine as Agent {}", agent.status.duplicate_of));
@@ -179,57 +202,70 @@ pub fn kept(state: &State, agent: &Agent) -> Option<String> {
     if let Some(cluster) = cluster_that_may_run(state, agent) {
         return Some(format!("is held: {}", returning::not_seen_off(cluster)));
     }
-    // One that was left running, though its Agent is another by now.
-    let of = agent.bound_to().map(|key| key.name);
-    let other = host.cluster().filter(|cluster| of.as_deref() != Some(*cluster))?;
-    Some(format!("is kept by cluster {other}"))
+    // A cluster that was left running keeps its machine, though the machine's Agent is another one
+    // by now.
+    let keeper = host.cluster()?;
+    if agent.bound_to().is_some_and(|cluster| cluster.name == keeper) {
+        return None;
+    }
+    Some(format!("is kept by cluster {keeper}"))
 }
 
-/// A host that was picked has the cluster from now on.
-pub fn give(state: &mut State, at: AgentId, cluster: &Key, tick: &Tick) {
-    state.agents.update(at, |one| {
-        one.spec.cluster_deployment_name = Some(ClusterReference::to(cluster));
+/// Binds a host that was picked for a cluster.
+pub fn bind_picked_agent(state: &mut State, agent_id: AgentId, cluster: &Key, tick: &Tick) {
+    state.agents.update(agent_id, |agent| {
+        agent.spec.cluster_deployment_name = Some(ClusterReference::to(cluster));
     });
-    // Picked is what can be bound.
-    drop(bind(state, at, cluster, tick));
+    // No refusal is lost: only hosts that can be bound are picked.
+    drop(bind_agent(state, agent_id, cluster, tick));
 }
 
-fn bind(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
-    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+fn bind_agent(
+    state: &mut State,
+    agent_id: AgentId,
+    wanted: &Key,
+    tick: &Tick,
+) -> Result<(), SpecError> {
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
     if let Some(refusal) = bind_refusal(state, agent, wanted) {
         return Err(refusal);
     }
-    let day2 = clusters::at(state, wanted).is_some_and(Cluster::installed);
-    let found = agent.status.found;
-    leases::grant_agent(state, at, wanted);
-    state.agents.update(at, |one| {
-        one.prepare_to_join(day2);
-        let status = &mut one.status;
-        (status.progress, status.bootstrap) = Default::default();
+    let is_installed = clusters::at(state, wanted).is_some_and(Cluster::installed);
+    let is_found_by_controller = agent.status.found;
+    leases::grant_agent(state, agent_id, wanted);
+    state.agents.update(agent_id, |agent| {
+        agent.prepare_to_join(is_installed);
+        let status = &mut agent.status;
+        status.progress = Progress::default();
+        status.bootstrap = false;
         status.images.clear();
-        if !found {
+        if !is_found_by_controller {
             status.inventory = None;
         }
     });
-    let name = state.agents.get(at).map(|one| one.hostname().to_owned()).unwrap_or_default();
-    enter(state, at, HostState::Binding, BINDING, tick);
-    let text = format!("Host {name}: Successfully bound to cluster {}", wanted.name);
-    note(state, at, EventReason::HostBindSucceeded, false, text, tick);
-    if found {
-        // Nobody has to come back: what was found of it is known.
-        enter(state, at, HostState::Discovering, AWAITS_INVENTORY, tick);
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    let hostname = agent.hostname();
+    let message = format!("Host {hostname}: Successfully bound to cluster {}", wanted.name);
+    enter_state(state, agent_id, HostState::Binding, BINDING, tick);
+    record_event(state, agent_id, EventReason::HostBindSucceeded, false, message, tick);
+    if is_found_by_controller {
+        // No agent runs on such a host that could register again. What its controller found is
+        // still known.
+        enter_state(state, agent_id, HostState::Discovering, AWAITS_INVENTORY, tick);
     }
     Ok(())
 }
 
-/// A host that is wanted and not free for it: why, and what would help.
+/// Why a host that is wanted cannot be bound yet, and what it waits for.
 fn not_ready(agent: &Agent) -> String {
-    let (name, state) = (agent.hostname(), agent.state());
-    format!("Host {name} is {state}, it is bound once it is known-unbound: {}", why_not(agent))
+    let hostname = agent.hostname();
+    let state = agent.state();
+    let why = why_not_known(agent);
+    format!("Host {hostname} is {state}, it is bound once it is known-unbound: {why}")
 }
 
 /// What keeps a host from being known-unbound.
-pub fn why_not(agent: &Agent) -> String {
+pub fn why_not_known(agent: &Agent) -> String {
     let state = agent.state();
     match state {
         HostState::InsufficientUnbound => unmet_gates(agent),
@@ -240,22 +276,28 @@ pub fn why_not(agent: &Agent) -> String {
     }
 }
 
-fn unbind(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), Blocked> {
-    let Some(agent) = state.agents.get(at) else { return Ok(()) };
-    if let Some(why) = unbind_refusal(state, agent) {
-        return Err(wrong(why));
+fn unbind_agent(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), SpecError> {
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    if let Some(refusal) = unbind_refusal(state, agent) {
+        return Err(input_error(refusal));
     }
-    leave_cluster(state, at, tick);
+    leave_cluster(state, agent_id, tick);
     Ok(())
 }
 
-/// Out of one cluster, and then into another; whoever would not be taken there stays.
-fn follow_to(state: &mut State, at: AgentId, wanted: &Key, tick: &Tick) -> Result<(), Blocked> {
-    let Some(agent) = state.agents.get(at) else { return Ok(()) };
+/// Takes a host out of its cluster for another one. A host that the other cluster would not take
+/// stays where it is.
+fn move_to_cluster(
+    state: &mut State,
+    agent_id: AgentId,
+    wanted: &Key,
+    tick: &Tick,
+) -> Result<(), SpecError> {
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
     if let Some(refusal) = bind_refusal(state, agent, wanted) {
         return Err(refusal);
     }
-    leave_cluster(state, at, tick);
-    // One that was found is back at once; one that reports comes back by itself.
+    // It is bound to the other cluster once it has come back.
+    leave_cluster(state, agent_id, tick);
     Ok(())
 }

@@ -1,33 +1,23 @@
-//! Hosts without a controller that are installed with their cluster, or join it: somebody boots them
-//! from its image.
+//! Hosts without a controller that are installed with their cluster, or join it: they wait until
+//! somebody boots them from its image. It decides nothing about hosts that the job itself boots.
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::job::Job;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
-use super::enter;
+use super::enter_state;
 use super::stages::REBOOTING;
 
-const GOES_ON: &str = "Installation is in progress";
+const IN_PROGRESS: &str = "Installation is in progress";
 
-/// The image for the hosts of a job's cluster is there; none: they have been booted from it.
+/// Updates the hosts of a job that has reported the image from which they are to be booted, or none
+/// once they have been booted.
 pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
-    // Whoever has said how far it is was booted.
-    let its = |one: &Agent| {
-        one.bound_to().is_some_and(|key| key.name == job.object)
-            && one.status.progress.current_stage.is_empty()
-    };
-    let all: Vec<(AgentId, HostState, bool)> = state
-        .agents
-        .iter()
-        .filter(|(_, one)| its(one))
-        .map(|(at, one)| (at, one.state(), is_driven(one, job)))
-        .collect();
-    for (at, now, driven) in all {
-        match (now, image) {
-            (HostState::PreparingForInstallation, Some(_)) if driven => {
-                enter(state, at, HostState::Installing, GOES_ON, tick);
+    for (agent_id, host_state, is_driven) in find_hosts_to_boot(state, job) {
+        match (host_state, image) {
+            (HostState::PreparingForInstallation, Some(_)) if is_driven => {
+                enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
             }
             (
                 HostState::PreparingForInstallation
@@ -35,33 +25,48 @@ pub fn boots(state: &mut State, job: &Job, image: Option<&str>, tick: &Tick) {
                 | HostState::InstallingInProgress
                 | HostState::InstallingPendingUserAction,
                 Some(image),
-            ) if !driven => {
+            ) if !is_driven => {
                 let info = format!("Host is to be booted from the image of its cluster: {image}");
-                enter(state, at, HostState::InstallingPendingUserAction, &info, tick);
+                let next = HostState::InstallingPendingUserAction;
+                enter_state(state, agent_id, next, &info, tick);
             }
             (
                 HostState::PreparingForInstallation | HostState::InstallingPendingUserAction,
                 None,
             ) => {
-                enter(state, at, HostState::InstallingInProgress, GOES_ON, tick);
+                enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
             }
             _ => {}
         }
     }
 }
 
-/// Whether the job boots it by its controller.
-fn is_driven(agent: &Agent, job: &Job) -> bool {
-    agent.bmh().is_some_and(|key| job.hosts.contains(&key.to_string()))
+/// The hosts of a job's cluster that have not reported a stage yet, each with its state and whether
+/// the job boots it. A host that has reported a stage was booted before.
+fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<(AgentId, HostState, bool)> {
+    let mut hosts = Vec::new();
+    for (agent_id, agent) in state.agents.iter() {
+        let is_of_cluster = agent.bound_to().is_some_and(|cluster| cluster.name == job.object);
+        if is_of_cluster && agent.status.progress.current_stage.is_empty() {
+            hosts.push((agent_id, agent.state(), is_driven(agent, job)));
+        }
+    }
+    hosts
 }
 
-/// Whether somebody has booted a host for which that was waited.
-pub fn goes_on(agent: &Agent) -> bool {
+/// Whether the job boots a host by its controller.
+fn is_driven(agent: &Agent, job: &Job) -> bool {
+    agent.bmh().is_some_and(|host| job.hosts.contains(&host.to_string()))
+}
+
+/// Whether a host that waited for somebody to boot it has been booted, as its report shows.
+pub fn was_booted_by_hand(agent: &Agent) -> bool {
     let progress = &agent.status.progress;
-    // One that booted its image again and not its disk has said Rebooting before.
-    let news = progress.stage_update_time > agent.status.state_since;
-    let told = !progress.current_stage.is_empty();
-    agent.state() == HostState::InstallingPendingUserAction
-        && told
-        && (news || progress.current_stage != REBOOTING)
+    if agent.state() != HostState::InstallingPendingUserAction || progress.current_stage.is_empty()
+    {
+        return false;
+    }
+    // A host that booted its image again instead of its disk has said Rebooting before it waited.
+    let has_reported_since = progress.stage_update_time > agent.status.state_since;
+    has_reported_since || progress.current_stage != REBOOTING
 }

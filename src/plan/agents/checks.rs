@@ -1,5 +1,5 @@
-//! What a host was checked for, and which of the checks it does not meet. It writes down results
-//! and never moves a host to another state.
+//! The checks of a host, and which of them it does not meet. It writes down results and never moves
+//! a host to another state.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 use crate::rules::validations::{Around, GATES_UNBOUND, holds_up, is_met, validate};
 
-use super::clusters::{hosts_of, needs};
-use super::note;
+use super::clusters::{hosts_of, needs_of_cluster};
+use super::record_event;
 
 /// The checks of what is in a host, whatever it is for.
 const HARDWARE: [&str; 5] = [
@@ -28,11 +28,12 @@ const TRUNCATION: [&str; 2] =
 /// The check of whether its cluster says enough.
 const INPUT: [&str; 1] = ["machine-cidr-defined"];
 
-/// Checks a host as it is now; changes between good and bad are events.
+/// Checks a host as it is now. A check that was met and is not any more is an event, and so is the
+/// reverse.
 pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     let results = run_checks(state, agent_id, agent, tick.now);
-    // What is installed is looked at no more.
+    // The results of a host that is being installed, or was, stay as they are.
     let is_settled = agent.state().is_over() || agent.state().is_installing();
     if is_settled || agent.status.validations_info == results {
         return;
@@ -40,10 +41,10 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let hostname = agent.hostname().to_owned();
     let mut changes = Vec::new();
     for result in results.values().flatten() {
-        let Some(before) = agent.validations().find(|known| known.id == result.id) else {
+        let Some(previous) = agent.validations().find(|previous| previous.id == result.id) else {
             continue;
         };
-        match (before.status.as_str(), result.status.as_str()) {
+        match (previous.status.as_str(), result.status.as_str()) {
             ("success", "failure") => changes.push((
                 EventReason::HostValidationFailed,
                 true,
@@ -58,8 +59,8 @@ pub fn check_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
         }
     }
     state.agents.update(agent_id, |agent| agent.status.validations_info = results);
-    for (reason, warning, text) in changes {
-        note(state, agent_id, reason, warning, text, tick);
+    for (reason, warning, message) in changes {
+        record_event(state, agent_id, reason, warning, message, tick);
     }
 }
 
@@ -71,17 +72,18 @@ fn run_checks(
 ) -> BTreeMap<String, Vec<Validation>> {
     let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
     let Some(cluster) = cluster else { return validate(agent, Role::Worker, None, now) };
-    let needs = needs(state, cluster);
-    let others: Vec<&Agent> = hosts_of(state, cluster)
+    let needs = needs_of_cluster(state, cluster);
+    let other_agents: Vec<&Agent> = hosts_of(state, cluster)
         .into_iter()
         .filter(|other_id| *other_id != agent_id)
         .filter_map(|other_id| state.agents.get(other_id))
         .collect();
     let role = role_to_check(agent, &needs);
-    validate(agent, role, Some(&Around { needs: &needs, others: &others }), now)
+    validate(agent, role, Some(&Around { needs: &needs, others: &other_agents }), now)
 }
 
-/// What a host is to be good for.
+/// The role that a host has to be good enough for. A host whose role is not decided yet is checked
+/// as a worker.
 fn role_to_check(agent: &Agent, needs: &Needs) -> Role {
     match agent.role() {
         _ if needs.is_sno() => Role::Master,
@@ -92,22 +94,22 @@ fn role_to_check(agent: &Agent, needs: &Needs) -> Role {
 
 /// What keeps a free host from being bound; empty for nothing.
 pub fn unmet_gates(agent: &Agent) -> String {
-    unmet_of(agent, &GATES_UNBOUND)
+    join_unmet(agent, &GATES_UNBOUND)
 }
 
 /// What a host has too little of for its cluster; empty for nothing.
 pub fn unmet_hardware(agent: &Agent) -> String {
-    unmet_of(agent, &HARDWARE)
+    join_unmet(agent, &HARDWARE)
 }
 
 /// What was left out of the report of a host; empty for nothing.
 pub fn unmet_truncation(agent: &Agent) -> String {
-    unmet_of(agent, &TRUNCATION)
+    join_unmet(agent, &TRUNCATION)
 }
 
 /// What the cluster of a host does not say; empty for nothing.
 pub fn unmet_input(agent: &Agent) -> String {
-    unmet_of(agent, &INPUT)
+    join_unmet(agent, &INPUT)
 }
 
 /// All that keeps a bound host from being installed; empty for nothing.
@@ -115,7 +117,7 @@ pub fn unmet_before_installation(agent: &Agent) -> String {
     join_messages(agent.validations().filter(|result| holds_up(result)))
 }
 
-fn unmet_of(agent: &Agent, ids: &[&str]) -> String {
+fn join_unmet(agent: &Agent, ids: &[&str]) -> String {
     let results = agent.validations();
     join_messages(results.filter(|result| ids.contains(&result.id.as_str()) && !is_met(result)))
 }

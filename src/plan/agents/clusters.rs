@@ -1,5 +1,5 @@
-//! What a cluster is to its hosts: whether it takes any, and how many of which role. It binds and
-//! releases none.
+//! A cluster as its hosts see it: whether it takes hosts, what it needs of them, and their roles.
+//! It binds and releases none.
 
 use serde_json::Value;
 
@@ -18,16 +18,18 @@ use crate::model::tick::Tick;
 use crate::render::install_config;
 use crate::rules::validations::ignored;
 
-use super::{conditions, note, roles};
+use super::{conditions, record_event, roles};
 
 /// Which clusters take hosts, in assisted-service's words.
 pub const ONLY_OPEN_CLUSTERS: &str = "Host can register only in one of the following states: [insufficient ready pending-for-input adding-hosts]";
-/// What no cluster of this build has.
+/// How many arbiters a cluster has: no cluster that poolctl installs has any.
 const ARBITERS: u64 = 0;
+/// The replicas of a machine pool whose install-config does not say.
+const DEFAULT_REPLICAS: u64 = 3;
 
-/// Where a cluster is, as its hosts see it.
+/// Where a cluster is in its life, as its hosts see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ClusterStage {
     /// Before its installation.
     Open,
     Installing,
@@ -38,54 +40,59 @@ pub enum Stage {
     Ending,
 }
 
-pub fn stage(state: &State, cluster: &Cluster) -> Stage {
-    let live = state.live_job(&cluster.name).map(|(_, job)| job.verb);
-    match cluster.phase() {
-        Phase::Deprovisioning => Stage::Ending,
-        Phase::Installed => Stage::Installed,
-        _ if live == Some(Verb::Provision) => Stage::Installing,
-        Phase::Retrying | Phase::Broken => Stage::Failed,
-        Phase::Installing if cluster.started_at.is_some() => Stage::Failed,
-        Phase::Installing => Stage::Open,
+impl ClusterStage {
+    /// What assisted-service calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "insufficient",
+            Self::Installing => "installing",
+            Self::Failed => "error",
+            Self::Installed => "adding-hosts",
+            Self::Ending => "cancelled",
+        }
     }
 }
 
-/// The cluster of a reference, in its own namespace or that of its pool.
+pub fn cluster_stage(state: &State, cluster: &Cluster) -> ClusterStage {
+    let live_verb = state.live_job(&cluster.name).map(|(_, job)| job.verb);
+    match cluster.phase() {
+        Phase::Deprovisioning => ClusterStage::Ending,
+        Phase::Installed => ClusterStage::Installed,
+        _ if live_verb == Some(Verb::Provision) => ClusterStage::Installing,
+        Phase::Retrying | Phase::Broken => ClusterStage::Failed,
+        Phase::Installing if cluster.started_at.is_some() => ClusterStage::Failed,
+        Phase::Installing => ClusterStage::Open,
+    }
+}
+
+/// The cluster that a reference means: of its name, in its own namespace or that of its pool.
 pub fn at<'a>(state: &'a State, key: &Key) -> Option<&'a Cluster> {
     let cluster = state.clusters.get(state.cluster(&key.name)?)?;
-    let spaces = [Some(&cluster.namespace), cluster.pool.as_ref().map(|pool| &pool.namespace)];
-    spaces.into_iter().flatten().any(|one| *one == key.namespace).then_some(cluster)
+    let pool_namespace = cluster.pool.as_ref().map(|pool| &pool.namespace);
+    let is_meant = cluster.namespace == key.namespace || pool_namespace == Some(&key.namespace);
+    is_meant.then_some(cluster)
 }
 
-/// What assisted-service calls it.
-pub fn word(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Open => "insufficient",
-        Stage::Installing => "installing",
-        Stage::Failed => "error",
-        Stage::Installed => "adding-hosts",
-        Stage::Ending => "cancelled",
-    }
-}
-
-/// What its install-config asks of hosts. Needs its document.
-pub fn needs(state: &State, cluster: &Cluster) -> Needs {
+/// What a cluster needs of its hosts, as far as its install-config, its platform and its release
+/// image say. The body of the cluster has to be loaded.
+pub fn needs_of_cluster(state: &State, cluster: &Cluster) -> Needs {
     let template = cluster.install_config().and_then(|key| state.templates.get(&key));
-    let read = template.and_then(|one| install_config::document(one).ok());
-    let mut needs = read.map(of_document).unwrap_or_default();
+    let document = template.and_then(|template| install_config::document(template).ok());
+    let mut needs = document.map(needs_of_install_config).unwrap_or_default();
     needs.day2 = cluster.installed();
-    needs.version = version(state, cluster);
-    let body = cluster.body.as_ref();
-    if needs.platform.is_empty() {
-        needs.platform = body.map(|one| one.spec.platform.name().to_owned()).unwrap_or_default();
+    needs.version = release_version(state, cluster);
+    if let Some(body) = &cluster.body {
+        if needs.platform.is_empty() {
+            body.spec.platform.name().clone_into(&mut needs.platform);
+        }
+        needs.ignored = ignored(&body.metadata.annotations);
     }
     needs.user_managed |= needs.platform == "none";
-    needs.ignored = body.and_then(|one| ignored(&one.metadata.annotations));
     needs
 }
 
-/// Major and minor, by the tag of its release image.
-fn version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
+/// Major and minor version, by the tag of the release image of a cluster.
+fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
     let provisioning = cluster.body.as_ref()?.spec.provisioning.as_ref()?;
     let name = &provisioning.image_set_ref.as_ref()?.name;
     let image = &state.image_sets.by_key(&Key::new("", &**name))?.spec.release_image;
@@ -94,160 +101,193 @@ fn version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// What an install-config asks of hosts.
-pub fn of_document(document: &Value) -> Needs {
-    // Without a number there are three; what is no number is nothing.
-    let replicas = |pool: &Value| match &pool["replicas"] {
-        Value::Null => Some(3),
-        number => number.as_u64(),
-    };
-    let compute = document["compute"].as_array();
-    let platform = document["platform"].as_object().and_then(|all| all.keys().next().cloned());
+/// What an install-config needs of hosts.
+pub fn needs_of_install_config(document: &Value) -> Needs {
+    let compute_pools = document["compute"].as_array();
+    let platforms = document["platform"].as_object();
+    let platform = platforms.and_then(|platforms| platforms.keys().next().cloned());
     let platform = platform.unwrap_or_default();
-    let its = &document["platform"][&platform];
-    let there = |field: &str| {
-        let value = &its[field];
-        value.as_array().is_some_and(|all| !all.is_empty())
-            || value.as_str().is_some_and(|text| !text.is_empty())
-    };
+    let settings = &document["platform"][&platform];
     let networks = document["networking"]["machineNetwork"].as_array().into_iter().flatten();
     Needs {
-        masters: replicas(&document["controlPlane"]).filter(|many| *many > 0),
-        workers: compute.map(|all| all.iter().filter_map(replicas).sum()),
-        machine_networks: networks.filter_map(|one| one["cidr"].as_str()?.parse().ok()).collect(),
-        has_vips: there("apiVIPs") || there("apiVIP"),
+        masters: replicas(&document["controlPlane"]).filter(|masters| *masters > 0),
+        workers: compute_pools.map(|pools| pools.iter().filter_map(replicas).sum()),
+        machine_networks: networks
+            .filter_map(|network| network["cidr"].as_str()?.parse().ok())
+            .collect(),
+        has_vips: has_entries(&settings["apiVIPs"]) || has_entries(&settings["apiVIP"]),
         user_managed: platform == "none",
         platform,
         ..Needs::default()
     }
 }
 
-/// The processors that its install-config is for.
-pub fn architecture(state: &State, cluster: &Cluster) -> Option<String> {
+/// The replicas of a machine pool of an install-config; none if what it has there is no number.
+fn replicas(machine_pool: &Value) -> Option<u64> {
+    match &machine_pool["replicas"] {
+        Value::Null => Some(DEFAULT_REPLICAS),
+        number => number.as_u64(),
+    }
+}
+
+/// Whether a value is a list or a text that is not empty.
+fn has_entries(value: &Value) -> bool {
+    match value {
+        Value::Array(entries) => !entries.is_empty(),
+        Value::String(entry) => !entry.is_empty(),
+        _ => false,
+    }
+}
+
+/// The architecture that the install-config of a cluster is for, normalized.
+pub fn cluster_architecture(state: &State, cluster: &Cluster) -> Option<String> {
     let template = cluster.install_config().and_then(|key| state.templates.get(&key))?;
-    architecture_of(install_config::document(template).ok()?)
+    architecture_of_install_config(install_config::document(template).ok()?)
 }
 
-pub fn architecture_of(document: &Value) -> Option<String> {
-    document["controlPlane"]["architecture"].as_str().map(plain)
+/// The architecture that an install-config is for, normalized.
+pub fn architecture_of_install_config(document: &Value) -> Option<String> {
+    document["controlPlane"]["architecture"].as_str().map(normalize_architecture)
 }
 
-/// One word for each kind of processor.
-pub fn plain(architecture: &str) -> String {
+/// One word for each architecture, which has two names in the documents of others.
+pub fn normalize_architecture(architecture: &str) -> String {
     match architecture {
         "amd64" => "x86_64".into(),
         "aarch64" => "arm64".into(),
-        other => other.into(),
+        normalized => normalized.into(),
     }
 }
 
-/// The hosts of a cluster, as places.
+/// The ids of the Agents that are bound to a cluster.
 pub fn hosts_of(state: &State, cluster: &Cluster) -> Vec<AgentId> {
-    let its = |one: &Agent| one.bound_to().is_some_and(|key| key.name == cluster.name);
-    state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
+    let mut agent_ids = Vec::new();
+    for (agent_id, agent) in state.agents.iter() {
+        if agent.bound_to().is_some_and(|bound_to| bound_to.name == cluster.name) {
+            agent_ids.push(agent_id);
+        }
+    }
+    agent_ids
 }
 
-/// Which role each host has in a cluster that is not installed yet.
-pub fn roles(state: &mut State, tick: &Tick) {
-    let open: Vec<(Vec<AgentId>, Needs)> = state
-        .clusters
-        .rows()
-        .map(|one| (hosts_of(state, one), one))
-        .filter(|(hosts, one)| {
-            let before = matches!(stage(state, one), Stage::Open | Stage::Installed);
-            !hosts.is_empty() && before
-        })
-        .map(|(hosts, one)| (hosts, needs(state, one)))
-        .collect();
-    for (hosts, needs) in open {
-        let all: Vec<&Agent> = hosts.iter().filter_map(|at| state.agents.get(*at)).collect();
-        let found = roles::assign(&all, &needs);
-        let masters = all.iter().zip(&found).filter(|(_, role)| **role == Role::Master);
-        let first =
-            masters.map(|(one, _)| *one).min_by_key(|one| (one.hostname(), &one.metadata.name));
-        let first = first.map(Agent::key);
-        for (at, role) in hosts.into_iter().zip(found) {
-            let Some(one) = state.agents.get(at) else { continue };
-            // What an installed host is it stays.
-            if needs.day2 && one.state().is_over() {
-                continue;
-            }
-            // The masters meet at the first of them, which installs the others.
-            let bootstrap = !needs.day2 && first.as_ref() == Some(&one.key());
-            if one.status.role == role {
-                state.agents.update(at, |one| one.status.bootstrap = bootstrap);
-                continue;
-            }
-            let text = format!("Host {}: calculated role is {}", one.hostname(), role.name());
-            state.agents.update(at, |one| {
-                (one.status.role, one.status.bootstrap) = (role, bootstrap);
-            });
-            note(state, at, EventReason::HostRoleUpdated, false, text, tick);
+/// Gives roles to the hosts of clusters that are not installed yet, and to those that join clusters
+/// which are.
+pub fn assign_roles(state: &mut State, tick: &Tick) {
+    let mut clusters: Vec<(Vec<AgentId>, Needs)> = Vec::new();
+    for cluster in state.clusters.rows() {
+        let agent_ids = hosts_of(state, cluster);
+        let stage = cluster_stage(state, cluster);
+        let takes_hosts = matches!(stage, ClusterStage::Open | ClusterStage::Installed);
+        if takes_hosts && !agent_ids.is_empty() {
+            clusters.push((agent_ids, needs_of_cluster(state, cluster)));
+        }
+    }
+    for (agent_ids, needs) in clusters {
+        assign_roles_of_cluster(state, &agent_ids, &needs, tick);
+    }
+}
+
+fn assign_roles_of_cluster(state: &mut State, agent_ids: &[AgentId], needs: &Needs, tick: &Tick) {
+    let agents: Vec<&Agent> =
+        agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id)).collect();
+    let assigned_roles = roles::assign(&agents, needs);
+    let masters = agents.iter().zip(&assigned_roles).filter(|(_, role)| **role == Role::Master);
+    let first_master = masters
+        .map(|(agent, _)| *agent)
+        .min_by_key(|agent| (agent.hostname(), &agent.metadata.name))
+        .map(Agent::key);
+    for (agent_id, role) in agent_ids.iter().zip(assigned_roles) {
+        let Some(agent) = state.agents.get(*agent_id) else { continue };
+        // A host that is installed keeps its role.
+        if needs.day2 && agent.state().is_over() {
+            continue;
+        }
+        // The masters meet at the first of them, which installs the others.
+        let is_bootstrap = !needs.day2 && first_master.as_ref() == Some(&agent.key());
+        let has_changed = agent.status.role != role;
+        let message = format!("Host {}: calculated role is {}", agent.hostname(), role.name());
+        state.agents.update(*agent_id, |agent| {
+            agent.status.role = role;
+            agent.status.bootstrap = is_bootstrap;
+        });
+        if has_changed {
+            record_event(state, *agent_id, EventReason::HostRoleUpdated, false, message, tick);
         }
     }
 }
 
-/// What a cluster's hosts lack for its installation to begin.
+/// Which hosts a cluster still needs before its installation can begin; none: it has all.
 pub fn lacks(state: &State, cluster: &Cluster) -> Option<Shortage> {
-    let hosts: Vec<&Agent> =
-        hosts_of(state, cluster).into_iter().filter_map(|at| state.agents.get(at)).collect();
-    let needs = needs(state, cluster);
-    let wanted = state.agents.rows().filter(|one| one.bound_to().is_none());
-    let coming = wanted.filter(|one| one.wanted().is_some_and(|key| key.name == cluster.name));
-    let (masters, workers) = match (needs.masters, needs.workers) {
-        (None, _)
-            if cluster.install_config().is_none()
-                && hosts.is_empty()
-                && coming.count() == 0
-                && cluster.driver == Driver::Fake =>
+    let agent_ids = hosts_of(state, cluster);
+    let agents: Vec<&Agent> =
+        agent_ids.into_iter().filter_map(|agent_id| state.agents.get(agent_id)).collect();
+    let needs = needs_of_cluster(state, cluster);
+    let Some(masters) = needs.masters else {
+        return shortage_without_counts(state, cluster, &agents);
+    };
+    let workers = needs.workers.unwrap_or(0);
+    let ready_masters = count_ready(&agents, Role::Master);
+    let ready_workers = count_ready(&agents, Role::Worker);
+    let registered = agents.len() as u64;
+    if (ready_masters, ready_workers, registered) != (masters, workers, masters + workers) {
+        let message = format!(
+            "The cluster currently requires exactly {masters} master agents, {ARBITERS} arbiter \
+             agents and {workers} worker agents, but currently registered {ready_masters} master \
+             agents, {ARBITERS} arbiter agents and {ready_workers} worker agents"
+        );
+        return Some(Shortage::new(INSUFFICIENT_AGENTS, message));
+    }
+    let unsynced = agents.iter().filter(|agent| !conditions::is_spec_synced(agent)).count();
+    if unsynced > 0 {
+        let message = format!("The cluster currently has {unsynced} agents with spec error");
+        return Some(Shortage::new(UNSYNCED_AGENTS, message));
+    }
+    let unapproved = agents.iter().filter(|agent| !agent.spec.approved).count();
+    if unapproved > 0 {
+        let message = format!("The installation is pending on the approval of {unapproved} agents");
+        return Some(Shortage::new(UNAPPROVED_AGENTS, message));
+    }
+    None
+}
+
+/// What a cluster lacks whose install-config does not say how many hosts it needs. A simulated
+/// cluster without an install-config lacks nothing as long as it has no hosts and waits for none.
+fn shortage_without_counts(
+    state: &State,
+    cluster: &Cluster,
+    agents: &[&Agent],
+) -> Option<Shortage> {
+    let why = match cluster.install_config() {
+        None if cluster.driver == Driver::Fake
+            && agents.is_empty()
+            && !is_awaiting_hosts(state, cluster) =>
         {
-            // Simulated without a word about hosts.
             return None;
         }
-        (None, _) => {
-            let why = match cluster.install_config() {
-                None => "spec.provisioning.installConfigSecretRef is missing".to_owned(),
-                Some(key) => format!("Secret {} has none that can be read", key.name),
-            };
-            let text =
-                format!("The cluster has no install-config to say how many hosts it needs: {why}");
-            return Some(Shortage::new(INSUFFICIENT_AGENTS, text));
-        }
-        (Some(masters), workers) => (masters, workers.unwrap_or(0)),
+        None => "spec.provisioning.installConfigSecretRef is missing".to_owned(),
+        Some(key) => format!("Secret {} has none that can be read", key.name),
     };
-    let known = |one: &&&Agent| is_ready(one);
-    let count =
-        |role: Role| hosts.iter().filter(known).filter(|one| one.role() == role).count() as u64;
-    let (have_masters, have_workers) = (count(Role::Master), count(Role::Worker));
-    let all = hosts.len() as u64;
-    if (have_masters, have_workers, all) != (masters, workers, masters + workers) {
-        let text = format!(
-            "The cluster currently requires exactly {masters} master agents, {ARBITERS} arbiter \
-             agents and {workers} worker agents, but currently registered {have_masters} master \
-             agents, {ARBITERS} arbiter agents and {have_workers} worker agents"
-        );
-        return Some(Shortage::new(INSUFFICIENT_AGENTS, text));
-    }
-    let unsynced = hosts.iter().filter(|one| {
-        one.condition(conditions::SPEC_SYNCED).is_some_and(|found| found.status == "False")
-    });
-    let unsynced = unsynced.count();
-    if unsynced > 0 {
-        let text = format!("The cluster currently has {unsynced} agents with spec error");
-        return Some(Shortage::new(UNSYNCED_AGENTS, text));
-    }
-    let unapproved = hosts.iter().filter(|one| !one.spec.approved).count();
-    (unapproved > 0).then(|| {
-        let text = format!("The installation is pending on the approval of {unapproved} agents");
-        Shortage::new(UNAPPROVED_AGENTS, text)
-    })
+    let message =
+        format!("The cluster has no install-config to say how many hosts it needs: {why}");
+    Some(Shortage::new(INSUFFICIENT_AGENTS, message))
 }
 
-/// Checked and good; one whose installation failed is tried again as it is.
-fn is_ready(one: &Agent) -> bool {
-    !one.is_duplicate()
+/// Whether hosts are wanted in a cluster that are not bound yet.
+fn is_awaiting_hosts(state: &State, cluster: &Cluster) -> bool {
+    let mut unbound_agents = state.agents.rows().filter(|agent| agent.bound_to().is_none());
+    unbound_agents.any(|agent| agent.wanted().is_some_and(|wanted| wanted.name == cluster.name))
+}
+
+fn count_ready(agents: &[&Agent], role: Role) -> u64 {
+    agents.iter().filter(|agent| is_ready(agent) && agent.role() == role).count() as u64
+}
+
+/// Whether a host can be installed with its cluster: it passes its checks, or its installation
+/// failed and can be tried again.
+fn is_ready(agent: &Agent) -> bool {
+    !agent.is_duplicate()
         && matches!(
-            one.state(),
+            agent.state(),
             HostState::Known
                 | HostState::Error
                 | HostState::Installing

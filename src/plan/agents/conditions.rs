@@ -1,100 +1,118 @@
-//! What an Agent's conditions say: they follow from its state, and are right where upstream's are
-//! not.
+//! The conditions of an Agent. They follow from its state, with assisted-service's words, also for
+//! the states for which assisted-service writes wrong conditions. They never change a state.
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::rules::validations::{GATES_UNBOUND, holds_up, is_met};
 
-/// Whether what is wished for could be done, and whether the machine is another Agent.
+/// Whether what the spec wishes for was done.
 pub const SPEC_SYNCED: ConditionType = ConditionType::SpecSynced;
+/// Whether the machine is another Agent already.
 pub const DUPLICATE: ConditionType = ConditionType::Duplicate;
 
-/// status, reason and message
-type Said = (&'static str, ConditionReason, &'static str);
+/// The status (True, False or Unknown), the reason and the message of a condition.
+type ConditionText = (&'static str, ConditionReason, &'static str);
 
-const READY: Said =
+const READY: ConditionText =
     ("True", ConditionReason::AgentIsReady, "The agent is ready to begin the installation");
-const NOT_READY: Said =
+const NOT_READY: ConditionText =
     ("False", ConditionReason::AgentNotReady, "The agent is not ready to begin the installation");
-const NOT_APPROVED: Said =
+const NOT_APPROVED: ConditionText =
     ("False", ConditionReason::AgentIsNotApproved, "The agent is not approved");
-const ALREADY: Said = (
+const ALREADY: ConditionText = (
     "True",
     ConditionReason::AgentAlreadyInstalling,
     "Installation already started and is in progress",
 );
-const STOPPED: Said =
+const STOPPED: ConditionText =
     ("True", ConditionReason::AgentInstallationStopped, "The agent installation stopped");
 
-const BOUND: Said = ("True", ConditionReason::Bound, "The agent is bound to a cluster deployment");
-const UNBOUND: Said =
+const BOUND: ConditionText =
+    ("True", ConditionReason::Bound, "The agent is bound to a cluster deployment");
+const UNBOUND: ConditionText =
     ("False", ConditionReason::Unbound, "The agent is not bound to any cluster deployment");
-const BINDING: Said =
+const BINDING: ConditionText =
     ("False", ConditionReason::Binding, "The agent is currently binding to a cluster deployment");
-const UNBINDING: Said = (
+const UNBINDING: ConditionText = (
     "False",
     ConditionReason::Unbinding,
     "The agent is currently unbinding from a cluster deployment",
 );
-const BY_HAND: Said = (
+const BY_HAND: ConditionText = (
     "False",
     ConditionReason::UnbindingPendingUserAction,
     "The agent is currently unbinding; Pending host reboot from infraenv image",
 );
 
-const CONNECTED: Said = (
+const CONNECTED: ConditionText = (
     "True",
     ConditionReason::AgentIsConnected,
     "The agent's connection to the installation service is unimpaired",
 );
-const DISCONNECTED: Said = (
+const DISCONNECTED: ConditionText = (
     "False",
     ConditionReason::AgentIsDisconnected,
     "The agent has not contacted the installation service in some time, user action should be taken",
 );
 
-const PASSING: Said =
+const PASSING: ConditionText =
     ("True", ConditionReason::ValidationsPassing, "The agent's validations are passing");
-const UNKNOWN: Said = (
+const UNKNOWN: ConditionText = (
     "Unknown",
     ConditionReason::ValidationsUnknown,
     "The agent's validations have not yet been calculated",
 );
 
-const NOT_STARTED: &str = "The installation has not yet started";
+const NOT_STARTED: ConditionText =
+    ("False", ConditionReason::InstallationNotStarted, "The installation has not yet started");
+const COMPLETED: ConditionText =
+    ("True", ConditionReason::InstallationCompleted, "The installation has completed");
+const FAILED: ConditionText =
+    ("False", ConditionReason::InstallationFailed, "The installation has failed");
+const CANCELLED: ConditionText =
+    ("False", ConditionReason::InstallationFailed, "The installation was cancelled");
+const IN_PROGRESS: ConditionText =
+    ("False", ConditionReason::InstallationInProgress, "The installation is in progress");
 
-/// Connected, `RequirementsMet`, Validated, Installed and Bound.
-pub fn of(agent: &Agent) -> [Condition; 5] {
+/// Connected, `RequirementsMet`, Validated, Installed and Bound, in this order.
+pub fn agent_conditions(agent: &Agent) -> [Condition; 5] {
     [
-        condition(ConditionType::Connected, connected(agent.state())),
-        requirements(agent),
+        to_condition(ConditionType::Connected, describe_connection(agent.state())),
+        requirements_met(agent),
         validated(agent),
         installed(agent),
-        condition(ConditionType::Bound, bound(agent.state())),
+        to_condition(ConditionType::Bound, describe_binding(agent.state())),
     ]
 }
 
-/// Of an Agent whose machine is another one already.
-pub fn duplicate(agent: &Agent) -> Option<Condition> {
-    let other = &agent.status.duplicate_of;
-    let message = format!("The machine is Agent {other} already; this one is never picked");
-    let found = agent.is_duplicate();
-    found.then(|| Condition::new(DUPLICATE, "True", ConditionReason::SameMachine, message))
+/// Duplicate, which only an Agent has whose machine is another Agent already.
+pub fn duplicate_condition(agent: &Agent) -> Option<Condition> {
+    if !agent.is_duplicate() {
+        return None;
+    }
+    let original = &agent.status.duplicate_of;
+    let message = format!("The machine is Agent {original} already; this one is never picked");
+    Some(Condition::new(DUPLICATE, "True", ConditionReason::SameMachine, message))
 }
 
-fn condition(kind: ConditionType, (status, reason, message): Said) -> Condition {
+/// Whether the spec of an Agent is followed, as far as that has been tried.
+pub fn is_spec_synced(agent: &Agent) -> bool {
+    agent.condition(SPEC_SYNCED).is_none_or(|condition| condition.status != "False")
+}
+
+fn to_condition(kind: ConditionType, (status, reason, message): ConditionText) -> Condition {
     Condition::new(kind, status, reason, message)
 }
 
-fn connected(state: HostState) -> Said {
+fn describe_connection(state: HostState) -> ConditionText {
     match state {
         HostState::Disconnected | HostState::DisconnectedUnbound => DISCONNECTED,
         _ => CONNECTED,
     }
 }
 
-fn bound(state: HostState) -> Said {
+fn describe_binding(state: HostState) -> ConditionText {
     match state {
         HostState::Binding => BINDING,
         HostState::UnbindingPendingUserAction => BY_HAND,
@@ -104,8 +122,9 @@ fn bound(state: HostState) -> Said {
     }
 }
 
-/// On its way to a cluster, or back from one, nothing else can be said of it.
-fn under_way(state: HostState) -> Option<Said> {
+/// What `RequirementsMet`, Validated and Installed all say of a host on its way to a cluster or
+/// back.
+fn describe_transit(state: HostState) -> Option<ConditionText> {
     match state {
         HostState::Binding => Some(BINDING),
         state if state.is_returning() => Some(UNBINDING),
@@ -113,112 +132,112 @@ fn under_way(state: HostState) -> Option<Said> {
     }
 }
 
-fn requirements(agent: &Agent) -> Condition {
-    let (kind, state) = (ConditionType::RequirementsMet, agent.state());
-    if let Some(said) = under_way(state) {
-        return condition(kind, said);
+fn requirements_met(agent: &Agent) -> Condition {
+    let kind = ConditionType::RequirementsMet;
+    let state = agent.state();
+    if let Some(transit) = describe_transit(state) {
+        return to_condition(kind, transit);
     }
-    let said = match state {
+    let condition_text = match state {
         HostState::Known | HostState::KnownUnbound if agent.is_duplicate() => NOT_READY,
         HostState::Known | HostState::KnownUnbound if agent.spec.approved => READY,
         HostState::Known | HostState::KnownUnbound => NOT_APPROVED,
-        state if is_beside(state) => return unrecognized(kind, state),
+        state if is_retired_or_reset(state) => return unknown_status(kind, state),
         state if has_stopped(state) => STOPPED,
         state if state.is_installing() => ALREADY,
         _ => NOT_READY,
     };
-    condition(kind, said)
+    to_condition(kind, condition_text)
 }
 
-/// Neither before an installation nor after one: retired, or being undone.
-fn is_beside(state: HostState) -> bool {
+/// Neither before an installation nor after one: retired, or being reset.
+fn is_retired_or_reset(state: HostState) -> bool {
     matches!(
         state,
         HostState::DisabledUnbound | HostState::Resetting | HostState::ResettingPendingUserAction
     )
 }
 
-fn unrecognized(kind: ConditionType, state: HostState) -> Condition {
-    let text = format!("The installation status is currently not recognized: {state}");
-    Condition::new(kind, "Unknown", ConditionReason::UnknownStatus, text)
+fn unknown_status(kind: ConditionType, state: HostState) -> Condition {
+    let message = format!("The installation status is currently not recognized: {state}");
+    Condition::new(kind, "Unknown", ConditionReason::UnknownStatus, message)
 }
 
+/// Whether the installation of a host is over, well or badly.
 fn has_stopped(state: HostState) -> bool {
     state.is_over() || state == HostState::PreparingFailed
 }
 
 fn validated(agent: &Agent) -> Condition {
-    let (kind, state) = (ConditionType::Validated, agent.state());
-    if let Some(said) = under_way(state) {
-        return condition(kind, said);
+    let kind = ConditionType::Validated;
+    let state = agent.state();
+    if let Some(transit) = describe_transit(state) {
+        return to_condition(kind, transit);
     }
-    let failing = |reason: ConditionReason, how: &str| {
-        let bad = agent.validations().filter(|one| !is_met(one));
-        let bad: Vec<&str> = bad.map(|one| one.message.as_str()).collect();
-        let message = format!("The agent's validations are {how}: {}", bad.join(","));
-        Condition::new(kind, "False", reason, message)
-    };
     match state {
-        HostState::Insufficient | HostState::InsufficientUnbound => {
-            failing(ConditionReason::ValidationsFailing, "failing")
-        }
+        HostState::Insufficient | HostState::InsufficientUnbound => validations_failing(agent),
         HostState::PendingForInput => {
-            failing(ConditionReason::ValidationsUserPending, "pending for user")
+            let messages = join_unmet_validations(agent);
+            let message = format!("The agent's validations are pending for user: {messages}");
+            Condition::new(kind, "False", ConditionReason::ValidationsUserPending, message)
         }
-        HostState::Known | HostState::KnownUnbound => condition(kind, PASSING),
-        state if has_stopped(state) || state.is_installing() => condition(kind, PASSING),
-        // The rest are states of nothing that was found: the last results count.
-        _ if !is_checked(agent) => condition(kind, UNKNOWN),
-        _ if is_failing(agent) => failing(ConditionReason::ValidationsFailing, "failing"),
-        _ => condition(kind, PASSING),
+        HostState::Known | HostState::KnownUnbound => to_condition(kind, PASSING),
+        state if has_stopped(state) || state.is_installing() => to_condition(kind, PASSING),
+        // The other states do not follow from checks, so the last results of those count.
+        _ if !is_checked(agent) => to_condition(kind, UNKNOWN),
+        _ if is_failing(agent) => validations_failing(agent),
+        _ => to_condition(kind, PASSING),
     }
 }
 
-/// Whether there was anything to check.
-fn is_checked(agent: &Agent) -> bool {
-    let found = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
-    found && agent.validations().next().is_some()
+fn validations_failing(agent: &Agent) -> Condition {
+    let messages = join_unmet_validations(agent);
+    let message = format!("The agent's validations are failing: {messages}");
+    let reason = ConditionReason::ValidationsFailing;
+    Condition::new(ConditionType::Validated, "False", reason, message)
 }
 
-/// Whether something besides silence keeps it from going on.
+fn join_unmet_validations(agent: &Agent) -> String {
+    let unmet = agent.validations().filter(|validation| !is_met(validation));
+    let messages: Vec<&str> = unmet.map(|validation| validation.message.as_str()).collect();
+    messages.join(",")
+}
+
+/// Whether a host has been checked, which needs a valid inventory.
+fn is_checked(agent: &Agent) -> bool {
+    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
+    has_inventory && agent.validations().next().is_some()
+}
+
+/// Whether a host fails a check that counts, besides those that follow from its silence.
 fn is_failing(agent: &Agent) -> bool {
-    let free = agent.state().is_free();
-    agent.validations().any(|one| match one.id.as_str() {
+    let is_free = agent.state().is_free();
+    agent.validations().any(|validation| match validation.id.as_str() {
         "connected" | "media-connected" => false,
-        id if free => GATES_UNBOUND.contains(&id) && !is_met(one),
-        _ => holds_up(one),
+        id if is_free => GATES_UNBOUND.contains(&id) && !is_met(validation),
+        _ => holds_up(validation),
     })
 }
 
 fn installed(agent: &Agent) -> Condition {
-    let (kind, state) = (ConditionType::Installed, agent.state());
-    if let Some(said) = under_way(state) {
-        return condition(kind, said);
+    let kind = ConditionType::Installed;
+    let state = agent.state();
+    if let Some(transit) = describe_transit(state) {
+        return to_condition(kind, transit);
     }
-    let said = |status: &str, reason: ConditionReason, message: &str| {
-        let info = agent.status.debug_info.state_info.as_str();
-        let message =
-            if info.is_empty() { message.to_owned() } else { format!("{message}: {info}") };
-        Condition::new(kind, status, reason, message)
+    let (status, reason, message) = match state {
+        HostState::Installed | HostState::AddedToExistingCluster => COMPLETED,
+        HostState::Error | HostState::PreparingFailed => FAILED,
+        HostState::Cancelled => CANCELLED,
+        state if state.is_installing() => IN_PROGRESS,
+        state if is_retired_or_reset(state) => return unknown_status(kind, state),
+        _ => return to_condition(kind, NOT_STARTED),
     };
-    match state {
-        HostState::Installed | HostState::AddedToExistingCluster => {
-            said("True", ConditionReason::InstallationCompleted, "The installation has completed")
-        }
-        HostState::Error | HostState::PreparingFailed => {
-            said("False", ConditionReason::InstallationFailed, "The installation has failed")
-        }
-        HostState::Cancelled => {
-            said("False", ConditionReason::InstallationFailed, "The installation was cancelled")
-        }
-        state if state.is_installing() => said(
-            "False",
-            ConditionReason::InstallationInProgress,
-            "The installation is in progress",
-        ),
-        state if is_beside(state) => unrecognized(kind, state),
-        _ => Condition::new(kind, "False", ConditionReason::InstallationNotStarted, NOT_STARTED),
+    let info = &agent.status.debug_info.state_info;
+    if info.is_empty() {
+        return Condition::new(kind, status, reason, message);
     }
+    Condition::new(kind, status, reason, format!("{message}: {info}"))
 }
 
 #[cfg(test)]
@@ -270,45 +289,47 @@ mod tests {
     fn every_state_has_its_conditions() {
         let mut rows = TABLE.lines().map(str::trim).filter(|row| !row.is_empty());
         for state in HostState::ALL {
-            let [connected, requirements, validated, installed, bound] = of(&agent(state));
-            let all = [bound.reason, requirements.reason, validated.reason, installed.reason];
-            let row = format!("{state} {} {}", all.join(" "), connected.status);
+            let [connected, requirements, validated, installed, bound] =
+                agent_conditions(&agent(state));
+            let reasons = [bound.reason, requirements.reason, validated.reason, installed.reason];
+            let row = format!("{state} {} {}", reasons.join(" "), connected.status);
             assert_eq!(rows.next(), Some(row.as_str()));
         }
         assert_eq!(rows.next(), None);
     }
 
     #[test]
-    fn what_is_known_of_an_agent_is_said() {
-        let mut one = agent(HostState::Known);
-        one.spec.approved = false;
-        assert_eq!(of(&one)[1].reason, "AgentIsNotApproved");
-        assert_eq!(duplicate(&one), None);
-        one.status.duplicate_of = "other".into();
-        assert_eq!(of(&one)[1].reason, "AgentNotReady");
+    fn approval_duplicates_and_the_state_info_are_told() {
+        let mut known = agent(HostState::Known);
+        known.spec.approved = false;
+        assert_eq!(agent_conditions(&known)[1].reason, "AgentIsNotApproved");
+        assert_eq!(duplicate_condition(&known), None);
+        known.status.duplicate_of = "other".into();
+        assert_eq!(agent_conditions(&known)[1].reason, "AgentNotReady");
         let message = "The machine is Agent other already; this one is never picked";
-        assert_eq!(duplicate(&one).unwrap().message, message);
-        let mut one = agent(HostState::Cancelled);
-        one.status.debug_info.state_info = "by ada".into();
-        assert_eq!(of(&one)[3].message, "The installation was cancelled: by ada");
+        assert_eq!(duplicate_condition(&known).unwrap().message, message);
+        let mut cancelled = agent(HostState::Cancelled);
+        cancelled.status.debug_info.state_info = "by ada".into();
+        let message = "The installation was cancelled: by ada";
+        assert_eq!(agent_conditions(&cancelled)[3].message, message);
+    }
+
+    fn validation(id: &str, status: &str, message: &str) -> Validation {
+        Validation { id: id.into(), status: status.into(), message: message.into() }
     }
 
     #[test]
     fn the_last_results_count_while_a_host_is_silent() {
-        let result = |id: &str, status: &str, message: &str| Validation {
-            id: id.into(),
-            status: status.into(),
-            message: message.into(),
-        };
-        let mut one = agent(HostState::DisconnectedUnbound);
-        one.status.inventory = Some(Inventory::default());
-        let mut all =
-            vec![result("connected", "failure", "a"), result("ntp-synced", "failure", "b")];
-        one.status.validations_info = BTreeMap::from([("network".into(), all.clone())]);
-        assert_eq!(of(&one)[2].reason, "ValidationsPassing");
-        all.push(result("has-min-memory", "failure", "c"));
-        all.push(result("media-connected", "disabled", "d"));
-        one.status.validations_info = BTreeMap::from([("network".into(), all)]);
-        assert_eq!(of(&one)[2].message, "The agent's validations are failing: a,b,c");
+        let mut silent = agent(HostState::DisconnectedUnbound);
+        silent.status.inventory = Some(Inventory::default());
+        let mut validations =
+            vec![validation("connected", "failure", "a"), validation("ntp-synced", "failure", "b")];
+        silent.status.validations_info = BTreeMap::from([("network".into(), validations.clone())]);
+        assert_eq!(agent_conditions(&silent)[2].reason, "ValidationsPassing");
+        validations.push(validation("has-min-memory", "failure", "c"));
+        validations.push(validation("media-connected", "disabled", "d"));
+        silent.status.validations_info = BTreeMap::from([("network".into(), validations)]);
+        let message = "The agent's validations are failing: a,b,c";
+        assert_eq!(agent_conditions(&silent)[2].message, message);
     }
 }

@@ -1,4 +1,5 @@
-//! What the installer is told of a cluster's hosts.
+//! The documents that tell `openshift-install` and `oc` about a cluster's hosts. It writes
+//! nothing to disk.
 
 use serde_json::{Value, json};
 
@@ -7,39 +8,43 @@ use crate::model::ip_lease::IpLease;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::render::agent_config::{Node, agent_config, network_of, nodes_config, of_leases};
 
-/// agent-config.yaml: each host's network is its NMStateConfig's, or that of its leases.
+/// agent-config.yaml of a cluster. The network of each host is that of its `NMStateConfig`, or else
+/// that of its leases. `ntp` is the list of servers of time.
 pub fn document(
     cluster: &str,
     hosts: &[(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],
     ntp: &[String],
 ) -> Result<Value, String> {
-    Ok(agent_config(cluster, &nodes(hosts, configs)?, None, ntp))
+    Ok(agent_config(cluster, &make_nodes(hosts, configs)?, None, ntp))
 }
 
-/// nodes-config.yaml of hosts that join a cluster, and what each of them is known by: its name and
-/// its addresses.
+/// nodes-config.yaml of hosts that join a cluster, and a list of what each of them is known by: its
+/// `name` and its `addresses`.
 pub fn nodes_document(
     hosts: &[(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],
 ) -> Result<(Value, Value), String> {
-    let nodes = nodes(hosts, configs)?;
-    let known = |node: &Node<'_>| {
-        let addresses: Vec<String> = node.addresses().iter().map(ToString::to_string).collect();
-        json!({"name": node.agent.hostname(), "addresses": addresses})
-    };
-    let known: Vec<Value> = nodes.iter().map(known).collect();
-    Ok((nodes_config(&nodes), known.into()))
+    let nodes = make_nodes(hosts, configs)?;
+    let identities: Vec<Value> = nodes.iter().map(describe_identity).collect();
+    Ok((nodes_config(&nodes), identities.into()))
 }
 
-fn nodes<'a>(
+fn describe_identity(node: &Node<'_>) -> Value {
+    let addresses: Vec<String> = node.addresses().iter().map(ToString::to_string).collect();
+    json!({"name": node.agent.hostname(), "addresses": addresses})
+}
+
+fn make_nodes<'a>(
     hosts: &'a [(Agent, Vec<IpLease>)],
     configs: &[NMStateConfig],
 ) -> Result<Vec<Node<'a>>, String> {
     let mut nodes = Vec::new();
     for (agent, leases) in hosts {
-        let leased = || of_leases(agent, leases).filter(|_| !leases.is_empty());
-        let nmstate = network_of(agent, configs)?.or_else(leased);
+        let mut nmstate = network_of(agent, configs)?;
+        if nmstate.is_none() && !leases.is_empty() {
+            nmstate = of_leases(agent, leases);
+        }
         nodes.push(Node { agent, role: agent.role(), nmstate });
     }
     Ok(nodes)

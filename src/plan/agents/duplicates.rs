@@ -1,52 +1,97 @@
-//! Whether another Agent is the same machine.
+//! Agents that are the same machine: of them one counts, and the others are marked as its
+//! duplicates. It never deletes an Agent.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::agent::{Agent, HostState};
+use crate::model::event_reason::EventReason;
+use crate::model::meta::Key;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
+use crate::model::time::Time;
 
-/// Of several Agents that are one machine, one counts: that which is bound, else one that somebody
-/// has approved and that is heard of, else the last that registered.
-pub fn find(state: &mut State, tick: &Tick) {
-    let mut same: HashMap<String, Vec<AgentId>> = HashMap::new();
-    for (at, one) in state.agents.iter() {
-        for word in one.identities() {
-            let all = same.entry(word).or_default();
-            if !all.contains(&at) {
-                all.push(at);
+use super::record_event;
+
+/// Whether an Agent is bound, whether it is approved and heard of, and when it registered; of
+/// Agents that have these in common, the first by name counts.
+type Rank = (bool, bool, Option<Time>, Reverse<Option<Key>>);
+
+/// Writes into each Agent whose duplicate it is, and records it when that changes. Of several
+/// Agents that are one machine, one counts: that which is bound, else one that somebody has
+/// approved and that is heard of, else the last that registered.
+pub fn mark_duplicates(state: &mut State, tick: &Tick) {
+    let originals = find_originals(state, tick.now);
+    let agent_ids: Vec<AgentId> = state.agents.iter().map(|(agent_id, _)| agent_id).collect();
+    for agent_id in agent_ids {
+        let Some(agent) = state.agents.get(agent_id) else { continue };
+        let original = originals.get(&agent_id).and_then(|original| state.agents.get(*original));
+        let duplicate_of = match original.map(Agent::key) {
+            Some(key) if key.namespace == agent.metadata.namespace => key.name,
+            Some(key) => key.to_string(),
+            None => String::new(),
+        };
+        if agent.status.duplicate_of != duplicate_of {
+            set_duplicate_of(state, agent_id, duplicate_of, tick);
+        }
+    }
+}
+
+/// The Agent that counts, by each of its duplicates.
+fn find_originals(state: &State, now: Time) -> BTreeMap<AgentId, AgentId> {
+    let mut agents_by_identity: HashMap<String, Vec<AgentId>> = HashMap::new();
+    for (agent_id, agent) in state.agents.iter() {
+        for identity in agent.identities() {
+            let agent_ids = agents_by_identity.entry(identity).or_default();
+            if !agent_ids.contains(&agent_id) {
+                agent_ids.push(agent_id);
             }
         }
     }
-    let mut of: BTreeMap<AgentId, AgentId> = BTreeMap::new();
-    for all in same.values().filter(|all| all.len() > 1) {
-        let rank = |at: &AgentId| {
-            let one = state.agents.get(*at);
-            // A retired one goes on in a cluster that is left running.
-            let retired = one.is_some_and(|one| one.state() == HostState::DisabledUnbound);
-            let bound = retired || one.is_some_and(|one| one.status.bound_to.is_some());
-            let when = one.and_then(|one| one.status.registered_at);
-            // Who says that it is a host which somebody has approved, and which is there, is not.
-            let heard = |one: &Agent| one.spec.approved && !one.is_silent(tick.now);
-            (bound, one.is_some_and(heard), when, std::cmp::Reverse(one.map(Agent::key)))
-        };
-        let Some(first) = all.iter().copied().max_by_key(rank) else { continue };
-        for at in all.iter().filter(|at| **at != first) {
-            let known = of.entry(*at).or_insert(first);
-            if rank(&first) > rank(known) {
-                *known = first;
+    let mut originals = BTreeMap::new();
+    for agent_ids in agents_by_identity.values().filter(|agent_ids| agent_ids.len() > 1) {
+        let best = agent_ids.iter().copied().max_by_key(|agent_id| rank(state, *agent_id, now));
+        let Some(best_id) = best else { continue };
+        for duplicate_id in agent_ids.iter().filter(|agent_id| **agent_id != best_id) {
+            // It may share one identity with this Agent and another identity with a better one.
+            let original_id = originals.entry(*duplicate_id).or_insert(best_id);
+            if rank(state, best_id, now) > rank(state, *original_id, now) {
+                *original_id = best_id;
             }
         }
     }
-    let all: Vec<AgentId> = state.agents.iter().map(|(at, _)| at).collect();
-    for at in all {
-        let other = of.get(&at).and_then(|first| state.agents.get(*first)).map(Agent::key);
-        let own = state.agents.get(at).map(Agent::key);
-        let name = match (other, own) {
-            (Some(other), Some(own)) if other.namespace == own.namespace => other.name,
-            (Some(other), _) => other.to_string(),
-            (None, _) => String::new(),
-        };
-        state.agents.update(at, |one| one.status.duplicate_of = name);
-    }
+    originals
+}
+
+fn rank(state: &State, agent_id: AgentId, now: Time) -> Rank {
+    let Some(agent) = state.agents.get(agent_id) else { return Rank::default() };
+    // A retired host goes on in a cluster that was left running.
+    let is_retired = agent.state() == HostState::DisabledUnbound;
+    let is_bound = is_retired || agent.status.bound_to.is_some();
+    // A machine can claim to be another one, so it does not replace an approved Agent that is
+    // there.
+    let is_trusted = agent.spec.approved && !agent.is_silent(now);
+    (is_bound, is_trusted, agent.status.registered_at, Reverse(Some(agent.key())))
+}
+
+fn set_duplicate_of(state: &mut State, agent_id: AgentId, original: String, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let hostname = agent.hostname();
+    let previous = &agent.status.duplicate_of;
+    let is_duplicate = !original.is_empty();
+    let (reason, message) = if is_duplicate {
+        (
+            EventReason::HostDuplicateFound,
+            format!(
+                "Host {hostname}: is the same machine as Agent {original}, and is never picked"
+            ),
+        )
+    } else {
+        (
+            EventReason::HostDuplicateFixed,
+            format!("Host {hostname}: is not the same machine as Agent {previous} any more"),
+        )
+    };
+    state.agents.update(agent_id, |agent| agent.status.duplicate_of = original);
+    record_event(state, agent_id, reason, is_duplicate, message, tick);
 }

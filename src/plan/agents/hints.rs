@@ -1,31 +1,37 @@
-//! The disk that hints of a BareMetalHost mean.
+//! Root device hints of a `BareMetalHost`: which disk of a machine they mean.
 
 use serde_json::Value;
 
 use crate::model::agent::inventory::{Disk, Inventory};
 
-/// The first disk that all hints fit.
-pub fn disk<'a>(found: &'a Inventory, hints: &Value) -> Option<&'a Disk> {
+/// The first disk of a machine that fits all hints; none if `hints` is no object.
+pub fn find_disk<'a>(inventory: &'a Inventory, hints: &Value) -> Option<&'a Disk> {
     let hints = hints.as_object()?;
-    found.disks.iter().find(|disk| hints.iter().all(|(name, value)| fits(disk, name, value)))
+    inventory.disks.iter().find(|disk| hints.iter().all(|(name, value)| fits(disk, name, value)))
 }
 
 fn fits(disk: &Disk, name: &str, value: &Value) -> bool {
-    let text = value.as_str().unwrap_or_default();
-    let part = |field: &str| field.to_lowercase().contains(&text.to_lowercase());
+    let wanted = value.as_str().unwrap_or_default();
     match name {
-        "deviceName" => disk.is_called(text),
-        "hctl" => disk.hctl == text,
-        "model" => part(&disk.model),
-        "vendor" => part(&disk.vendor),
-        "serialNumber" => disk.serial == text,
-        "wwn" => disk.wwn == text,
+        "deviceName" => disk.is_called(wanted),
+        "hctl" => disk.hctl == wanted,
+        "model" => contains_ignoring_case(&disk.model, wanted),
+        "vendor" => contains_ignoring_case(&disk.vendor, wanted),
+        "serialNumber" => disk.serial == wanted,
+        "wwn" => disk.wwn == wanted,
         "minSizeGigabytes" => {
-            let least = value.as_u64().unwrap_or_default().saturating_mul(1_000_000_000);
-            disk.size_bytes >= least
+            let min_bytes = value.as_u64().unwrap_or_default().saturating_mul(1_000_000_000);
+            disk.size_bytes >= min_bytes
         }
-        "rotational" => value.as_bool().is_none_or(|turns| turns == (disk.drive_type == "HDD")),
-        // What is not understood fits nothing: better no disk than a wrong one.
+        "rotational" => {
+            let is_rotational = disk.drive_type == "HDD";
+            value.as_bool().is_none_or(|wanted| wanted == is_rotational)
+        }
+        // A hint that is not understood fits no disk: better no disk than a wrong one.
         _ => false,
     }
+}
+
+fn contains_ignoring_case(field: &str, wanted: &str) -> bool {
+    field.to_lowercase().contains(&wanted.to_lowercase())
 }

@@ -1,12 +1,12 @@
-//! Hosts that join a cluster which is installed: when that begins, what becomes of them, and when
-//! those that failed are tried again.
+//! Hosts that join a cluster which is installed: when their job starts, what becomes of them, and
+//! when a host that failed is tried again. It never picks hosts for a cluster.
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
-use crate::model::host::{BareMetalHost, Image};
+use crate::model::host::Image;
 use crate::model::ip_lease::IpLease;
 use crate::model::job::{CANCELLED, Failure, Outcome, Verb};
 use crate::model::meta::Key;
@@ -18,165 +18,199 @@ use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
 use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, leases, say, vips};
 
 use super::clusters::{self, hosts_of};
-use super::{conditions, enter};
+use super::{conditions, enter_state};
 
 /// How long a host waits after it failed to join.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
-/// What is in the drive of a host whose job was not seen to its end.
-const UNKNOWN: &str = "unknown";
+/// The URL of an image that may be in the drive of a host whose job was not seen to its end.
+const UNKNOWN_IMAGE: &str = "unknown";
+const IN_PROGRESS: &str = "Installation is in progress";
 
-/// One that a job works on.
-fn joins(one: &Agent) -> bool {
-    let installs = matches!(
-        one.state(),
+/// Whether a job works on a host to let it join its cluster.
+fn is_joining(agent: &Agent) -> bool {
+    let is_installing = matches!(
+        agent.state(),
         HostState::Installing
             | HostState::InstallingInProgress
             | HostState::InstallingPendingUserAction
     );
-    one.is_day2() && installs
+    agent.is_day2() && is_installing
 }
 
-/// The hosts of a cluster that a job works on, as places.
-fn joining(state: &State, cluster: &Cluster) -> Vec<AgentId> {
-    let joins = |at: &AgentId| state.agents.get(*at).is_some_and(joins);
-    hosts_of(state, cluster).into_iter().filter(joins).collect()
+/// The hosts of a cluster that a job works on to let them join it.
+fn find_joining(state: &State, cluster: &Cluster) -> Vec<AgentId> {
+    let mut agent_ids = hosts_of(state, cluster);
+    agent_ids.retain(|agent_id| state.agents.get(*agent_id).is_some_and(is_joining));
+    agent_ids
 }
 
-/// Hosts that are ready join their cluster together; those that failed one by one, later and later.
-pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let live =
-        state.live_job(&cluster.name).map(|(_, job)| job.verb == Verb::AddNodes && job.begun);
-    let waits =
-        |at: &AgentId| state.agents.get(*at).map(Agent::state) == Some(HostState::Installing);
-    let hosts = joining(state, cluster);
-    match live {
-        Some(true) => {
-            let first: Vec<AgentId> = hosts.into_iter().filter(waits).collect();
-            for host in first {
-                let info = "Installation is in progress";
-                enter(state, host, HostState::InstallingInProgress, info, tick);
-            }
+/// Lets hosts join a cluster that is installed: all that are ready together, and those that failed
+/// one by one, after longer and longer delays.
+pub fn advance(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let agent_ids = find_joining(state, cluster);
+    let Some((_, job)) = state.live_job(&cluster.name) else {
+        // Their job was cancelled for the sake of another, or was left behind in a move.
+        for agent_id in agent_ids {
+            let info = "Host is ready to be installed";
+            enter_state(state, agent_id, HostState::Known, info, tick);
         }
-        Some(false) => {}
-        None => {
-            // Their job was cancelled for the sake of another, or was left behind in a move.
-            for host in hosts {
-                enter(state, host, HostState::Known, "Host is ready to be installed", tick);
-            }
-            begin(state, at, tick);
+        return begin_join(state, cluster_id, tick);
+    };
+    if job.verb != Verb::AddNodes || !job.begun {
+        return;
+    }
+    for agent_id in agent_ids {
+        if state.agents.get(agent_id).map(Agent::state) == Some(HostState::Installing) {
+            enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
         }
     }
 }
 
-fn begin(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at).filter(|one| takes(one)) else { return };
-    let mut hosts = ready(state, cluster, tick);
-    if hosts.is_empty() {
+/// Starts the job that lets ready hosts join a cluster.
+fn begin_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if !can_be_joined(cluster) {
+        return;
+    }
+    let mut agent_ids = find_ready(state, cluster, tick);
+    if agent_ids.is_empty() {
         return;
     }
     let cluster = cluster.clone();
-    let waiting = without_addresses(state, &cluster, &hosts, tick);
-    hosts.retain(|at| !waiting.contains(at));
-    let machines = controllers(state, &cluster, &hosts);
-    if hosts.is_empty() || clusters_hosts::are_busy(state, &machines) {
+    let waiting_ids = without_addresses(state, &cluster, &agent_ids, tick);
+    agent_ids.retain(|agent_id| !waiting_ids.contains(agent_id));
+    let driven_hosts = find_driven_hosts(state, &cluster, &agent_ids);
+    if agent_ids.is_empty() || clusters_hosts::are_busy(state, &driven_hosts) {
         return;
     }
-    for host in hosts {
-        let name = state.agents.get(host).map(|one| one.hostname().to_owned()).unwrap_or_default();
-        state.agents.update(host, |one| one.status.node_name = name);
-        enter(state, host, HostState::Installing, "Installation is in progress", tick);
+    for agent_id in agent_ids {
+        let Some(agent) = state.agents.get(agent_id) else { continue };
+        let hostname = agent.hostname().to_owned();
+        state.agents.update(agent_id, |agent| agent.status.node_name = hostname);
+        enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
     }
     let plan = plan_job(state, &cluster);
-    start_planned_job(state, at, plan, tick);
-    for machine in machines {
-        let Some(host) = at_of(state, &machine) else { continue };
-        state.hosts.update(host, |host| clusters_hosts::switch_on(host, &cluster.name));
+    start_planned_job(state, cluster_id, plan, tick);
+    for host in driven_hosts {
+        let Some(host_id) = find_host(state, &host) else { continue };
+        state.hosts.update(host_id, |host| clusters_hosts::switch_on(host, &cluster.name));
     }
 }
 
 /// Whether hosts may join a cluster now.
-fn takes(cluster: &Cluster) -> bool {
-    let runs = match cluster.power {
+fn can_be_joined(cluster: &Cluster) -> bool {
+    let is_running = match cluster.power {
         Power::Unsupported => true,
         Power::Running | Power::Unset => cluster.wants() == Power::Running,
         _ => false,
     };
-    let there = cluster.installed() && cluster.deleting.is_none() && !cluster.paused;
-    runs && there && cluster.driver != Driver::Missing
+    let is_in_use = cluster.installed() && cluster.deleting.is_none() && !cluster.paused;
+    is_running && is_in_use && cluster.driver != Driver::Missing
 }
 
-/// All that are ready; if there are none, the first of those that are tried again.
-fn ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<AgentId> {
-    let synced = |one: &Agent| {
-        one.condition(conditions::SPEC_SYNCED).is_none_or(|found| found.status != "False")
-    };
-    let may = |one: &Agent| {
-        let stays = one.metadata.deletion_timestamp.is_none() && !one.is_duplicate();
-        one.is_day2() && one.spec.approved && stays && synced(one)
-    };
-    let all = hosts_of(state, cluster).into_iter();
-    let all = all.filter_map(|at| Some((at, state.agents.get(at).filter(|one| may(one))?)));
-    let (known, others): (Vec<_>, Vec<_>) =
-        all.partition(|(_, one)| one.state() == HostState::Known);
-    if !known.is_empty() {
-        return known.into_iter().map(|(at, _)| at).collect();
+/// All hosts that are ready to join a cluster; if there are none, the first one that failed and is
+/// to be tried again.
+fn find_ready(state: &State, cluster: &Cluster, tick: &Tick) -> Vec<AgentId> {
+    let mut ready_ids = Vec::new();
+    let mut next_retry: Option<(Time, AgentId)> = None;
+    for agent_id in hosts_of(state, cluster) {
+        let Some(agent) = state.agents.get(agent_id) else { continue };
+        if !may_join(agent) {
+            continue;
+        }
+        if agent.state() == HostState::Known {
+            ready_ids.push(agent_id);
+        } else if let Some(retry_at) = join_retry_at(agent)
+            && retry_at <= tick.now
+            && next_retry.is_none_or(|next_retry| (retry_at, agent_id) < next_retry)
+        {
+            next_retry = Some((retry_at, agent_id));
+        }
     }
-    let due = others.into_iter().filter_map(|(at, one)| Some((again_at(one)?, at)));
-    due.filter(|(next, _)| *next <= tick.now).min().map(|(_, at)| at).into_iter().collect()
+    if ready_ids.is_empty() {
+        ready_ids.extend(next_retry.map(|(_, agent_id)| agent_id));
+    }
+    ready_ids
 }
 
-/// When a host that failed joins its cluster again by itself.
-fn again_at(one: &Agent) -> Option<Time> {
-    let failed = one.is_day2() && one.state() == HostState::Error;
-    one.status.join_again_at.filter(|_| failed)
+/// Whether nothing but its state keeps a host from joining its cluster.
+fn may_join(agent: &Agent) -> bool {
+    agent.is_day2()
+        && agent.spec.approved
+        && agent.metadata.deletion_timestamp.is_none()
+        && !agent.is_duplicate()
+        && conditions::is_spec_synced(agent)
 }
 
-/// When the first of those that failed is tried again.
+/// When a host that failed to join its cluster is tried again; none: never by itself.
+fn join_retry_at(agent: &Agent) -> Option<Time> {
+    if !agent.is_day2() || agent.state() != HostState::Error {
+        return None;
+    }
+    agent.status.join_again_at
+}
+
+/// When the first of the hosts that failed is tried again.
 pub fn due(state: &State) -> Option<Time> {
-    let waits = |one: &&Agent| {
-        let cluster = one.bound_to().and_then(|key| clusters::at(state, &key));
-        cluster.is_some_and(|one| takes(one) && state.live_job(&one.name).is_none())
-    };
-    let all = state.agents.rows().filter(|one| again_at(one).is_some());
-    all.filter(waits).filter_map(again_at).min()
+    let mut first_retry: Option<Time> = None;
+    for agent in state.agents.rows() {
+        let Some(retry_at) = join_retry_at(agent) else { continue };
+        let Some(cluster_key) = agent.bound_to() else { continue };
+        let Some(cluster) = clusters::at(state, &cluster_key) else { continue };
+        if can_be_joined(cluster) && state.live_job(&cluster.name).is_none() {
+            first_retry = Some(first_retry.map_or(retry_at, |first| first.min(retry_at)));
+        }
+    }
+    first_retry
 }
 
-/// Where the pool gives its clusters' hosts addresses: those of some hosts that have not all of
-/// theirs yet. They wait for them from now on.
+/// Of some hosts of a cluster, those that have not got all addresses yet which the cluster's pool
+/// gives to hosts. The addresses are claimed for them here.
 pub fn without_addresses(
     state: &mut State,
     cluster: &Cluster,
-    hosts: &[AgentId],
+    agent_ids: &[AgentId],
     tick: &Tick,
 ) -> Vec<AgentId> {
-    let Some(key) = cluster.pool.as_deref().filter(|_| !hosts.is_empty()) else {
+    if agent_ids.is_empty() {
         return Vec::new();
-    };
-    let Some(pool) = state.pools.by_key(key).cloned() else { return Vec::new() };
-    let names = pool.nodes_from();
-    let mut waiting = Vec::new();
-    for at in hosts {
-        let Some(host) = state.agents.get(*at).map(|one| one.metadata.name.clone()) else {
-            continue;
-        };
-        for name in &names {
-            let its = |one: &&IpLease| {
-                one.namespace == key.namespace
-                    && one.pool == *name
-                    && one.is_of_host(&cluster.name, &host)
-            };
-            let known = state.ip_leases.rows().find(its).map(|one| one.address.is_some());
-            if known.is_none() {
-                let claim = claim_of_host(&cluster.name, &host, &names, name);
-                lease_or_adopt(state, &pool, name, (cluster, &host, claim), tick);
+    }
+    let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
+    let Some(pool) = pool.cloned() else { return Vec::new() };
+    let ip_pools = pool.nodes_from();
+    let mut waiting_ids = Vec::new();
+    for agent_id in agent_ids {
+        let Some(agent) = state.agents.get(*agent_id) else { continue };
+        let agent_name = agent.metadata.name.clone();
+        for ip_pool in &ip_pools {
+            let lease = find_lease(state, &pool, ip_pool, &cluster.name, &agent_name);
+            let has_address = lease.map(|lease| lease.address.is_some());
+            if has_address.is_none() {
+                let claim = claim_of_host(&cluster.name, &agent_name, &ip_pools, ip_pool);
+                lease_or_adopt(state, &pool, ip_pool, (cluster, &agent_name, claim), tick);
             }
-            if known != Some(true) && !waiting.contains(at) {
-                waiting.push(*at);
+            if has_address != Some(true) && !waiting_ids.contains(agent_id) {
+                waiting_ids.push(*agent_id);
             }
         }
     }
-    waiting
+    waiting_ids
+}
+
+/// The lease of a host's address from a pool of addresses.
+fn find_lease<'a>(
+    state: &'a State,
+    pool: &ClusterPool,
+    ip_pool: &str,
+    cluster: &str,
+    agent: &str,
+) -> Option<&'a IpLease> {
+    state.ip_leases.rows().find(|lease| {
+        lease.namespace == pool.metadata.namespace
+            && lease.pool == ip_pool
+            && lease.is_of_host(cluster, agent)
+    })
 }
 
 /// The claim of a host's address: a new one, or one of that name that the cluster has and that does
@@ -189,126 +223,165 @@ fn lease_or_adopt(
     tick: &Tick,
 ) {
     let key = Key::new(&*pool.metadata.namespace, &*claim);
-    let is_nobodys =
-        |lease: &IpLease| lease.cluster() == Some(&cluster.name) && lease.agent().is_none();
-    let known = state.ip_leases.find(&key);
-    if let Some(lease_id) = known.filter(|id| state.ip_leases.get(*id).is_some_and(is_nobodys)) {
-        state.ip_leases.update(lease_id, |lease| {
-            if let Some(holder) = &mut lease.holder {
-                holder.agent = Some(agent.to_owned());
-            }
-        });
-    } else if known.is_none() {
+    let Some(lease_id) = state.ip_leases.find(&key) else {
         let request = vips::Request { cluster: &cluster.name, agent: Some(agent), claim };
         let lease = vips::waiting(pool, ip_pool, request, tick);
-        leases::grant_address(state, lease);
-    }
+        return leases::grant_address(state, lease);
+    };
+    state.ip_leases.update(lease_id, |lease| {
+        if lease.cluster() == Some(cluster.name.as_str())
+            && lease.agent().is_none()
+            && let Some(holder) = &mut lease.holder
+        {
+            holder.agent = Some(agent.to_owned());
+        }
+    });
 }
 
-/// The machines of some hosts that we drive: a simulated cluster has none, and a driver of its own
-/// does that itself.
-fn controllers(state: &State, cluster: &Cluster, hosts: &[AgentId]) -> Vec<String> {
+/// Of some hosts of a cluster, those that the job of poolctl boots by their controllers, by
+/// namespace and name. A simulated cluster has none, and a driver of somebody else boots hosts
+/// itself.
+fn find_driven_hosts(state: &State, cluster: &Cluster, agent_ids: &[AgentId]) -> Vec<String> {
     if join_driver(cluster) != Driver::Agent {
         return Vec::new();
     }
-    let hosts = hosts.iter().filter_map(|at| state.agents.get(*at)?.bmh());
-    let boots = |host: &BareMetalHost| !host.is_left_alone() && host.boots_images();
-    let driven = |key: &Key| state.hosts.by_key(key).is_some_and(boots);
-    hosts.filter(driven).map(|key| key.to_string()).collect()
+    let mut driven_hosts = Vec::new();
+    for agent_id in agent_ids {
+        let host_key = state.agents.get(*agent_id).and_then(Agent::bmh);
+        let host = host_key.as_ref().and_then(|key| state.hosts.by_key(key));
+        if let Some(host) = host
+            && !host.is_left_alone()
+            && host.boots_images()
+        {
+            driven_hosts.push(host.key().to_string());
+        }
+    }
+    driven_hosts
 }
 
-/// The job by which hosts join that are installing now.
+/// The job by which the hosts join that are installing now.
 fn plan_job(state: &State, cluster: &Cluster) -> JobPlan {
-    let agent_ids = joining(state, cluster);
+    let agent_ids = find_joining(state, cluster);
     let agents = agent_ids.iter().filter_map(|agent_id| state.agents.get(*agent_id));
     let failures = agents.map(|agent| agent.status.join_failures).max().unwrap_or(0);
     JobPlan {
         verb: Verb::AddNodes,
         attempt: failures + 1,
-        hosts: controllers(state, cluster, &agent_ids),
+        hosts: find_driven_hosts(state, cluster, &agent_ids),
         driver: join_driver(cluster),
     }
 }
 
-/// Who lets hosts join a cluster: whatever installed it, it is done by oc.
+/// The driver that lets hosts join a cluster. Whichever driver of poolctl has installed the
+/// cluster, `oc` makes the image that hosts join with.
 fn join_driver(cluster: &Cluster) -> Driver {
     match cluster.driver {
-        own @ (Driver::Fake | Driver::Exec) => own,
+        driver @ (Driver::Fake | Driver::Exec) => driver,
         _ => Driver::Agent,
     }
 }
 
-/// The job is over, and so it is for its hosts.
-pub fn over(state: &mut State, at: ClusterId, outcome: &Outcome, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let hosts = joining(state, cluster);
-    let (message, hopeless, begun) = match outcome {
-        Outcome::Failed { message, how } => (message, *how == Failure::Hopeless, true),
-        Outcome::BrokeOff { message, later } => (message, false, !later),
-        _ => {
-            for host in hosts {
-                state.agents.update(host, |one| {
-                    (one.status.join_failures, one.status.join_again_at) = Default::default();
-                });
-                enter(state, host, HostState::AddedToExistingCluster, "Done", tick);
-            }
-            return;
+/// Updates the hosts of a cluster when the job ends that lets them join it.
+pub fn over(state: &mut State, cluster_id: ClusterId, outcome: &Outcome, tick: &Tick) {
+    match outcome {
+        Outcome::Failed { message, how } => {
+            let can_retry = *how != Failure::Hopeless;
+            let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
+            fail_join(state, cluster_id, message, can_retry, tick);
+            mark_drives_unknown(state, &unheard_hosts);
         }
-    };
-    let machines = controllers_at(state, at, &hosts);
-    for host in hosts {
-        state.agents.update(host, |one| {
-            let status = &mut one.status;
+        Outcome::BrokeOff { message, later } => {
+            let unheard_hosts = find_unheard_hosts(state, cluster_id, tick);
+            fail_join(state, cluster_id, message, true, tick);
+            if !later {
+                mark_drives_unknown(state, &unheard_hosts);
+            }
+        }
+        _ => complete_join(state, cluster_id, tick),
+    }
+}
+
+fn complete_join(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    for agent_id in find_joining(state, cluster) {
+        state.agents.update(agent_id, |agent| {
+            agent.status.join_failures = 0;
+            agent.status.join_again_at = None;
+        });
+        enter_state(state, agent_id, HostState::AddedToExistingCluster, "Done", tick);
+    }
+}
+
+fn fail_join(
+    state: &mut State,
+    cluster_id: ClusterId,
+    message: &str,
+    can_retry: bool,
+    tick: &Tick,
+) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    for agent_id in find_joining(state, cluster) {
+        state.agents.update(agent_id, |agent| {
+            let status = &mut agent.status;
             status.join_failures += 1;
             let delay = BACKOFF.delay(status.join_failures);
-            status.join_again_at = (!hopeless).then(|| tick.now.plus(delay));
+            status.join_again_at = can_retry.then(|| tick.now.plus(delay));
         });
-        enter(state, host, HostState::Error, message, tick);
+        enter_state(state, agent_id, HostState::Error, message, tick);
     }
-    // Of those that were told to let go of their image it was heard in this pass.
-    let unheard = machines.into_iter().filter(|machine| {
-        let host = at_of(state, machine).and_then(|at| state.hosts.get(at));
+}
+
+/// Of the hosts that a job has booted, those whose controllers have reported nothing in this pass.
+/// The others were told to let go of their image, and their controllers have reported what became
+/// of it.
+fn find_unheard_hosts(state: &State, cluster_id: ClusterId, tick: &Tick) -> Vec<String> {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return Vec::new() };
+    let mut hosts = find_driven_hosts(state, cluster, &find_joining(state, cluster));
+    hosts.retain(|host| {
+        let host = find_host(state, host).and_then(|host_id| state.hosts.get(host_id));
         host.is_some_and(|host| host.status.last_updated != Some(tick.now))
     });
-    let unheard: Vec<String> = unheard.filter(|_| begun).collect();
-    empty(state, &unheard);
+    hosts
 }
 
-fn controllers_at(state: &State, at: ClusterId, hosts: &[AgentId]) -> Vec<String> {
-    let cluster = state.clusters.get(at);
-    cluster.map(|cluster| controllers(state, cluster, hosts)).unwrap_or_default()
-}
-
-/// A host leaves its cluster in the middle of joining it: the job ends, and the others begin anew.
-pub fn cancel(state: &mut State, agent: &Agent, tick: &Tick) {
-    let Some(cluster) = agent.bound_to().filter(|_| joins(agent)) else { return };
-    let Some((at, job)) = state.live_job(&cluster.name) else { return };
+/// Ends the job of a host that leaves its cluster while it joins it. The job starts anew for the
+/// other hosts.
+pub fn cancel_join(state: &mut State, agent: &Agent, tick: &Tick) {
+    if !is_joining(agent) {
+        return;
+    }
+    let Some(cluster_key) = agent.bound_to() else { return };
+    let Some((job_id, job)) = state.live_job(&cluster_key.name) else { return };
     if job.verb != Verb::AddNodes {
         return;
     }
-    let machines = job.hosts.clone();
-    state.jobs.update(at, |job| {
+    let hosts = job.hosts.clone();
+    state.jobs.update(job_id, |job| {
         job.ended = Some(tick.now);
         job.outcome = Some(CANCELLED.into());
     });
-    empty(state, &machines);
-    let key = state.cluster(&cluster.name).and_then(|at| state.clusters.get(at)).map(Cluster::key);
-    let text = format!("add-nodes cancelled: host {} leaves", agent.hostname());
-    say(state, tick, EventReason::JobCancelled, (CLUSTER, key.unwrap_or(cluster)), text);
+    mark_drives_unknown(state, &hosts);
+    let cluster_id = state.cluster(&cluster_key.name);
+    let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
+    let object = (CLUSTER, cluster.map_or(cluster_key, Cluster::key));
+    let message = format!("add-nodes cancelled: host {} leaves", agent.hostname());
+    say(state, tick, EventReason::JobCancelled, object, message);
 }
 
-/// Their drives may have an image that is gone: they are told to let go of it.
-fn empty(state: &mut State, machines: &[String]) {
-    for machine in machines {
-        let Some(at) = at_of(state, machine) else { continue };
-        state.hosts.update(at, |one| {
-            one.status.provisioning.image.get_or_insert_with(|| Image::live(UNKNOWN));
+/// Records that an image may be in the drives of hosts, so that their controllers are told to eject
+/// it.
+fn mark_drives_unknown(state: &mut State, hosts: &[String]) {
+    for host in hosts {
+        let Some(host_id) = find_host(state, host) else { continue };
+        state.hosts.update(host_id, |host| {
+            let image = &mut host.status.provisioning.image;
+            image.get_or_insert_with(|| Image::live(UNKNOWN_IMAGE));
         });
     }
 }
 
-/// The place of a host, by its namespace and name.
-fn at_of(state: &State, machine: &str) -> Option<HostId> {
-    let (namespace, name) = machine.split_once('/')?;
+/// The id of a host, by its namespace and name.
+fn find_host(state: &State, host: &str) -> Option<HostId> {
+    let (namespace, name) = host.split_once('/')?;
     state.hosts.find(&Key::new(namespace, name))
 }

@@ -1,10 +1,11 @@
-//! Labels that an Agent gets by itself: of what was found in its machine, those that its InfraEnv
-//! hands on to its node, and those that its BareMetalHost has for both.
+//! Labels that poolctl gives to an Agent and to its node: what was found in the machine, what the
+//! InfraEnv hands on to its nodes, and what the BareMetalHost has for both. It decides nothing by
+//! labels.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::model::agent::inventory::Inventory;
+use crate::model::agent::inventory::{Disk, Inventory};
 use crate::model::agent::{Agent, CLUSTER_NAMESPACE, INVENTORY, INVENTORY_VERSION, is_own_label};
 use crate::model::host::{AGENT_LABEL, BareMetalHost, NODE_LABEL};
 use crate::model::infra_env::{INHERITED, InfraEnv, PROPAGATE};
@@ -12,100 +13,118 @@ use crate::rules::label_value;
 
 /// Flags of processors that can run virtual machines.
 const VIRTUALIZE: [&str; 2] = ["vmx", "svm"];
+/// The version of the labels of an inventory, which is assisted-service's.
 const VERSION: &str = "0.1";
-const SOLID: [&str; 2] = ["SSD", "NVMe"];
+/// Types of drives that do not rotate.
+const SOLID_STATE: [&str; 2] = ["SSD", "NVMe"];
 
-/// What was found, as labels; what cannot be one is left out.
-pub fn of_inventory(inventory: &Inventory) -> BTreeMap<String, String> {
-    let (vendor, cpu) = (&inventory.system_vendor, &inventory.cpu);
-    let solid = |kind: &str| SOLID.iter().any(|one| one.eq_ignore_ascii_case(kind));
-    let solid = inventory.disks.iter().any(|disk| solid(&disk.drive_type));
-    let virtualizes = cpu.flags.iter().any(|flag| VIRTUALIZE.contains(&flag.as_str()));
-    let all = [
-        ("storage-hasnonrotationaldisk", solid.to_string()),
-        ("cpu-architecture", sanitised(&cpu.architecture)),
-        ("cpu-virtenabled", virtualizes.to_string()),
-        ("host-manufacturer", sanitised(&vendor.manufacturer)),
-        ("host-productname", sanitised(&vendor.product_name)),
+/// What was found in a machine, as labels. What cannot be the value of a label is left out.
+fn inventory_labels(inventory: &Inventory) -> BTreeMap<String, String> {
+    let vendor = &inventory.system_vendor;
+    let cpu = &inventory.cpu;
+    let has_solid_state = inventory.disks.iter().any(is_solid_state);
+    let can_virtualize = cpu.flags.iter().any(|flag| VIRTUALIZE.contains(&flag.as_str()));
+    let values = [
+        ("storage-hasnonrotationaldisk", has_solid_state.to_string()),
+        ("cpu-architecture", to_label_value(&cpu.architecture)),
+        ("cpu-virtenabled", can_virtualize.to_string()),
+        ("host-manufacturer", to_label_value(&vendor.manufacturer)),
+        ("host-productname", to_label_value(&vendor.product_name)),
         ("host-isvirtual", vendor.is_virtual.to_string()),
     ];
-    let good = all.into_iter().filter(|(_, value)| !value.is_empty() && label_value(value));
-    good.map(|(name, value)| (format!("{INVENTORY}{name}"), value)).collect()
+    let mut labels = BTreeMap::new();
+    for (name, value) in values {
+        if !value.is_empty() && label_value(&value) {
+            labels.insert(format!("{INVENTORY}{name}"), value);
+        }
+    }
+    labels
 }
 
-/// Puts them on an Agent, instead of those that it had.
-pub fn apply(agent: &mut Agent, inventory: &Inventory) {
-    let meta = &mut agent.metadata;
-    meta.labels.retain(|name, _| !name.starts_with(INVENTORY));
-    meta.labels.extend(of_inventory(inventory));
-    meta.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
+fn is_solid_state(disk: &Disk) -> bool {
+    SOLID_STATE.iter().any(|drive_type| drive_type.eq_ignore_ascii_case(&disk.drive_type))
 }
 
-/// Where its cluster is, empty for none.
-pub fn bound(agent: &mut Agent, namespace: String) {
+/// Replaces the labels of an Agent's inventory by those of the inventory that it has now.
+pub fn apply_inventory_labels(agent: &mut Agent, inventory: &Inventory) {
+    let metadata = &mut agent.metadata;
+    metadata.labels.retain(|name, _| !name.starts_with(INVENTORY));
+    metadata.labels.extend(inventory_labels(inventory));
+    metadata.annotations.insert(INVENTORY_VERSION.into(), VERSION.into());
+}
+
+/// Labels an Agent with the namespace of its cluster, which is empty if it has none.
+pub fn set_cluster_namespace(agent: &mut Agent, namespace: String) {
     agent.metadata.labels.insert(CLUSTER_NAMESPACE.into(), namespace);
 }
 
-fn sanitised(text: &str) -> String {
-    let fits = |letter: &char| letter.is_ascii_alphanumeric() || "-_.".contains(*letter);
-    text.chars().filter(fits).collect()
+/// What remains of a value without the characters that a label cannot have.
+fn to_label_value(value: &str) -> String {
+    let characters = value.chars();
+    characters.filter(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(*letter)).collect()
 }
 
-/// What its `BareMetalHost` says, of an Agent and of its node.
-pub fn of_host(host: &BareMetalHost, agent: &mut Agent) {
+/// Gives an Agent and its node the labels that annotations of its `BareMetalHost` ask for.
+pub fn apply_host_labels(host: &BareMetalHost, agent: &mut Agent) {
     for (name, value) in host.annotations() {
         if let Some(key) = name.strip_prefix(NODE_LABEL) {
             agent.spec.node_labels.insert(key.to_owned(), value.clone());
-        } else if let Some(key) = name.strip_prefix(AGENT_LABEL).filter(|key| !is_own_label(key)) {
+        } else if let Some(key) = name.strip_prefix(AGENT_LABEL)
+            && !is_own_label(key)
+        {
             agent.metadata.labels.insert(key.to_owned(), value.clone());
         }
     }
 }
 
-/// Labels of the InfraEnv that its annotation names become labels of the node, and go when it
-/// names them no more. What somebody has set himself stays: its value is not the remembered one.
-pub fn inherited(infra_env: &InfraEnv, agent: &mut Agent) {
+/// Hands labels of an InfraEnv on to the node of an Agent: those that an annotation of the InfraEnv
+/// names. A label goes when it is named no more. A label that a person has set stays: its value is
+/// not the one that was handed on, which an annotation of the Agent remembers.
+pub fn inherit_node_labels(infra_env: &InfraEnv, agent: &mut Agent) {
     let source = &infra_env.metadata;
-    let wanted: Vec<(&str, &String)> = listed(source.annotation(PROPAGATE))
+    let wanted: Vec<(&str, &String)> = split_list(source.annotation(PROPAGATE))
         .filter_map(|key| Some((key, source.labels.get(key)?)))
         .collect();
-    let (old, labels) = (agent.metadata.annotation(INHERITED), &mut agent.spec.node_labels);
-    for entry in listed(old) {
-        // Upstream remembers keys without values.
-        let (key, value) = if let Some((key, value)) = entry.split_once('=') {
+    let node_labels = &mut agent.spec.node_labels;
+    for entry in split_list(agent.metadata.annotation(INHERITED)) {
+        // Assisted-service remembers keys without values: then the value of today is taken for it.
+        let (key, remembered) = if let Some((key, value)) = entry.split_once('=') {
             (key, Some(value))
         } else {
-            let value = wanted.iter().find(|(key, _)| *key == entry);
-            (entry, value.map(|(_, value)| value.as_str()))
+            let label = wanted.iter().find(|(key, _)| *key == entry);
+            (entry, label.map(|(_, value)| value.as_str()))
         };
-        if labels.get(key).is_some_and(|now| value.is_none_or(|value| value == now)) {
-            labels.remove(key);
+        if let Some(current) = node_labels.get(key)
+            && remembered.is_none_or(|remembered| remembered == current)
+        {
+            node_labels.remove(key);
         }
     }
     let mut inherited = Vec::new();
     for (key, value) in wanted {
-        if let Entry::Vacant(free) = labels.entry(key.to_owned()) {
-            free.insert(value.clone());
+        if let Entry::Vacant(vacant) = node_labels.entry(key.to_owned()) {
+            vacant.insert(value.clone());
             inherited.push(format!("{key}={value}"));
         }
     }
-    let notes = &mut agent.metadata.annotations;
+    let annotations = &mut agent.metadata.annotations;
     if inherited.is_empty() {
-        notes.remove(INHERITED);
+        annotations.remove(INHERITED);
     } else {
-        notes.insert(INHERITED.to_owned(), inherited.join(","));
+        annotations.insert(INHERITED.to_owned(), inherited.join(","));
     }
 }
 
-fn listed(annotation: Option<&str>) -> impl Iterator<Item = &str> {
-    let all = annotation.unwrap_or_default().split(',');
-    all.map(str::trim).filter(|one| !one.is_empty())
+/// The entries of an annotation that is a list with commas.
+fn split_list(annotation: Option<&str>) -> impl Iterator<Item = &str> {
+    let entries = annotation.unwrap_or_default().split(',');
+    entries.map(str::trim).filter(|entry| !entry.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::agent::inventory::{Cpu, Disk, SystemVendor};
+    use crate::model::agent::inventory::{Cpu, SystemVendor};
 
     #[test]
     fn what_was_found_becomes_labels_as_far_as_it_can() {
@@ -131,18 +150,17 @@ mod tests {
             ("a-b.c_d", Some("a-b.c_d")),
         ] {
             inventory.system_vendor.manufacturer = maker.into();
-            let found = of_inventory(&inventory);
+            let labels = inventory_labels(&inventory);
             let key = "inventory.agent-install.openshift.io/host-manufacturer";
-            assert_eq!(found.get(key).map(String::as_str), label, "{maker}");
+            assert_eq!(labels.get(key).map(String::as_str), label, "{maker}");
         }
         inventory.system_vendor.manufacturer = "x".repeat(64);
-        let found = of_inventory(&inventory);
-        let found: Vec<String> = found
+        let labels: Vec<String> = inventory_labels(&inventory)
             .iter()
             .map(|(key, value)| format!("{}={value}", key.trim_start_matches(INVENTORY)))
             .collect();
         assert_eq!(
-            found,
+            labels,
             [
                 "cpu-architecture=x86_64",
                 "cpu-virtenabled=true",
@@ -154,12 +172,13 @@ mod tests {
     }
 
     fn infra_env(rack: &str, propagate: &str) -> InfraEnv {
-        let mut one = InfraEnv::default();
-        one.metadata.labels.insert("rack".into(), rack.into());
-        one.metadata.annotations.insert(PROPAGATE.into(), propagate.into());
-        one
+        let mut infra_env = InfraEnv::default();
+        infra_env.metadata.labels.insert("rack".into(), rack.into());
+        infra_env.metadata.annotations.insert(PROPAGATE.into(), propagate.into());
+        infra_env
     }
 
+    /// The label of the node, and what is remembered of it.
     fn rack(agent: &Agent) -> (Option<&str>, Option<&str>) {
         let label = agent.spec.node_labels.get("rack").map(String::as_str);
         (label, agent.metadata.annotation(INHERITED))
@@ -169,25 +188,25 @@ mod tests {
     fn nodes_inherit_labels_until_somebody_sets_them() {
         let mut agent = Agent::default();
         for _ in 0..2 {
-            inherited(&infra_env("7", " rack,,zone"), &mut agent);
+            inherit_node_labels(&infra_env("7", " rack,,zone"), &mut agent);
             assert_eq!(rack(&agent), (Some("7"), Some("rack=7")));
         }
-        let mut gone = agent.clone();
-        inherited(&infra_env("7", ""), &mut gone);
-        assert_eq!(rack(&gone), (None, None));
-        inherited(&infra_env("9", "rack"), &mut agent);
+        let mut without_label = agent.clone();
+        inherit_node_labels(&infra_env("7", ""), &mut without_label);
+        assert_eq!(rack(&without_label), (None, None));
+        inherit_node_labels(&infra_env("9", "rack"), &mut agent);
         assert_eq!(rack(&agent), (Some("9"), Some("rack=9")));
         agent.spec.node_labels.insert("rack".into(), "8".into());
         for propagate in ["rack", "rack", ""] {
-            inherited(&infra_env("9", propagate), &mut agent);
+            inherit_node_labels(&infra_env("9", propagate), &mut agent);
             assert_eq!(rack(&agent), (Some("8"), None));
         }
-        // As upstream remembers it.
+        // As assisted-service remembers it.
         agent.metadata.annotations.insert(INHERITED.into(), "rack".into());
-        inherited(&infra_env("8", "rack"), &mut agent);
+        inherit_node_labels(&infra_env("8", "rack"), &mut agent);
         assert_eq!(rack(&agent), (Some("8"), Some("rack=8")));
         agent.metadata.annotations.insert(INHERITED.into(), "rack".into());
-        inherited(&infra_env("8", ""), &mut agent);
+        inherit_node_labels(&infra_env("8", ""), &mut agent);
         assert_eq!(rack(&agent), (None, None));
     }
 }

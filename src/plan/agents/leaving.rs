@@ -1,5 +1,5 @@
-//! How hosts leave their cluster: unbound, with the cluster itself, or deleted. It does nothing to
-//! their machines: what becomes of those is said in `returning`.
+//! How hosts leave their cluster: unbound, together with the cluster, or because their Agent is
+//! deleted. It does nothing to their machines: `returning` brings those back.
 
 use crate::model::agent::{
     Agent, ClusterReference, DAY2_POOL, DeprovisionInfo, HostState, SKIP_CLEANUP,
@@ -13,7 +13,7 @@ use crate::model::tick::Tick;
 use crate::plan::leases;
 
 use super::clusters::{self, hosts_of};
-use super::{PASS, about, joining, note, returning};
+use super::{PASS, about, joining, record_event, returning};
 
 /// Why a host may not leave its cluster.
 pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
@@ -40,37 +40,37 @@ pub fn unbind_refusal(state: &State, agent: &Agent) -> Option<String> {
 pub fn leave_cluster(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id).cloned() else { return };
     let Some(cluster) = agent.bound_to() else { return };
-    let name = agent.hostname().to_owned();
-    let text = format!("Host {name}: Successfully unbound from cluster");
-    // It is nobody's any more, and so is what happens to it.
-    let event = about(&agent, EventReason::HostUnbindSucceeded, false, text, PASS, tick);
+    let hostname = agent.hostname().to_owned();
+    let message = format!("Host {hostname}: Successfully unbound from cluster");
+    // The host is in no cluster from here on, so the event is not shown for the one that it left.
+    let event = about(&agent, EventReason::HostUnbindSucceeded, false, message, PASS, tick);
     state.event(Event { cluster: None, ..event });
-    joining::cancel(state, &agent, tick);
+    joining::cancel_join(state, &agent, tick);
     let was_used = returning::was_used(state, &agent);
     let deprovision_info = DeprovisionInfo {
         cluster_name: cluster.name.clone(),
         cluster_namespace: cluster.namespace.clone(),
-        node_name: name,
+        node_name: hostname,
         message: "Waiting for host to unbind to do spoke cleanup".into(),
     };
     let other_wanted = agent.wanted().filter(|wanted| *wanted != cluster);
-    state.agents.update(agent_id, |left| {
-        left.spec.cluster_deployment_name = other_wanted.as_ref().map(ClusterReference::to);
-        if agent.is_day2() && left.spec.machine_config_pool == DAY2_POOL {
-            left.spec.machine_config_pool.clear();
+    state.agents.update(agent_id, |agent| {
+        agent.spec.cluster_deployment_name = other_wanted.as_ref().map(ClusterReference::to);
+        if agent.is_day2() && agent.spec.machine_config_pool == DAY2_POOL {
+            agent.spec.machine_config_pool.clear();
         }
-        left.forget_cluster();
-        left.status.deprovision_info = was_used.then_some(deprovision_info);
+        agent.forget_cluster();
+        agent.status.deprovision_info = was_used.then_some(deprovision_info);
     });
-    // Who is still wanted there keeps its address until it comes.
+    // A host that is still wanted in the cluster keeps its addresses until it is bound again.
     if !was_used && agent.wanted().as_ref() != Some(&cluster) {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
-    returning::back(state, agent_id, &agent, was_used, tick);
+    returning::begin_return(state, agent_id, &agent, was_used, tick);
 }
 
-/// Frees the hosts of a cluster that goes. Those of an `InfraEnv` of that cluster are deleted with
-/// it, and those of a cluster that is left running retire.
+/// Frees the hosts of a cluster that is destroyed or forgotten. Agents of an `InfraEnv` that
+/// belongs to the cluster are deleted with it; Agents of a cluster that is left running retire.
 pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id).cloned() else { return };
     for agent_id in hosts_of(state, &cluster) {
@@ -78,11 +78,13 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
         let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
         let infra_env_cluster = infra_env.and_then(InfraEnv::cluster);
         if infra_env_cluster.is_some_and(|key| key.name == cluster.name) {
-            let hostname = agent.hostname();
-            let name = &cluster.name;
-            let text = format!("Host {hostname}: deregistered, its InfraEnv was of cluster {name}");
-            note(state, agent_id, EventReason::HostDeregistered, false, text, tick);
-            returning::let_go(state, &agent, None, tick);
+            let message = format!(
+                "Host {}: deregistered, its InfraEnv was of cluster {}",
+                agent.hostname(),
+                cluster.name
+            );
+            record_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
+            returning::release_machine(state, &agent, None, tick);
             state.agents.remove(agent_id);
         } else if cluster.preserve && cluster.started_at.is_some() {
             returning::retire(state, agent_id, &cluster.name, tick);
@@ -90,28 +92,28 @@ pub fn release_agents_of_cluster(state: &mut State, cluster_id: ClusterId, tick:
             leave_cluster(state, agent_id, tick);
         }
     }
-    // Hosts that are wanted there and not bound yet have nowhere to go any more.
-    let wanted_ids: Vec<AgentId> = state
+    // Hosts that are wanted in the cluster and not bound to it yet are wanted nowhere any more.
+    let wanted_agent_ids: Vec<AgentId> = state
         .agents
         .iter()
         .filter(|(_, agent)| agent.wanted().is_some_and(|key| key.name == cluster.name))
         .map(|(agent_id, _)| agent_id)
         .collect();
-    for agent_id in wanted_ids {
+    for agent_id in wanted_agent_ids {
         state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = None);
     }
 }
 
-/// Removes a host whose deletion was asked for: not while it is installed, nor while another
-/// program holds it.
+/// Removes an Agent whose deletion was asked for. It waits while the host is being installed, while
+/// the Agent has finalizers of another program, and while the host's node is left in its cluster.
 pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     let Some(agent) = state.agents.get(agent_id) else { return };
     if agent.state().is_installing() || !agent.metadata.finalizers.is_empty() {
         return;
     }
-    if let Some(why) = node_left_behind(state, agent) {
-        let condition =
-            Condition::new(ConditionType::Cleanup, "False", ConditionReason::CleanupFailed, why);
+    if let Some(message) = node_left_behind(state, agent) {
+        let reason = ConditionReason::CleanupFailed;
+        let condition = Condition::new(ConditionType::Cleanup, "False", reason, message);
         state.agents.update(agent_id, |agent| {
             set_unprobed(&mut agent.status.conditions, condition, tick.now);
         });
@@ -119,26 +121,26 @@ pub fn remove_deleted_agent(state: &mut State, agent_id: AgentId, tick: &Tick) {
     }
     let agent = agent.clone();
     if agent.state() == HostState::DisabledUnbound || agent.bound_to().is_some() {
-        returning::let_go(state, &agent, None, tick);
+        returning::release_machine(state, &agent, None, tick);
     }
     if let Some(cluster) = agent.bound_to() {
         leases::return_addresses_of_host(state, &agent, &cluster.name);
     }
-    let text = format!("Host {}: deregistered", agent.hostname());
-    note(state, agent_id, EventReason::HostDeregistered, false, text, tick);
+    let message = format!("Host {}: deregistered", agent.hostname());
+    record_event(state, agent_id, EventReason::HostDeregistered, false, message, tick);
     state.agents.remove(agent_id);
-    // Nobody is left who would tell that it runs no more: its deletion says so.
-    if let Some(left) = &agent.status.deprovision_info {
-        leases::return_addresses_of_host(state, &agent, &left.cluster_name);
-        leases::return_addresses_of_gone_cluster(
-            state,
-            &agent.metadata.namespace,
-            &left.cluster_name,
-        );
+    // Without the Agent nobody will report that the host has stopped running as a node of the
+    // cluster that it left. Deleting the Agent says that it has.
+    if let Some(deprovision_info) = &agent.status.deprovision_info {
+        let namespace = &agent.metadata.namespace;
+        let cluster = &deprovision_info.cluster_name;
+        leases::return_addresses_of_host(state, &agent, cluster);
+        leases::return_addresses_of_gone_cluster(state, namespace, cluster);
     }
 }
 
-/// What a host that is to be deleted would leave behind as a node of its cluster.
+/// Why the node of a host, which the deletion of its Agent would leave behind in the cluster, has
+/// to be removed first.
 fn node_left_behind(state: &State, agent: &Agent) -> Option<String> {
     if !matches!(agent.state(), HostState::Installed | HostState::AddedToExistingCluster) {
         return None;

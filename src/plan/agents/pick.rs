@@ -1,4 +1,5 @@
-//! Hosts for a cluster of a pool: all that it needs, or exactly what is short.
+//! Picks the hosts for a new cluster of a pool: all that it needs, or none and what is short. It
+//! changes nothing before the cluster is made.
 
 use serde_json::Value;
 
@@ -12,12 +13,14 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::rules::validations::{Around, holds_up, ignored, lacks, validate};
 
-use super::{binding, clusters, roles};
+use super::clusters::{architecture_of_install_config, needs_of_install_config};
+use super::{binding, roles};
 
-/// The most reasons that are said of hosts that do not do.
-const SAID: usize = 3;
+/// How many of the hosts that are not good enough are named.
+const MAX_NAMED: usize = 3;
 
-/// Places of the hosts that a new cluster gets; none for a pool that asks for none.
+/// The Agents that a new cluster gets, masters first; none for a pool that asks for none. `base` is
+/// the install-config of the cluster. The error says what is short and why other hosts do not do.
 pub fn hosts(
     state: &State,
     pool: &ClusterPool,
@@ -28,132 +31,192 @@ pub fn hosts(
     let selector = platform.agent_selector.clone().unwrap_or_default();
     let selector: LabelSelector = serde_json::from_value(Value::Object(selector))
         .map_err(|error| format!("agentSelector: {error}"))?;
-    let mut needs = clusters::of_document(base);
+    let mut needs = needs_of_install_config(base);
     needs.ignored = ignored(&pool.spec.annotations);
-    let desk = Desk { state, needs: &needs, architecture: clusters::architecture_of(base), tick };
-    let (masters, workers) = (needs.masters.unwrap_or(3), needs.workers.unwrap_or(0));
-    let namespace = &pool.metadata.namespace;
-    let listed = state.agents.iter().filter(|(_, one)| {
-        one.metadata.namespace == *namespace && selector.matches(&one.metadata.labels)
-    });
-    let (mut left, busy): (Vec<_>, Vec<_>) =
-        listed.partition(|(_, one)| not_free(state, one).is_none());
-    // Those that can be one thing only come first.
-    left.sort_by_cached_key(|(_, one)| (one.spec.role == Role::AutoAssign, roles::rank(one)));
-    let mut picked: Vec<(AgentId, &Agent)> = Vec::new();
-    for (role, many, word) in [(Role::Master, masters, "master"), (Role::Worker, workers, "worker")]
-    {
-        let many = usize::try_from(many).unwrap_or(usize::MAX);
-        let (mut rest, mut why, mut found) = (Vec::new(), Vec::new(), 0);
-        for (at, one) in left {
-            if found == many {
-                rest.push((at, one));
-                continue;
-            }
-            let others: Vec<&Agent> = picked.iter().map(|(_, one)| *one).collect();
-            if let Some(wrong) = desk.misfit(one, role, &others) {
-                why.push(format!("{}: {wrong}", one.hostname()));
-                rest.push((at, one));
-            } else {
-                found += 1;
-                picked.push((at, one));
-            }
+    let architecture = architecture_of_install_config(base);
+    let (free, taken) = list_agents(state, pool, &selector);
+    let mut picker = Picker { state, needs: &needs, architecture, tick, free, picked: Vec::new() };
+    let masters = needs.masters.unwrap_or(3);
+    let workers = needs.workers.unwrap_or(0);
+    for (role, needed) in [(Role::Master, masters), (Role::Worker, workers)] {
+        if let Err(shortage) = picker.pick_role(role, needed) {
+            return Err(shortage.describe(&selector, taken));
         }
-        if found < many {
-            let labels = described(&selector);
-            let text = format!("needs {many} {word}-capable agents{labels}; {found} free");
-            why.extend(busy.iter().filter_map(|(_, one)| {
-                Some(format!("{}: {}", one.hostname(), not_free(state, one)?))
-            }));
-            return Err(if why.is_empty() { text } else { format!("{text}, {}", others(&why)) });
-        }
-        left = rest;
     }
-    Ok(picked.into_iter().map(|(at, _)| at).collect())
+    Ok(picker.picked.into_iter().map(|(agent_id, _)| agent_id).collect())
+}
+
+/// The Agents that a pool selects: those that are free, in the order in which they are tried, and
+/// of each other one why it is not.
+fn list_agents<'a>(
+    state: &'a State,
+    pool: &ClusterPool,
+    selector: &LabelSelector,
+) -> (Vec<(AgentId, &'a Agent)>, Vec<String>) {
+    let mut free = Vec::new();
+    let mut taken = Vec::new();
+    for (agent_id, agent) in state.agents.iter() {
+        let metadata = &agent.metadata;
+        if metadata.namespace != pool.metadata.namespace || !selector.matches(&metadata.labels) {
+            continue;
+        }
+        match not_free(state, agent) {
+            None => free.push((agent_id, agent)),
+            Some(why) => taken.push(format!("{}: {why}", agent.hostname())),
+        }
+    }
+    // Hosts that can have one role only come first, so that the others are left for either role.
+    free.sort_by_cached_key(|(_, agent)| (agent.spec.role == Role::AutoAssign, roles::rank(agent)));
+    (free, taken)
 }
 
 /// `4 not (a: ...; b: ...; c: ... and 1 more)`
-fn others(why: &[String]) -> String {
-    let more = why.len().saturating_sub(SAID);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{} not ({}{more})", why.len(), why[..why.len().min(SAID)].join("; "))
+fn describe_problems(problems: &[String]) -> String {
+    let count = problems.len();
+    let named = &problems[..count.min(MAX_NAMED)];
+    let unnamed = count - named.len();
+    let rest = if unnamed > 0 { format!(" and {unnamed} more") } else { String::new() };
+    format!("{count} not ({}{rest})", named.join("; "))
 }
 
-fn described(selector: &LabelSelector) -> String {
-    let labels = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let others = selector.match_expressions.iter().map(|one| {
-        format!("{} {} {}", one.key, one.operator, one.values.join("|")).trim().to_owned()
-    });
-    let all: Vec<String> = labels.chain(others).collect();
-    if all.is_empty() { String::new() } else { format!(" matching {}", all.join(", ")) }
+/// ` matching rack=7, zone In a|b`, or nothing for a selector that selects all.
+fn describe_selector(selector: &LabelSelector) -> String {
+    let mut requirements: Vec<String> =
+        selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    for requirement in &selector.match_expressions {
+        let values = requirement.values.join("|");
+        let expression = format!("{} {} {values}", requirement.key, requirement.operator);
+        requirements.push(expression.trim().to_owned());
+    }
+    if requirements.is_empty() {
+        return String::new();
+    }
+    format!(" matching {}", requirements.join(", "))
 }
 
-/// Why nobody can have a host now.
-pub fn not_free(state: &State, one: &Agent) -> Option<String> {
-    if let Some(cluster) = one.bound_to().or(one.wanted()) {
+/// Why no cluster can have a host now; none: it is free.
+pub fn not_free(state: &State, agent: &Agent) -> Option<String> {
+    if let Some(cluster) = agent.bound_to().or(agent.wanted()) {
         return Some(format!("has cluster {}", cluster.name));
     }
-    if one.metadata.deletion_timestamp.is_some() {
+    if agent.metadata.deletion_timestamp.is_some() {
         return Some("is being deleted".into());
     }
-    if one.state() != HostState::KnownUnbound {
-        return Some(format!("is {}: {}", one.state(), binding::why_not(one)));
+    if agent.state() != HostState::KnownUnbound {
+        return Some(format!("is {}: {}", agent.state(), binding::why_not_known(agent)));
     }
-    if !one.spec.approved {
+    if !agent.spec.approved {
         return Some("is not approved".into());
     }
-    let Some(environment) = one.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
+    let Some(infra_env) = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)) else {
         return Some("has no InfraEnv: the one that its label names is not there".into());
     };
-    let host = one.bmh().and_then(|key| state.hosts.by_key(&key));
-    if let Some(host) = host.filter(|host| host.status.error_count > 0) {
-        return Some(format!("does not answer: {}", host.status.error_message));
+    if let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) {
+        if host.status.error_count > 0 {
+            return Some(format!("does not answer: {}", host.status.error_message));
+        }
+        if host.metadata.annotated_at_all(CLUSTER_REFERENCE) {
+            return Some("has its cluster by what its BareMetalHost is annotated with".into());
+        }
     }
-    if host.is_some_and(|host| host.metadata.annotated_at_all(CLUSTER_REFERENCE)) {
-        return Some("has its cluster by what its BareMetalHost is annotated with".into());
-    }
-    if environment.cluster().is_some() {
+    if infra_env.cluster().is_some() {
         return Some("is of an InfraEnv with a cluster".into());
     }
-    binding::kept(state, one)
+    binding::kept(state, agent)
 }
 
-/// What the hosts of a cluster are picked by.
-struct Desk<'a> {
+/// Too few hosts for a role.
+struct RoleShortage {
+    role: Role,
+    needed: u64,
+    picked: u64,
+    /// Of each host that was not good enough: its name, and why.
+    problems: Vec<String>,
+}
+
+impl RoleShortage {
+    /// What is short, and why other hosts that the pool selects do not do. `taken` says it of hosts
+    /// that are not free.
+    fn describe(self, selector: &LabelSelector, taken: Vec<String>) -> String {
+        let Self { role, needed, picked, mut problems } = self;
+        let role = role.name();
+        let labels = describe_selector(selector);
+        let summary = format!("needs {needed} {role}-capable agents{labels}; {picked} free");
+        problems.extend(taken);
+        if problems.is_empty() {
+            return summary;
+        }
+        format!("{summary}, {}", describe_problems(&problems))
+    }
+}
+
+/// Picks hosts for one cluster.
+struct Picker<'a> {
     state: &'a State,
     needs: &'a Needs,
     architecture: Option<String>,
     tick: &'a Tick,
+    /// The hosts that may still be picked, in the order in which they are tried.
+    free: Vec<(AgentId, &'a Agent)>,
+    picked: Vec<(AgentId, &'a Agent)>,
 }
 
-impl Desk<'_> {
-    /// Why a free host is not good enough beside those that are picked already: all that it would be
-    /// held up by, once it is bound.
-    fn misfit(&self, one: &Agent, role: Role, others: &[&Agent]) -> Option<String> {
-        let environment = one.infra_env().and_then(|key| self.state.infra_envs.by_key(&key))?;
-        if let Some(why) = binding::other_architecture(environment, self.architecture.as_deref()) {
-            return Some(why);
+impl Picker<'_> {
+    /// Picks so many hosts for a role.
+    fn pick_role(&mut self, role: Role, needed: u64) -> Result<(), RoleShortage> {
+        let mut picked = 0;
+        let mut problems = Vec::new();
+        for (agent_id, agent) in std::mem::take(&mut self.free) {
+            if picked == needed {
+                self.free.push((agent_id, agent));
+            } else if let Some(problem) = self.find_problem(agent, role) {
+                problems.push(format!("{}: {problem}", agent.hostname()));
+                self.free.push((agent_id, agent));
+            } else {
+                picked += 1;
+                self.picked.push((agent_id, agent));
+            }
         }
-        if one.spec.role != Role::AutoAssign && one.spec.role != role {
-            return Some(format!("is to be a {}", one.spec.role.name()));
+        if picked < needed {
+            return Err(RoleShortage { role, needed, picked, problems });
         }
-        let found = one.status.inventory.as_ref()?;
-        let around = Around { needs: self.needs, others };
-        let all = validate(one, role, Some(&around), self.tick.now);
-        let wrong = all.values().flatten().filter(|one| one.status == "failure" && holds_up(one));
-        let wrong: Vec<&Validation> = wrong.collect();
-        // What it lacks is said in fewer words than the checks have.
-        let lacks = lacks(found, role, self.needs.is_sno());
-        let lacks = lacks.iter().filter(|(id, _)| wrong.iter().any(|one| one.id == *id));
-        let lacks: Vec<&str> = lacks.map(|(_, why)| why.as_str()).collect();
-        let first = wrong.first().map(|one| one.message.clone());
-        if lacks.is_empty() { first } else { Some(lacks.join(", ")) }
+        Ok(())
+    }
+
+    /// Why a free host is not good enough beside those that are picked already: it fails a check
+    /// that would keep it from being installed, once it is bound.
+    fn find_problem(&self, agent: &Agent, role: Role) -> Option<String> {
+        let infra_env = agent.infra_env().and_then(|key| self.state.infra_envs.by_key(&key))?;
+        let mismatch = binding::architecture_mismatch(infra_env, self.architecture.as_deref());
+        if mismatch.is_some() {
+            return mismatch;
+        }
+        if agent.spec.role != Role::AutoAssign && agent.spec.role != role {
+            return Some(format!("is to be a {}", agent.spec.role.name()));
+        }
+        let inventory = agent.status.inventory.as_ref()?;
+        let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();
+        let around = Around { needs: self.needs, others: &other_agents };
+        let results = validate(agent, role, Some(&around), self.tick.now);
+        let failures: Vec<&Validation> = results
+            .values()
+            .flatten()
+            .filter(|result| result.status == "failure" && holds_up(result))
+            .collect();
+        // What the machine lacks is said in fewer words than the checks have.
+        let mut problems = lacks(inventory, role, self.needs.is_sno());
+        problems.retain(|(id, _)| failures.iter().any(|failure| failure.id == *id));
+        if problems.is_empty() {
+            return failures.first().map(|failure| failure.message.clone());
+        }
+        let problems: Vec<String> = problems.into_iter().map(|(_, problem)| problem).collect();
+        Some(problems.join(", "))
     }
 }
 
-/// Binds what was picked, with the cluster that it was picked for.
+/// Binds the hosts that were picked to the cluster that they were picked for.
 pub fn take(state: &mut State, hosts: &[AgentId], cluster: &Key, tick: &Tick) {
-    for at in hosts {
-        binding::give(state, *at, cluster, tick);
+    for agent_id in hosts {
+        binding::bind_picked_agent(state, *agent_id, cluster, tick);
     }
 }

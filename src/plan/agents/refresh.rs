@@ -1,5 +1,5 @@
-//! How a host is: what follows from its checks, from silence, time and its cluster, and what is
-//! said of it.
+//! The state of a host: it follows from the host's checks, from silence, from time and from its
+//! cluster. The conditions follow from the state. It never binds a host.
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, HostState, Progress, SKIP_CLEANUP};
@@ -14,261 +14,313 @@ use crate::plan::leases;
 use crate::rules::validations::disk_problems;
 
 use super::checks::{self, check_agent};
-use super::clusters::{self, Stage, needs, stage};
+use super::clusters::{self, ClusterStage, cluster_stage, needs_of_cluster};
 use super::leaving::leave_cluster;
-use super::{AWAITS_INVENTORY, booting, conditions, enter, labels, note, returning, roles, stages};
+use super::{
+    AWAITS_INVENTORY, booting, conditions, enter_state, labels, record_event, returning, roles,
+    stages,
+};
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
-const MEDIA: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
-/// Until a host that was told to register again has done so.
-const COMES_BACK: Span = Span::minutes(10);
+const MEDIA_LOST: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
+const IN_PROGRESS: &str = "Installation is in progress";
+const UNMET_HARDWARE: &str = "Host does not meet the minimum hardware requirements";
+/// How long a host may take to register again after it was told to.
+const REGISTRATION_TIMEOUT: Span = Span::minutes(10);
 
-/// What time, silence and its cluster make of a host.
-pub fn advance(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let now = agent.state();
-    cleaned(state, at);
-    check_agent(state, at, tick);
-    match now {
+/// Moves a host to the state that follows from its checks, from silence, from time and from its
+/// cluster.
+pub fn advance_state(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let host_state = agent.state();
+    update_deprovision_info(state, agent_id);
+    check_agent(state, agent_id, tick);
+    match host_state {
         HostState::DisabledUnbound | HostState::Disabled => {}
-        HostState::Binding => binding(state, at, tick),
+        HostState::Binding => advance_binding(state, agent_id, tick),
         HostState::Reclaiming | HostState::ReclaimingRebooting => {
-            returning::reclaim(state, at, tick);
+            returning::follow_reclaim(state, agent_id, tick);
         }
-        HostState::UnbindingPendingUserAction => returning::pending(state, at, tick),
-        _ if now.is_free() || now == HostState::Unbinding => unbound(state, at, tick),
-        _ => bound(state, at, tick),
+        HostState::UnbindingPendingUserAction => {
+            returning::follow_boot_by_hand(state, agent_id, tick);
+        }
+        _ if host_state.is_free() || host_state == HostState::Unbinding => {
+            advance_unbound(state, agent_id, tick);
+        }
+        _ => advance_bound(state, agent_id, tick),
     }
 }
 
-/// What is left of a host in the cluster that it left is nobody's any more once that is gone.
-fn cleaned(state: &mut State, at: AgentId) {
-    let Some(agent) = state.agents.get(at) else { return };
+/// Forgets the node that a host has left in its last cluster once the cluster is gone, or once
+/// somebody has said that the node is not to be waited for. Until then it says what removes the
+/// node.
+fn update_deprovision_info(state: &mut State, agent_id: AgentId) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let Some(info) = &agent.status.deprovision_info else { return };
-    let skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
-    let waits = agent.state().is_returning() || !skipped;
-    if waits && cluster_that_may_run(state, agent).is_some() {
+    let is_skipped = agent.metadata.annotated_at_all(SKIP_CLEANUP);
+    let may_wait = agent.state().is_returning() || !is_skipped;
+    if may_wait && cluster_that_may_run(state, agent).is_some() {
         return;
     }
-    let over = skipped || state.cluster(&info.cluster_name).is_none();
-    let (cluster, node) = (&info.cluster_name, &info.node_name);
-    let text = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
-    let (gone, agent) = (cluster.clone(), agent.clone());
-    state.agents.update(at, |one| match &mut one.status.deprovision_info {
-        Some(info) if !over => info.message = text,
-        left => *left = None,
+    let is_over = is_skipped || state.cluster(&info.cluster_name).is_none();
+    let cluster = info.cluster_name.clone();
+    let node = &info.node_name;
+    let message = format!("Node {node} is in cluster {cluster} still: oc delete node {node}");
+    let agent = agent.clone();
+    state.agents.update(agent_id, |agent| match &mut agent.status.deprovision_info {
+        Some(info) if !is_over => info.message = message,
+        deprovision_info => *deprovision_info = None,
     });
-    leases::return_addresses_of_host(state, &agent, &gone);
-    leases::return_addresses_of_gone_cluster(state, &agent.metadata.namespace, &gone);
+    leases::return_addresses_of_host(state, &agent, &cluster);
+    leases::return_addresses_of_gone_cluster(state, &agent.metadata.namespace, &cluster);
 }
 
-/// One that does not register again for its cluster is not taken.
-fn binding(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    if !agent.is_late(COMES_BACK, tick) {
+/// Takes a host out of its cluster again that does not register in time. What its spec wishes for
+/// stays.
+fn advance_binding(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    if !agent.is_late(REGISTRATION_TIMEOUT, tick) {
         return;
     }
     let Some(cluster) = agent.bound_to() else { return };
     let wanted = agent.spec.cluster_deployment_name.clone();
-    let name = agent.hostname().to_owned();
-    let text = format!(
-        "Failed to bind host {name} to cluster {}: it did not register again within {}",
+    let hostname = agent.hostname();
+    let message = format!(
+        "Failed to bind host {hostname} to cluster {}: it did not register again within {}",
         cluster.name,
-        COMES_BACK.short()
+        REGISTRATION_TIMEOUT.short()
     );
-    note(state, at, EventReason::HostBindFailed, true, text, tick);
-    leave_cluster(state, at, tick);
-    state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
-    enter(state, at, HostState::DisconnectedUnbound, SILENT, tick);
+    record_event(state, agent_id, EventReason::HostBindFailed, true, message, tick);
+    leave_cluster(state, agent_id, tick);
+    state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = wanted);
+    enter_state(state, agent_id, HostState::DisconnectedUnbound, SILENT, tick);
 }
 
-/// Why nobody can use a host as it is: nobody hears of it, or it cannot read its image.
-fn lost(state: &State, agent: &Agent, tick: &Tick) -> Option<&'static str> {
-    let media = agent.status.media_disconnected.then_some(MEDIA);
-    Some(SILENT).filter(|_| is_gone(state, agent, tick)).or(media)
+/// Why no cluster can use a host as it is: it is silent, or it cannot read the image it runs from.
+fn why_disconnected(state: &State, agent: &Agent, tick: &Tick) -> Option<&'static str> {
+    if is_silent(state, agent, tick) {
+        return Some(SILENT);
+    }
+    agent.status.media_disconnected.then_some(MEDIA_LOST)
 }
 
-/// Whether nobody hears of it.
-fn is_gone(state: &State, agent: &Agent, tick: &Tick) -> bool {
+/// Whether nobody hears of a host: neither the host itself nor, of a host that was found by its
+/// management controller, the controller.
+fn is_silent(state: &State, agent: &Agent, tick: &Tick) -> bool {
     if !agent.status.found {
         return !tick.jumped && agent.is_silent(tick.now);
     }
-    // Its management controller says how it is.
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
     host.is_none_or(|host| host.status.error_count > 0)
 }
 
-fn unbound(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let now = agent.state();
-    if let Some(info) = lost(state, agent, tick) {
-        return enter(state, at, HostState::DisconnectedUnbound, info, tick);
+fn advance_unbound(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let host_state = agent.state();
+    if let Some(info) = why_disconnected(state, agent, tick) {
+        return enter_state(state, agent_id, HostState::DisconnectedUnbound, info, tick);
     }
-    if now == HostState::Unbinding {
-        if agent.is_late(COMES_BACK, tick) {
-            returning::lost(state, at, "", tick);
+    if host_state == HostState::Unbinding {
+        if agent.is_late(REGISTRATION_TIMEOUT, tick) {
+            returning::await_boot_by_hand(state, agent_id, "", tick);
         }
         return;
     }
+    let was_checked =
+        matches!(host_state, HostState::KnownUnbound | HostState::InsufficientUnbound);
     let (next, info) = match &agent.status.inventory {
-        Some(found) if found.is_valid() => {
-            let wrong = checks::unmet_gates(agent);
-            if wrong.is_empty() {
-                let ready = || "Host is ready to be bound to a cluster".to_owned();
-                let held = returning::held(state, agent);
-                (HostState::KnownUnbound, held.unwrap_or_else(ready))
+        Some(inventory) if inventory.is_valid() => {
+            let unmet = checks::unmet_gates(agent);
+            if unmet.is_empty() {
+                let hold = returning::describe_hold(state, agent);
+                let info = hold.unwrap_or_else(|| "Host is ready to be bound to a cluster".into());
+                (HostState::KnownUnbound, info)
             } else {
-                let text = "Host does not meet the minimum hardware requirements";
-                (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
+                (HostState::InsufficientUnbound, format!("{UNMET_HARDWARE}: {unmet}"))
             }
         }
-        Some(_) if matches!(now, HostState::KnownUnbound | HostState::InsufficientUnbound) => {
-            let wrong = checks::unmet_truncation(agent);
-            let text = "Host does not meet the minimum hardware requirements";
-            (HostState::InsufficientUnbound, format!("{text}: {wrong}"))
+        Some(_) if was_checked => {
+            let unmet = checks::unmet_truncation(agent);
+            (HostState::InsufficientUnbound, format!("{UNMET_HARDWARE}: {unmet}"))
         }
         _ => (HostState::DiscoveringUnbound, AWAITS_INVENTORY.to_owned()),
     };
-    enter(state, at, next, &info, tick);
+    enter_state(state, agent_id, next, &info, tick);
 }
 
-fn bound(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let Some(key) = agent.bound_to() else { return };
-    let Some(cluster) = clusters::at(state, &key) else {
-        // It is gone, and nobody was seen taking it away: it may come back.
+fn advance_bound(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let Some(cluster_key) = agent.bound_to() else { return };
+    let Some(cluster) = clusters::at(state, &cluster_key) else {
+        // The cluster is gone although nobody was seen to delete it. It may come back, so what the
+        // spec wishes for stays.
         let wanted = agent.spec.cluster_deployment_name.clone();
-        leave_cluster(state, at, tick);
-        state.agents.update(at, |one| one.spec.cluster_deployment_name = wanted);
+        leave_cluster(state, agent_id, tick);
+        state.agents.update(agent_id, |agent| agent.spec.cluster_deployment_name = wanted);
         return;
     };
-    let (now, day2) = (agent.state(), agent.is_day2());
-    // Before there is an image, nothing is done to any host.
-    let by_image = cluster.driver == Driver::Agent;
-    match stage(state, cluster) {
-        Stage::Installed if day2 && !now.is_installing() && !now.is_over() => {
-            checked(state, at, tick);
+    let host_state = agent.state();
+    let is_day2 = agent.is_day2();
+    match cluster_stage(state, cluster) {
+        ClusterStage::Installed
+            if is_day2 && !host_state.is_installing() && !host_state.is_over() =>
+        {
+            advance_checked(state, agent_id, tick);
         }
-        Stage::Installed if now == HostState::AddedToExistingCluster || day2 => {}
-        Stage::Installed => enter(state, at, HostState::Installed, "Done", tick),
-        Stage::Installing if now.is_installing() => {
-            stages::late(state, at, needs(state, cluster).is_sno(), tick);
-            let Some(agent) = state.agents.get(at) else { return };
-            let told = !agent.status.progress.current_stage.is_empty();
-            let begun = told || state.live_job(&key.name).is_some_and(|(_, job)| job.begun);
-            let goes_on = match now {
-                HostState::Installing => begun,
-                HostState::PreparingForInstallation => told,
-                _ => booting::goes_on(agent),
-            };
-            if goes_on {
-                let info = "Installation is in progress";
-                enter(state, at, HostState::InstallingInProgress, info, tick);
-            }
+        ClusterStage::Installed if host_state == HostState::AddedToExistingCluster || is_day2 => {}
+        ClusterStage::Installed => {
+            enter_state(state, agent_id, HostState::Installed, "Done", tick);
         }
-        Stage::Installing if now == HostState::Known || is_another_try(state, agent, &key.name) => {
-            let name = agent.hostname().to_owned();
-            state.agents.update(at, |one| {
-                one.status.node_name = name;
-                if now == HostState::Error {
-                    one.status.progress = Progress::default();
-                }
-            });
-            if by_image && now == HostState::Known {
-                let info = "Host is preparing for installation";
-                enter(state, at, HostState::PreparingForInstallation, info, tick);
-            } else {
-                enter(state, at, HostState::Installing, "Installation is in progress", tick);
-            }
+        ClusterStage::Installing if host_state.is_installing() => {
+            let is_sno = needs_of_cluster(state, cluster).is_sno();
+            stages::check_stage_limit(state, agent_id, is_sno, tick);
+            advance_installing(state, agent_id, host_state, tick);
         }
-        // Nothing has been done to it yet.
-        Stage::Failed if now == HostState::PreparingForInstallation => checked(state, at, tick),
-        Stage::Ending if now == HostState::PreparingForInstallation => {}
-        Stage::Failed if now.is_installing() || now == HostState::Error => {
+        ClusterStage::Installing
+            if host_state == HostState::Known
+                || is_another_try(state, agent, &cluster_key.name) =>
+        {
+            let is_by_image = cluster.driver == Driver::Agent;
+            begin_installation(state, agent_id, is_by_image, tick);
+        }
+        // Nothing has been done to the host yet.
+        ClusterStage::Failed if host_state == HostState::PreparingForInstallation => {
+            advance_checked(state, agent_id, tick);
+        }
+        ClusterStage::Ending if host_state == HostState::PreparingForInstallation => {}
+        ClusterStage::Failed if host_state.is_installing() || host_state == HostState::Error => {
             let info = "Host is part of a cluster that failed to install";
-            enter(state, at, HostState::Error, info, tick);
+            enter_state(state, agent_id, HostState::Error, info, tick);
         }
-        Stage::Installing if now == HostState::Error => {}
-        Stage::Open | Stage::Installing | Stage::Failed => checked(state, at, tick),
-        Stage::Ending if now.is_installing() || now == HostState::Error => {
-            enter(state, at, HostState::Cancelled, "Installation was cancelled", tick);
+        ClusterStage::Installing if host_state == HostState::Error => {}
+        ClusterStage::Open | ClusterStage::Installing | ClusterStage::Failed => {
+            advance_checked(state, agent_id, tick);
         }
-        Stage::Ending => {}
+        ClusterStage::Ending if host_state.is_installing() || host_state == HostState::Error => {
+            let info = "Installation was cancelled";
+            enter_state(state, agent_id, HostState::Cancelled, info, tick);
+        }
+        ClusterStage::Ending => {}
     }
 }
 
-/// Whether its cluster is installed anew after its own installation failed.
-fn is_another_try(state: &State, agent: &Agent, cluster: &str) -> bool {
-    let begun = state.live_job(cluster).map(|(_, job)| job.started);
-    agent.state() == HostState::Error && begun > agent.status.state_since
+/// Follows a host that is installed with its cluster. `host_state` is its state at the start of the
+/// round.
+fn advance_installing(state: &mut State, agent_id: AgentId, host_state: HostState, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let has_reported = !agent.status.progress.current_stage.is_empty();
+    let is_in_progress = match host_state {
+        HostState::Installing => {
+            let cluster = agent.bound_to().map(|cluster| cluster.name).unwrap_or_default();
+            has_reported || state.live_job(&cluster).is_some_and(|(_, job)| job.begun)
+        }
+        HostState::PreparingForInstallation => has_reported,
+        _ => booting::was_booted_by_hand(agent),
+    };
+    if is_in_progress {
+        enter_state(state, agent_id, HostState::InstallingInProgress, IN_PROGRESS, tick);
+    }
 }
 
-/// Bound, and its cluster not installed on it yet.
-fn checked(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    if let Some(info) = lost(state, agent, tick) {
-        return enter(state, at, HostState::Disconnected, info, tick);
+/// The installation of a host's cluster has begun. Where the hosts boot an image of their cluster,
+/// nothing is done to any of them before there is one.
+fn begin_installation(state: &mut State, agent_id: AgentId, is_by_image: bool, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let host_state = agent.state();
+    let hostname = agent.hostname().to_owned();
+    state.agents.update(agent_id, |agent| {
+        agent.status.node_name = hostname;
+        if host_state == HostState::Error {
+            agent.status.progress = Progress::default();
+        }
+    });
+    if is_by_image && host_state == HostState::Known {
+        let info = "Host is preparing for installation";
+        enter_state(state, agent_id, HostState::PreparingForInstallation, info, tick);
+    } else {
+        enter_state(state, agent_id, HostState::Installing, IN_PROGRESS, tick);
+    }
+}
+
+/// Whether the cluster of a host is installed anew after the host's own installation failed.
+fn is_another_try(state: &State, agent: &Agent, cluster: &str) -> bool {
+    let started = state.live_job(cluster).map(|(_, job)| job.started);
+    agent.state() == HostState::Error && started > agent.status.state_since
+}
+
+/// Moves a bound host, whose cluster is not installed on it yet, to the state that its checks give.
+fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    if let Some(info) = why_disconnected(state, agent, tick) {
+        return enter_state(state, agent_id, HostState::Disconnected, info, tick);
     }
     if agent.is_duplicate() {
         let info = format!("Host is the same machine as Agent {}", agent.status.duplicate_of);
-        return enter(state, at, HostState::Insufficient, &info, tick);
+        return enter_state(state, agent_id, HostState::Insufficient, &info, tick);
     }
-    let valid = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
-    let hardware = checks::unmet_hardware(agent);
-    let input = checks::unmet_input(agent);
-    let other = checks::unmet_before_installation(agent);
-    let (next, info) = if !valid {
+    let has_inventory = agent.status.inventory.as_ref().is_some_and(Inventory::is_valid);
+    let unmet_hardware = checks::unmet_hardware(agent);
+    let unmet_input = checks::unmet_input(agent);
+    let unmet_checks = checks::unmet_before_installation(agent);
+    let (next, info) = if !has_inventory {
         (HostState::Discovering, AWAITS_INVENTORY.to_owned())
-    } else if !hardware.is_empty() {
-        let text = "Host does not meet the minimum hardware requirements";
-        (HostState::Insufficient, format!("{text}: {hardware}"))
-    } else if !input.is_empty() {
-        (HostState::PendingForInput, format!("Waiting for user input: {input}"))
-    } else if !other.is_empty() {
-        let text = "Host cannot be installed due to following failing validation(s)";
-        (HostState::Insufficient, format!("{text}: {other}"))
+    } else if !unmet_hardware.is_empty() {
+        (HostState::Insufficient, format!("{UNMET_HARDWARE}: {unmet_hardware}"))
+    } else if !unmet_input.is_empty() {
+        (HostState::PendingForInput, format!("Waiting for user input: {unmet_input}"))
+    } else if !unmet_checks.is_empty() {
+        let summary = "Host cannot be installed due to following failing validation(s)";
+        (HostState::Insufficient, format!("{summary}: {unmet_checks}"))
     } else {
         (HostState::Known, "Host is ready to be installed".to_owned())
     };
-    enter(state, at, next, &info, tick);
+    enter_state(state, agent_id, next, &info, tick);
 }
 
-/// What is said of a host, once everything is settled.
-pub fn judge(state: &mut State, at: AgentId, tick: &Tick) {
-    check_agent(state, at, tick);
-    let Some(agent) = state.agents.get(at) else { return };
+/// Updates what follows from the state and the role of a host: its checks, its disks, the label of
+/// its cluster's namespace and its conditions.
+pub fn update_conditions(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    check_agent(state, agent_id, tick);
+    update_disks(state, agent_id);
+    state.agents.update(agent_id, |agent| {
+        let namespace = agent.bound_to().map(|cluster| cluster.namespace).unwrap_or_default();
+        labels::set_cluster_namespace(agent, namespace);
+        let duplicate_condition = conditions::duplicate_condition(agent);
+        if duplicate_condition.is_none() {
+            let conditions = &mut agent.status.conditions;
+            conditions.retain(|condition| condition.kind != conditions::DUPLICATE);
+        }
+        for condition in conditions::agent_conditions(agent).into_iter().chain(duplicate_condition)
+        {
+            set_unprobed(&mut agent.status.conditions, condition, tick.now);
+        }
+    });
+}
+
+/// Chooses the disk that a bound host will be installed on, as long as its installation has not
+/// begun, and judges for each disk whether an installation may go to it.
+fn update_disks(state: &mut State, agent_id: AgentId) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let cluster = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
-    let sno = cluster.is_some_and(|one| needs(state, one).is_sno());
-    let disk = if cluster.is_some() && agent.state().is_checked() {
-        let known = agent.status.installation_disk_id.clone();
-        roles::installation_disk(agent, agent.role(), sno).unwrap_or(known)
+    let is_sno = cluster.is_some_and(|cluster| needs_of_cluster(state, cluster).is_sno());
+    let chosen_disk_id = if cluster.is_some() && agent.state().is_checked() {
+        roles::installation_disk(agent, agent.role(), is_sno)
     } else {
-        agent.status.installation_disk_id.clone()
+        None
     };
-    let bound = cluster.map(|_| (agent.role(), sno));
-    let disks = agent.status.inventory.as_ref().map(|found| {
-        let why = |one| disk_problems(one, found, bound);
-        found.disks.iter().map(why).collect::<Vec<_>>()
-    });
-    let namespace = agent.bound_to().map(|key| key.namespace).unwrap_or_default();
-    state.agents.update(at, |one| {
-        one.status.installation_disk_id = disk;
-        let found = one.status.inventory.iter_mut().flat_map(|found| &mut found.disks);
-        for (one, why) in found.zip(disks.into_iter().flatten()) {
-            one.installation_eligibility.judge(why);
+    let bound = cluster.map(|_| (agent.role(), is_sno));
+    let mut problems_by_disk: Vec<Vec<String>> = Vec::new();
+    if let Some(inventory) = &agent.status.inventory {
+        let problems = inventory.disks.iter().map(|disk| disk_problems(disk, inventory, bound));
+        problems_by_disk.extend(problems);
+    }
+    state.agents.update(agent_id, |agent| {
+        if let Some(disk_id) = chosen_disk_id {
+            agent.status.installation_disk_id = disk_id;
         }
-        labels::bound(one, namespace);
-    });
-    let Some(agent) = state.agents.get(at) else { return };
-    let said: Vec<_> =
-        conditions::of(agent).into_iter().chain(conditions::duplicate(agent)).collect();
-    let duplicate = agent.is_duplicate();
-    state.agents.update(at, |one| {
-        if !duplicate {
-            one.status.conditions.retain(|known| known.kind != conditions::DUPLICATE);
-        }
-        for new in said {
-            set_unprobed(&mut one.status.conditions, new, tick.now);
+        let disks = agent.status.inventory.iter_mut().flat_map(|inventory| &mut inventory.disks);
+        for (disk, problems) in disks.zip(problems_by_disk) {
+            disk.installation_eligibility.judge(problems);
         }
     });
 }

@@ -1,10 +1,13 @@
-//! What a host says: that it is there, what is in it, that it still is. Only recorded; the next
-//! pass looks at it.
+//! What a host itself says: that it has booted, what is in it, and that it is still there. It is
+//! recorded here; what follows from it the next pass decides.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::model::agent::inventory::Inventory;
 use crate::model::agent::report::Report;
-use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, OWNER};
+use crate::model::agent::{Agent, ClusterReference, DAY1, HostState, INFRA_ENV, OWNER, Progress};
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::infra_env::InfraEnv;
@@ -12,262 +15,320 @@ use crate::model::meta::{Key, Meta};
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
-use super::clusters::{ONLY_OPEN_CLUSTERS, Stage, stage};
-use super::stages::{self, REBOOTING};
-use super::{AWAITS_INVENTORY, about, enter, owned_by};
+use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
+use super::stages::{REBOOTING, record_stage};
+use super::{AWAITS_INVENTORY, about, enter_state, owner_reference};
 
-/// The most hosts of an environment that nobody has approved.
-const UNAPPROVED: usize = 1000;
+/// The most hosts of an InfraEnv that nobody has approved.
+const MAX_UNAPPROVED: usize = 1000;
 /// How often a host is to check in, in seconds.
-const AFTER: u64 = 60;
-const AFTER_LONGER: u64 = 120;
+const CHECK_IN_INTERVAL: u64 = 60;
+/// How often a host is to check in that was silent before, in seconds.
+const CHECK_IN_INTERVAL_IF_DISCONNECTED: u64 = 120;
 
-/// A host says that it was booted. Where it is then, or why that is not taken.
-pub fn register(state: &mut State, at: AgentId, tick: &Tick) -> Result<(), String> {
-    let Some(agent) = state.agents.get(at).cloned() else { return Ok(()) };
-    let (next, info) = after_boot(&agent)?;
-    state.agents.update(at, |one| {
-        one.status.registered_at = Some(tick.now);
-        one.status.last_contact_time = Some(tick.now);
-        one.status.media_disconnected = false;
-        one.status.found = false;
+/// Records that a host has booted the discovery image. The error says why that is not accepted in
+/// the state that the host is in.
+pub fn register(state: &mut State, agent_id: AgentId, tick: &Tick) -> Result<(), String> {
+    let Some(agent) = state.agents.get(agent_id).cloned() else { return Ok(()) };
+    let (next, info) = state_after_boot(&agent)?;
+    state.agents.update(agent_id, |agent| {
+        agent.status.registered_at = Some(tick.now);
+        agent.status.last_contact_time = Some(tick.now);
+        agent.status.media_disconnected = false;
+        agent.status.found = false;
         if matches!(next, HostState::DiscoveringUnbound | HostState::Discovering) {
-            forget(one);
+            forget_reports(agent);
         }
     });
-    if next == HostState::Discovering && agent.bound_to().is_some() {
-        let day2 = agent.bound_to().and_then(|key| state.clusters.get(state.cluster(&key.name)?));
-        let day2 = day2.is_some_and(Cluster::installed);
-        state.agents.update(at, |agent| agent.prepare_to_join(day2));
+    if next == HostState::Discovering
+        && let Some(cluster_key) = agent.bound_to()
+    {
+        let cluster_id = state.cluster(&cluster_key.name);
+        let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
+        let is_installed = cluster.is_some_and(Cluster::installed);
+        state.agents.update(agent_id, |agent| agent.prepare_to_join(is_installed));
     }
-    enter(state, at, next, &info, tick);
-    if let Some(agent) = state.agents.get(at) {
-        let text = format!("Host {}: Successfully registered", agent.hostname());
-        let event =
-            about(agent, EventReason::HostRegistrationSucceeded, false, text, &tick.actor, tick);
+    enter_state(state, agent_id, next, &info, tick);
+    if let Some(agent) = state.agents.get(agent_id) {
+        let message = format!("Host {}: Successfully registered", agent.hostname());
+        let reason = EventReason::HostRegistrationSucceeded;
+        let event = about(agent, reason, false, message, &tick.actor, tick);
         state.event(event);
     }
     Ok(())
 }
 
-/// What was found before the boot may be otherwise after it.
-fn forget(one: &mut Agent) {
-    let status = &mut one.status;
-    (status.inventory, status.progress, status.bootstrap) = Default::default();
+/// Forgets what a host reported before it booted: it may not be so any more.
+fn forget_reports(agent: &mut Agent) {
+    let status = &mut agent.status;
+    status.inventory = None;
+    status.progress = Progress::default();
+    status.bootstrap = false;
     status.images.clear();
     status.ntp_sources.clear();
     status.peers.clear();
     status.clock_offset_seconds = None;
 }
 
-/// Where a host is that was in a state and was booted.
-fn after_boot(agent: &Agent) -> Result<(HostState, String), String> {
-    use HostState as S;
-    let now = agent.state();
-    let reached = agent.status.progress.current_stage.as_str();
-    // Whoever joined has rebooted when it is done.
-    let joined = now == S::AddedToExistingCluster && reached == "Done";
-    let rebooting = reached == REBOOTING || joined;
-    let disk = || {
-        let found = agent.status.inventory.as_ref();
-        let id = &agent.status.installation_disk_id;
-        let disk = found
-            .and_then(|one| one.disks.iter().find(|disk| disk.id == *id).or(one.disks.first()));
-        disk.map(|one| format!("{} {} ({}, {})", one.model, one.serial, one.name, one.id))
-            .unwrap_or_default()
-    };
-    let stays = |next: S| Ok((next, agent.status.debug_info.state_info.clone()));
-    match now {
-        S::Reclaiming => Err(format!(
-            "Host is in {now} state, it registers again once it is rebooted from the discovery image"
+/// The state of a host once it has booted the discovery image, and the info of that state.
+fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
+    let host_state = agent.state();
+    let stage = agent.status.progress.current_stage.as_str();
+    // A host that has joined a cluster has rebooted before it was done.
+    let has_joined = host_state == HostState::AddedToExistingCluster && stage == "Done";
+    let is_rebooting = stage == REBOOTING || has_joined;
+    let info = &agent.status.debug_info.state_info;
+    match host_state {
+        HostState::Reclaiming => Err(format!(
+            "Host is in {host_state} state, it registers again once it is rebooted from the \
+             discovery image"
         )),
-        S::PreparingForInstallation | S::PreparingSuccessful => {
-            Ok((S::Known, "Host is ready to be installed".into()))
+        HostState::PreparingForInstallation | HostState::PreparingSuccessful => {
+            Ok((HostState::Known, "Host is ready to be installed".into()))
         }
-        S::Resetting if rebooting => stays(now),
-        S::InstallingPendingUserAction if rebooting => {
-            Err(format!("Host is required to be booted from disk {}", disk()))
+        HostState::Resetting if is_rebooting => Ok((host_state, info.clone())),
+        HostState::InstallingPendingUserAction if is_rebooting => {
+            let disk = describe_installation_disk(agent);
+            Err(format!("Host is required to be booted from disk {disk}"))
         }
-        S::InstallingInProgress | S::AddedToExistingCluster if rebooting => Ok((
-            S::InstallingPendingUserAction,
-            format!(
+        HostState::InstallingInProgress | HostState::AddedToExistingCluster if is_rebooting => {
+            let disk = describe_installation_disk(agent);
+            let info = format!(
                 "Expected the host to boot from disk, but it booted the installation image - \
-                 please reboot and fix boot order to boot from disk {}",
-                disk()
-            ),
-        )),
-        S::Installing | S::InstallingInProgress => {
-            Ok((S::Error, "The host unexpectedly restarted during the installation".into()))
+                 please reboot and fix boot order to boot from disk {disk}"
+            );
+            Ok((HostState::InstallingPendingUserAction, info))
         }
-        S::Error | S::Cancelled | S::PreparingFailed => stays(now),
-        S::Installed | S::AddedToExistingCluster => Err(
+        HostState::Installing | HostState::InstallingInProgress => {
+            let info = "The host unexpectedly restarted during the installation";
+            Ok((HostState::Error, info.into()))
+        }
+        HostState::Error | HostState::Cancelled | HostState::PreparingFailed => {
+            Ok((host_state, info.clone()))
+        }
+        HostState::Installed | HostState::AddedToExistingCluster => Err(
             "Host is trying to register after the cluster has already been installed. That most \
              probably means that the host is booting from the installation ISO, and therefore not \
              effectively joining the cluster. The request will be ignored. Fix the boot order and \
              reboot the host."
                 .into(),
         ),
-        S::Disabled | S::DisabledUnbound => {
-            let why = &agent.status.debug_info.state_info;
-            Err(format!("Host is in {now} state: {why}"))
+        HostState::Disabled | HostState::DisabledUnbound => {
+            Err(format!("Host is in {host_state} state: {info}"))
         }
-        _ if agent.bound_to().is_some() => Ok((S::Discovering, AWAITS_INVENTORY.into())),
-        _ => Ok((S::DiscoveringUnbound, AWAITS_INVENTORY.into())),
+        _ if agent.bound_to().is_some() => Ok((HostState::Discovering, AWAITS_INVENTORY.into())),
+        _ => Ok((HostState::DiscoveringUnbound, AWAITS_INVENTORY.into())),
     }
 }
 
-/// A host that its environment did not know, or why that takes none: it may have so many already that
-/// nobody has approved. Who makes it gives it its id.
+/// The disk that a host is installed on, as people can tell it from others; empty if nothing is
+/// known of its disks.
+fn describe_installation_disk(agent: &Agent) -> String {
+    let Some(inventory) = &agent.status.inventory else { return String::new() };
+    let disk_id = &agent.status.installation_disk_id;
+    let installation_disk = inventory.disks.iter().find(|disk| disk.id == *disk_id);
+    let Some(disk) = installation_disk.or(inventory.disks.first()) else { return String::new() };
+    format!("{} {} ({}, {})", disk.model, disk.serial, disk.name, disk.id)
+}
+
+/// Makes the Agent of a host that its InfraEnv did not know, and that calls itself `id`. The error
+/// says why the InfraEnv takes no such host. `unapproved` is the number of its hosts that nobody
+/// has approved. The caller inserts the Agent.
 pub fn new(
     state: &State,
-    environment: &InfraEnv,
+    infra_env: &InfraEnv,
     id: &str,
     unapproved: usize,
 ) -> Result<Agent, String> {
-    if unapproved >= UNAPPROVED {
-        let name = &environment.metadata.name;
+    let infra_env_metadata = &infra_env.metadata;
+    let infra_env_name = &infra_env_metadata.name;
+    if unapproved >= MAX_UNAPPROVED {
         return Err(format!(
-            "InfraEnv {name} has {UNAPPROVED} hosts that nobody has approved, and takes no more"
+            "InfraEnv {infra_env_name} has {MAX_UNAPPROVED} hosts that nobody has approved, and \
+             takes no more"
         ));
     }
-    takes_new(state, environment)?;
-    let meta = &environment.metadata;
-    let mut labels = environment.spec.agent_labels.clone();
-    labels.insert(INFRA_ENV.into(), meta.name.clone());
-    // The same machine of another environment may have its name already.
-    let taken = state.agents.find(&Key::new(&*meta.namespace, id)).is_some();
-    let name = if taken { format!("{}-{id}", meta.name) } else { id.to_owned() };
-    let owner = meta.annotation(OWNER).map(|owner| (OWNER.to_owned(), owner.to_owned()));
+    check_takes_new_hosts(state, infra_env)?;
+    let mut labels = infra_env.spec.agent_labels.clone();
+    labels.insert(INFRA_ENV.into(), infra_env_name.clone());
+    // The same machine in another InfraEnv may have the name already.
+    let is_taken = state.agents.find(&Key::new(&*infra_env_metadata.namespace, id)).is_some();
+    let name = if is_taken { format!("{infra_env_name}-{id}") } else { id.to_owned() };
+    let mut annotations = BTreeMap::new();
+    if let Some(owner) = infra_env_metadata.annotation(OWNER) {
+        annotations.insert(OWNER.to_owned(), owner.to_owned());
+    }
     let metadata = Meta {
         name,
-        namespace: meta.namespace.clone(),
+        namespace: infra_env_metadata.namespace.clone(),
         labels,
-        annotations: owner.into_iter().collect(),
-        owner_references: vec![owned_by(environment)],
+        annotations,
+        owner_references: vec![owner_reference(infra_env)],
         ..Meta::default()
     };
     let mut agent = Agent { metadata, ..Agent::default() };
     agent.status.kind = DAY1.into();
     id.clone_into(&mut agent.status.host_id);
-    early(state, &mut agent, environment);
+    bind_to_cluster_of_infra_env(state, &mut agent, infra_env);
     Ok(agent)
 }
 
-fn takes_new(state: &State, environment: &InfraEnv) -> Result<(), String> {
-    if environment.spec.image_type == "disconnected-iso" {
+fn check_takes_new_hosts(state: &State, infra_env: &InfraEnv) -> Result<(), String> {
+    if infra_env.spec.image_type == "disconnected-iso" {
         return Err("Cannot register a host to an InfraEnv with disconnected-iso type".into());
     }
-    let Some(cluster) = environment.cluster() else { return Ok(()) };
-    let found = super::clusters::at(state, &cluster);
-    match found.map(|one| stage(state, one)) {
-        None | Some(Stage::Open) => Ok(()),
-        Some(Stage::Installed) => {
+    let Some(cluster_key) = infra_env.cluster() else { return Ok(()) };
+    let Some(cluster) = clusters::at(state, &cluster_key) else { return Ok(()) };
+    match cluster_stage(state, cluster) {
+        ClusterStage::Open => Ok(()),
+        ClusterStage::Installed => {
             Err("Cannot add hosts to an existing cluster using the original Discovery ISO.".into())
         }
-        Some(_) => Err(ONLY_OPEN_CLUSTERS.into()),
+        _ => Err(ONLY_OPEN_CLUSTERS.into()),
     }
 }
 
-/// A host of an environment with a cluster belongs to that at once.
-fn early(state: &State, agent: &mut Agent, environment: &InfraEnv) {
-    let Some(cluster) = environment.cluster() else { return };
-    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&cluster));
+/// Binds a new host whose InfraEnv has a cluster to that, unless the same machine is bound already.
+fn bind_to_cluster_of_infra_env(state: &State, agent: &mut Agent, infra_env: &InfraEnv) {
+    let Some(cluster_key) = infra_env.cluster() else { return };
+    agent.spec.cluster_deployment_name = Some(ClusterReference::to(&cluster_key));
     let id = &agent.status.host_id;
-    let bound = |other: &Agent| other.status.host_id == *id && other.bound_to().is_some();
-    if super::clusters::at(state, &cluster).is_none() || state.agents.rows().any(bound) {
+    let is_bound_already = state
+        .agents
+        .rows()
+        .any(|other_agent| other_agent.status.host_id == *id && other_agent.bound_to().is_some());
+    if clusters::at(state, &cluster_key).is_none() || is_bound_already {
         return;
     }
-    agent.bind(&cluster);
+    agent.bind(&cluster_key);
     agent.status.debug_info.state = HostState::Discovering;
 }
 
-/// Takes what a host found in itself.
-pub fn report(state: &mut State, at: AgentId, report: Report, tick: &Tick) -> Result<(), String> {
-    let Some(agent) = state.agents.get(at) else { return Ok(()) };
-    let now = agent.state();
-    let takes = now.is_free() || now.is_checked() || now == HostState::InstallingInProgress;
-    if report.inventory.is_some() && !takes {
-        return Err(format!(
-            "Host is in {now} state, host can be updated only in one of [discovering known \
-             disconnected insufficient pending-for-input discovering-unbound known-unbound \
-             disconnected-unbound insufficient-unbound installing-in-progress] states"
-        ));
+/// Records a report of a host. The error says why the report is not accepted.
+pub fn report(
+    state: &mut State,
+    agent_id: AgentId,
+    report: Report,
+    tick: &Tick,
+) -> Result<(), String> {
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    if let Some(inventory) = &report.inventory {
+        check_inventory_is_accepted(state, agent, inventory)?;
     }
-    if let Some(found) = report.inventory.as_ref().filter(|_| agent.bound_to().is_some()) {
-        let macs: Vec<String> = found.macs().map(str::to_lowercase).collect();
-        let has = |other: &Agent| other.identities().any(|one| macs.contains(&one));
-        let bound = |other: &&Agent| other.bound_to().is_some() && other.key() != agent.key();
-        if let Some(other) = state.agents.rows().filter(bound).find(|other| has(other)) {
-            return Err(format!(
-                "Host {} says that it has an address of host {}, which is bound",
-                agent.hostname(),
-                other.hostname()
-            ));
-        }
+    let is_disconnected = report.media_disconnected.unwrap_or(false);
+    let has_lost_media = is_disconnected && !agent.status.media_disconnected;
+    // The event calls the host as it was called before the report.
+    let hostname = agent.hostname().to_owned();
+    let stage = report.stage.clone();
+    state.agents.update(agent_id, |agent| record_report(agent, report, tick));
+    if let Some(stage) = stage {
+        record_stage(state, agent_id, &stage, tick);
     }
-    let media = report.media_disconnected;
-    let lost = media == Some(true) && !agent.status.media_disconnected;
-    let name = agent.hostname().to_owned();
-    state.agents.update(at, |one| {
-        let status = &mut one.status;
-        status.last_contact_time = Some(tick.now);
-        status.media_disconnected = media.unwrap_or(false);
-        if let Some(mut found) = report.inventory {
-            found.report_time = Some(tick.now);
-            status.found = false;
-            let id = one.status.host_id.clone();
-            one.found(found, &id);
-        }
-        let status = &mut one.status;
-        if let Some(sources) = report.ntp_sources {
-            status.ntp_sources = sources;
-        }
-        if let Some(images) = report.images {
-            status.images = images;
-        }
-        if let Some(peers) = report.peers {
-            status.peers = peers;
-        }
-        if let Some(theirs) = report.timestamp {
-            status.clock_offset_seconds = Some(theirs.saturating_sub(tick.now.0 / 1_000_000));
-        }
-    });
-    if let Some(stage) = &report.stage {
-        stages::said(state, at, stage, tick);
-    }
-    if let Some(agent) = state.agents.get(at).filter(|_| lost) {
-        let text = format!("Host {name}: Unable to read from the discovery media");
-        let event = about(agent, EventReason::HostMediaDisconnected, true, text, &tick.actor, tick);
+    if has_lost_media && let Some(agent) = state.agents.get(agent_id) {
+        let message = format!("Host {hostname}: Unable to read from the discovery media");
+        let reason = EventReason::HostMediaDisconnected;
+        let event = about(agent, reason, true, message, &tick.actor, tick);
         state.event(event);
     }
     Ok(())
 }
 
-/// What a host is to do that has just said that it is there.
+/// Refuses an inventory in a state in which nothing may change it, and one with a MAC address of
+/// another host that is bound: a bound host must not become the duplicate of another.
+fn check_inventory_is_accepted(
+    state: &State,
+    agent: &Agent,
+    inventory: &Inventory,
+) -> Result<(), String> {
+    let host_state = agent.state();
+    let is_accepted = host_state.is_free()
+        || host_state.is_checked()
+        || host_state == HostState::InstallingInProgress;
+    if !is_accepted {
+        return Err(format!(
+            "Host is in {host_state} state, host can be updated only in one of [discovering known \
+             disconnected insufficient pending-for-input discovering-unbound known-unbound \
+             disconnected-unbound insufficient-unbound installing-in-progress] states"
+        ));
+    }
+    if agent.bound_to().is_none() {
+        return Ok(());
+    }
+    let macs: Vec<String> = inventory.macs().map(str::to_lowercase).collect();
+    for other_agent in state.agents.rows() {
+        let is_other_bound = other_agent.bound_to().is_some() && other_agent.key() != agent.key();
+        if is_other_bound && other_agent.identities().any(|identity| macs.contains(&identity)) {
+            return Err(format!(
+                "Host {} says that it has an address of host {}, which is bound",
+                agent.hostname(),
+                other_agent.hostname()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn record_report(agent: &mut Agent, report: Report, tick: &Tick) {
+    agent.status.last_contact_time = Some(tick.now);
+    agent.status.media_disconnected = report.media_disconnected.unwrap_or(false);
+    if let Some(mut inventory) = report.inventory {
+        inventory.report_time = Some(tick.now);
+        agent.status.found = false;
+        let host_id = agent.status.host_id.clone();
+        agent.found(inventory, &host_id);
+    }
+    let status = &mut agent.status;
+    if let Some(ntp_sources) = report.ntp_sources {
+        status.ntp_sources = ntp_sources;
+    }
+    if let Some(images) = report.images {
+        status.images = images;
+    }
+    if let Some(peers) = report.peers {
+        status.peers = peers;
+    }
+    if let Some(timestamp) = report.timestamp {
+        let now_in_seconds = tick.now.0 / 1_000_000;
+        status.clock_offset_seconds = Some(timestamp.saturating_sub(now_in_seconds));
+    }
+}
+
+/// What the agent on a host that has just checked in is to do: `next` (register, reboot or none),
+/// `after` how many seconds it checks in again, and the `peers` that it is to reach, which are the
+/// other hosts of its cluster with their addresses.
 pub fn after_check_in(state: &State, agent: &Agent) -> Value {
-    let now = agent.state();
-    let next = match now {
+    let host_state = agent.state();
+    let next = match host_state {
         HostState::Binding | HostState::Unbinding => "register",
         HostState::UnbindingPendingUserAction
         | HostState::Reclaiming
         | HostState::ReclaimingRebooting => "reboot",
         _ => "none",
     };
-    let idle = matches!(now, HostState::DisconnectedUnbound | HostState::Disconnected);
-    let after = if idle { AFTER_LONGER } else { AFTER };
-    let others = state.agents.rows().filter(|other| {
-        other.key() != agent.key()
-            && other.bound_to().is_some()
-            && other.bound_to() == agent.bound_to()
-    });
-    let addresses = |one: &Agent| {
-        let found = one.status.inventory.iter().flat_map(|found| &found.interfaces);
-        let all = found.flat_map(|one| one.ipv4_addresses.iter().chain(&one.ipv6_addresses));
-        let bare = all.filter_map(|text| text.split('/').next().map(str::to_owned));
-        bare.collect::<Vec<_>>()
+    let after = match host_state {
+        HostState::DisconnectedUnbound | HostState::Disconnected => {
+            CHECK_IN_INTERVAL_IF_DISCONNECTED
+        }
+        _ => CHECK_IN_INTERVAL,
     };
-    let peers: Vec<Value> = others
-        .map(|one| json!({"agent": one.metadata.name, "addresses": addresses(one)}))
-        .collect();
+    let mut peers = Vec::new();
+    for peer in state.agents.rows() {
+        let is_in_cluster = peer.bound_to().is_some() && peer.bound_to() == agent.bound_to();
+        if is_in_cluster && peer.key() != agent.key() {
+            peers.push(json!({"agent": peer.metadata.name, "addresses": list_addresses(peer)}));
+        }
+    }
     json!({"next": next, "after": after, "peers": peers})
+}
+
+/// The IP addresses of all interfaces of a host, without prefixes.
+fn list_addresses(agent: &Agent) -> Vec<&str> {
+    let Some(inventory) = &agent.status.inventory else { return Vec::new() };
+    let mut addresses = Vec::new();
+    for interface in &inventory.interfaces {
+        for address in interface.ipv4_addresses.iter().chain(&interface.ipv6_addresses) {
+            addresses.extend(address.split('/').next());
+        }
+    }
+    addresses
 }

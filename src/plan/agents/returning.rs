@@ -1,5 +1,5 @@
 //! The ways back of hosts that have left a cluster: by themselves, by their controllers, or by
-//! somebody who boots them. Each says what comes next.
+//! somebody who boots them. It never decides that a host leaves its cluster.
 
 use crate::model::agent::{Agent, HostState};
 use crate::model::driver::EXEC;
@@ -14,45 +14,60 @@ use crate::model::time::Span;
 use crate::plan::clusters_hosts::cluster_that_may_run;
 use crate::plan::{leases, wiping};
 
-use super::{AWAITS_INVENTORY, enter, note};
+use super::{AWAITS_INVENTORY, enter_state, record_event};
 
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
 const REBOOTING: &str = "Host is rebooting into the discovery image";
-/// Until a host that is on its way back counts as lost.
-const RECLAIMED: Span = Span::minutes(60);
+/// How long a host may take to register again before somebody has to boot it.
+const RETURN_TIMEOUT: Span = Span::minutes(60);
 
-/// On its way back: at once, when it registers again, or when it is booted.
-pub fn back(state: &mut State, at: AgentId, agent: &Agent, used: bool, tick: &Tick) {
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    let image = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key)).map(url_of);
-    let image = image.filter(|url| !url.is_empty() && !agent.status.found);
-    let image = image.filter(|_| used && host.is_some_and(can_boot));
-    let_go(state, agent, image.as_deref(), tick);
-    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    let brings = image.is_some();
+/// Sends a host that has left its cluster on its way back. A host that was not used registers again
+/// by itself; a used one has to be booted from the discovery image first, by its controller or by a
+/// person. `agent` is the Agent as it was in its cluster.
+pub fn begin_return(
+    state: &mut State,
+    agent_id: AgentId,
+    agent: &Agent,
+    was_used: bool,
+    tick: &Tick,
+) {
+    let boot_image = if was_used { boot_image_url(state, agent) } else { None };
+    release_machine(state, agent, boot_image.as_deref(), tick);
     if agent.status.found {
-        enter(state, at, HostState::DiscoveringUnbound, AWAITS_INVENTORY, tick);
-    } else if brings {
-        let info = host.map(on_its_way).unwrap_or_default();
-        enter(state, at, HostState::Reclaiming, &info, tick);
-    } else if used {
-        let info = by_hand(state, agent, "");
-        enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
+        enter_state(state, agent_id, HostState::DiscoveringUnbound, AWAITS_INVENTORY, tick);
+    } else if boot_image.is_some() {
+        let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
+        let info = host.map(describe_boot).unwrap_or_default();
+        enter_state(state, agent_id, HostState::Reclaiming, &info, tick);
+    } else if was_used {
+        await_boot_by_hand(state, agent_id, "", tick);
     } else {
-        enter(state, at, HostState::Unbinding, UNBINDING, tick);
+        enter_state(state, agent_id, HostState::Unbinding, UNBINDING, tick);
     }
 }
 
-/// The machine of a host is nobody's any more; what was on it is wiped and is not met again.
-pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick) {
-    let Some(host) = agent.bmh().and_then(|key| state.hosts.find(&key)) else { return };
-    let used = was_used(state, agent) || agent.state() == HostState::DisabledUnbound;
-    if used {
-        wiping::due(state, host, agent.infra_env().as_ref(), tick);
+/// The discovery image from which the controller of a host boots it again. None if nobody knows the
+/// image, if the host has no controller that can do it, or if no agent runs on the host.
+fn boot_image_url(state: &State, agent: &Agent) -> Option<String> {
+    let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
+    if agent.status.found || !can_boot(host) {
+        return None;
     }
-    leases::return_host(state, host);
-    if used {
-        state.hosts.update(host, |host| leaves(host, image, tick));
+    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key))?;
+    infra_env.image().map(str::to_owned)
+}
+
+/// Gives the machine of a host back. If a cluster may have used it, its disks are wiped where that
+/// is asked for, and it is switched off or boots the image.
+pub fn release_machine(state: &mut State, agent: &Agent, boot_image: Option<&str>, tick: &Tick) {
+    let Some(host_id) = agent.bmh().and_then(|key| state.hosts.find(&key)) else { return };
+    let was_used = was_used(state, agent) || agent.state() == HostState::DisabledUnbound;
+    if was_used {
+        wiping::due(state, host_id, agent.infra_env().as_ref(), tick);
+    }
+    leases::return_host(state, host_id);
+    if was_used {
+        state.hosts.update(host_id, |host| prepare_used_host(host, boot_image, tick));
     }
 }
 
@@ -61,57 +76,56 @@ pub fn let_go(state: &mut State, agent: &Agent, image: Option<&str>, tick: &Tick
 /// progress leaves the Agent as it was, and the machine switched on.
 pub fn was_used(state: &State, agent: &Agent) -> bool {
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    let switched_on = host.is_some_and(|host| host.status.switched_on_for.is_some());
-    agent.state().is_used() || switched_on
+    let was_switched_on = host.is_some_and(|host| host.status.switched_on_for.is_some());
+    agent.state().is_used() || was_switched_on
 }
 
-/// What its controller is to do with a host that was a node.
-fn leaves(host: &mut BareMetalHost, image: Option<&str>, tick: &Tick) {
-    // It boots from the discovery image again, and registers.
-    if let Some(url) = image {
+/// What the controller of a host that was a node is to do: boot it from the image, or else switch
+/// it off, so that what is on its disks does not run again.
+fn prepare_used_host(host: &mut BareMetalHost, boot_image: Option<&str>, tick: &Tick) {
+    if let Some(url) = boot_image {
         host.spec.image = Some(Image::live(url));
         host.spec.online = true;
         if !host.is_to_be_wiped() {
-            // Also one that is attached already.
+            // The host boots the image also if that is attached already.
             host.status.provisioning.image = None;
         }
         return;
     }
-    // Its disk has what it was; nobody is to meet that again.
     host.spec.image = None;
     host.spec.online = false;
     host.metadata.annotations.remove(REBOOT);
     host.metadata.annotations.remove(BOOT);
-    // That it was off some time ago does not mean that it is off now.
+    // A host that was off some time ago may be on by now.
     if host.power() == Some(false) && host.status.last_updated != Some(tick.now) {
         host.forget_power();
     }
 }
 
-fn url_of(environment: &InfraEnv) -> String {
-    environment.status.iso_download_url.clone()
-}
-
-/// Whether its controller boots it from an image.
+/// Whether the controller of a host may boot it from an image.
 fn can_boot(host: &BareMetalHost) -> bool {
     host.boots_images() && !host.is_left_alone() && !host.spec.disable_power_off
 }
 
-fn on_its_way(host: &BareMetalHost) -> String {
-    let image = host.spec.image.as_ref().map(|one| one.url.as_str()).unwrap_or_default();
-    let wiped = if host.is_to_be_wiped() { ", once its disks are wiped" } else { "" };
-    format!("Host is on its way back: its controller boots it from {image}{wiped}")
+/// The state info of a host that its controller boots from the discovery image.
+fn describe_boot(host: &BareMetalHost) -> String {
+    let image = host.spec.image.as_ref().map(|image| image.url.as_str()).unwrap_or_default();
+    let after_wipe = if host.is_to_be_wiped() { ", once its disks are wiped" } else { "" };
+    format!("Host is on its way back: its controller boots it from {image}{after_wipe}")
 }
 
-/// What somebody has to do for a host that nobody else brings back.
-pub fn by_hand(state: &State, agent: &Agent, since: &str) -> String {
-    let key = agent.infra_env();
-    let environment = key.as_ref().and_then(|key| state.infra_envs.by_key(key));
-    let name = key.as_ref().map(|key| key.name.as_str()).unwrap_or_default();
-    let url = environment.map(url_of).filter(|url| !url.is_empty());
-    let image = url.unwrap_or_else(|| format!("poolctl infraenv iso {name}"));
-    let wiper = environment.and_then(|one| one.metadata.annotation(WIPE));
-    let wipe = match wiper.filter(|one| one.starts_with(EXEC) && agent.bmh().is_none()) {
+/// The state info of a host that somebody has to boot from the discovery image. `since` is empty,
+/// or a clause that says for how long.
+fn describe_boot_by_hand(state: &State, agent: &Agent, since: &str) -> String {
+    let infra_env_key = agent.infra_env();
+    let infra_env = infra_env_key.as_ref().and_then(|key| state.infra_envs.by_key(key));
+    let name = infra_env_key.as_ref().map(|key| key.name.as_str()).unwrap_or_default();
+    let image = match infra_env.and_then(InfraEnv::image) {
+        Some(url) => url.to_owned(),
+        None => format!("poolctl infraenv iso {name}"),
+    };
+    let wiper = infra_env.and_then(|infra_env| infra_env.metadata.annotation(WIPE));
+    let wipe = match wiper.filter(|wiper| wiper.starts_with(EXEC) && agent.bmh().is_none()) {
         Some(wiper) => format!("; wipe its disks first, {wiper} does it for BareMetalHosts alone"),
         None => String::new(),
     };
@@ -120,99 +134,115 @@ pub fn by_hand(state: &State, agent: &Agent, since: &str) -> String {
     )
 }
 
-/// Its controller brings it back; whoever has not registered again in time is somebody's to boot.
-pub fn reclaim(state: &mut State, at: AgentId, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let now = agent.state();
+/// Follows a host that its controller boots from the discovery image. One that has not registered
+/// again in time is somebody's to boot.
+pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key));
-    // That takes as long as it takes.
-    if let Some(host) = host.filter(|one| one.is_to_be_wiped()) {
-        let info = on_its_way(host);
-        return enter(state, at, now, &info, tick);
+    let host_state = agent.state();
+    // Wiping disks has no limit of time.
+    if let Some(host) = host
+        && host.is_to_be_wiped()
+    {
+        let info = describe_boot(host);
+        return enter_state(state, agent_id, host_state, &info, tick);
     }
-    let wiped = host.and_then(|one| one.status.wipe.as_ref()).map(|one| one.since);
-    let since = agent.status.state_since.max(wiped);
-    if !tick.jumped && since.is_some_and(|since| tick.now.since(since) > RECLAIMED) {
-        let (name, limit) = (agent.hostname(), RECLAIMED.short());
-        let text = format!("Host {name}: did not register again within {limit}");
-        note(state, at, EventReason::HostReclaimFailed, true, text, tick);
-        state.agents.update(at, Agent::forget_cluster);
-        return lost(state, at, "", tick);
+    let wiped_at = host.and_then(|host| host.status.wipe.as_ref()).map(|wipe| wipe.since);
+    let since = agent.status.state_since.max(wiped_at);
+    if !tick.jumped && since.is_some_and(|since| tick.now.since(since) > RETURN_TIMEOUT) {
+        return give_up_reclaim(state, agent_id, tick);
     }
-    let Some(host) = host.filter(|_| now == HostState::Reclaiming) else { return };
-    if is_booted(state, host) {
-        enter(state, at, HostState::ReclaimingRebooting, REBOOTING, tick);
+    let Some(host) = host else { return };
+    if host_state != HostState::Reclaiming {
+        return;
+    }
+    if is_booted_from_image(state, host) {
+        enter_state(state, agent_id, HostState::ReclaimingRebooting, REBOOTING, tick);
     } else {
-        let info = on_its_way(host);
-        enter(state, at, now, &info, tick);
+        let info = describe_boot(host);
+        enter_state(state, agent_id, host_state, &info, tick);
     }
 }
 
-/// Whether it boots from its image, or has.
-fn is_booted(state: &State, host: &BareMetalHost) -> bool {
-    let live = state.live_job(&host.key().to_string());
-    let url = |image: &Image| image.url.clone();
-    let wanted = host.spec.image.as_ref().map(url);
-    let is_attached =
-        wanted.is_some() && wanted == host.status.provisioning.image.as_ref().map(url);
-    is_attached || live.is_some_and(|(_, job)| job.verb == Verb::Attach)
+/// Leaves it to a person to boot a host, whose controller did not bring it back.
+fn give_up_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let hostname = agent.hostname();
+    let limit = RETURN_TIMEOUT.short();
+    let message = format!("Host {hostname}: did not register again within {limit}");
+    record_event(state, agent_id, EventReason::HostReclaimFailed, true, message, tick);
+    state.agents.update(agent_id, Agent::forget_cluster);
+    await_boot_by_hand(state, agent_id, "", tick);
 }
 
-/// It waits for somebody to boot it; after an hour that is said again.
-pub fn pending(state: &mut State, at: AgentId, tick: &Tick) {
+/// Whether the image of a host is attached to it, or is being attached.
+fn is_booted_from_image(state: &State, host: &BareMetalHost) -> bool {
+    let live_job = state.live_job(&host.key().to_string());
+    let wanted_url = host.spec.image.as_ref().map(|image| &image.url);
+    let attached_url = host.status.provisioning.image.as_ref().map(|image| &image.url);
+    let is_attached = wanted_url.is_some() && wanted_url == attached_url;
+    is_attached || live_job.is_some_and(|(_, job)| job.verb == Verb::Attach)
+}
+
+/// Follows a host that waits for somebody to boot it. An event says once that it waits for too
+/// long.
+pub fn follow_boot_by_hand(state: &mut State, agent_id: AgentId, tick: &Tick) {
     if tick.jumped {
         return;
     }
-    let Some(agent) = state.agents.get(at) else { return };
-    if !agent.is_late(RECLAIMED, tick) {
-        return lost(state, at, "", tick);
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    if !agent.is_late(RETURN_TIMEOUT, tick) {
+        return await_boot_by_hand(state, agent_id, "", tick);
     }
-    let since = format!(", for more than {}", RECLAIMED.short());
-    let info = by_hand(state, agent, &since);
-    let text = format!("Host {}: {info}", agent.hostname());
+    let since = format!(", for more than {}", RETURN_TIMEOUT.short());
+    let info = describe_boot_by_hand(state, agent, &since);
+    let message = format!("Host {}: {info}", agent.hostname());
     let is_noted = agent.status.overdue_noted_at >= agent.status.state_since;
-    lost(state, at, &since, tick);
+    await_boot_by_hand(state, agent_id, &since, tick);
     if !is_noted {
-        state.agents.update(at, |agent| agent.status.overdue_noted_at = Some(tick.now));
-        note(state, at, EventReason::HostUnbindOverdue, true, text, tick);
+        state.agents.update(agent_id, |agent| agent.status.overdue_noted_at = Some(tick.now));
+        record_event(state, agent_id, EventReason::HostUnbindOverdue, true, message, tick);
     }
 }
 
-/// Somebody has to boot it.
-pub fn lost(state: &mut State, at: AgentId, since: &str, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let info = by_hand(state, agent, since);
-    enter(state, at, HostState::UnbindingPendingUserAction, &info, tick);
+/// Lets a host wait until somebody boots it from the discovery image. `since` is empty, or a clause
+/// that says for how long it has waited.
+pub fn await_boot_by_hand(state: &mut State, agent_id: AgentId, since: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let info = describe_boot_by_hand(state, agent, since);
+    enter_state(state, agent_id, HostState::UnbindingPendingUserAction, &info, tick);
 }
 
-/// Its cluster is left running: nobody gets the host before somebody says that it has had its day.
-pub fn retire(state: &mut State, at: AgentId, cluster: &str, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let text = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
+/// Retires a host whose cluster is left running: no cluster gets it until somebody deletes its
+/// Agent.
+pub fn retire(state: &mut State, agent_id: AgentId, cluster: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let message = format!("Host {}: retired, it goes on in cluster {cluster}", agent.hostname());
     let info = format!(
         "Host is retired: it goes on in cluster {cluster}, which was left running; when it is used \
          no more: poolctl delete agent {}",
         agent.metadata.name
     );
-    note(state, at, EventReason::HostRetired, false, text, tick);
-    leases::retire_agent(state, at);
-    enter(state, at, HostState::DisabledUnbound, &info, tick);
+    record_event(state, agent_id, EventReason::HostRetired, false, message, tick);
+    leases::retire_agent(state, agent_id);
+    enter_state(state, agent_id, HostState::DisabledUnbound, &info, tick);
 }
 
-/// What is said of a machine that may still run as a node.
+/// Why a host is held whose machine may still run as a node of a cluster.
 pub fn not_seen_off(cluster: &str) -> String {
     format!("its controller has not reported it off since it left cluster {cluster}")
 }
 
-/// Why a host that is free is in no pick, and what lets it be.
-pub fn held(state: &State, agent: &Agent) -> Option<String> {
+/// Why a host that is free is not picked, and what lets it be picked again.
+pub fn describe_hold(state: &State, agent: &Agent) -> Option<String> {
     let host = agent.bmh().and_then(|key| state.hosts.by_key(&key))?;
     let Some(why) = host.held() else {
         let cluster = cluster_that_may_run(state, agent)?;
         return Some(format!("Host is held: {}", not_seen_off(cluster)));
     };
+    if !host.metadata.annotated_at_all(HOLD) {
+        return Some(format!("Host is held: {why}"));
+    }
     let name = &host.metadata.name;
-    let by_hand = host.metadata.annotated_at_all(HOLD);
-    let next = if by_hand { format!("; poolctl host unhold {name}") } else { String::new() };
-    Some(format!("Host is held: {why}{next}"))
+    Some(format!("Host is held: {why}; poolctl host unhold {name}"))
 }

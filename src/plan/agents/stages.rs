@@ -1,4 +1,5 @@
-//! How far the installation of a host is, as it says itself, and when that takes too long.
+//! How far the installation of a host is, as the host reports it, and when a stage takes too long.
+//! It never ends an installation.
 
 use crate::model::agent::HostState;
 use crate::model::event_reason::EventReason;
@@ -6,11 +7,11 @@ use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 
-use super::{enter, note};
+use super::{enter_state, record_event};
 
 /// The stage in which a host leaves its image for its disk.
 pub const REBOOTING: &str = "Rebooting";
-/// The stages that there are.
+/// The stages that a host may report, in assisted-service's words.
 pub const STAGES: [&str; 15] = [
     "Preparing installation",
     "Starting installation",
@@ -29,61 +30,63 @@ pub const STAGES: [&str; 15] = [
     "Verifying installation",
 ];
 
-/// Until a stage counts as taking too long.
-fn limit(reached: &str, sno: bool) -> Span {
-    match reached {
+/// How long a stage may take, in the installation of a single node or of another cluster.
+fn stage_limit(stage: &str, is_sno: bool) -> Span {
+    match stage {
         "Starting installation" | "Writing image to disk" => Span::minutes(30),
         "Copying registry data to disk" => Span::minutes(90),
-        REBOOTING if sno => Span::minutes(80),
+        REBOOTING if is_sno => Span::minutes(80),
         REBOOTING => Span::minutes(40),
         "Waiting for ignition" => Span::hours(24),
         _ => Span::minutes(60),
     }
 }
 
-/// A host says where it is.
-pub fn said(state: &mut State, at: AgentId, reached: &str, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let news = agent.status.progress.current_stage != reached;
-    let text = format!("Host {}: reached installation stage {reached}", agent.hostname());
-    state.agents.update(at, |one| {
-        let progress = &mut one.status.progress;
-        if news {
+/// Records the installation stage that a host reports.
+pub fn record_stage(state: &mut State, agent_id: AgentId, stage: &str, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let has_changed = agent.status.progress.current_stage != stage;
+    let message = format!("Host {}: reached installation stage {stage}", agent.hostname());
+    state.agents.update(agent_id, |agent| {
+        let progress = &mut agent.status.progress;
+        if has_changed {
             progress.stage_start_time = Some(tick.now);
             progress.progress_info.clear();
             progress.stage_timed_out = false;
         }
-        reached.clone_into(&mut progress.current_stage);
+        stage.clone_into(&mut progress.current_stage);
         progress.stage_update_time = Some(tick.now);
     });
-    if news {
-        note(state, at, EventReason::HostInstallProgressUpdated, false, text, tick);
+    if has_changed {
+        let reason = EventReason::HostInstallProgressUpdated;
+        record_event(state, agent_id, reason, false, message, tick);
     }
 }
 
-/// Says once of a stage that it takes too long. Whoever does not come up from its disk is somebody's
-/// to boot; for the others their cluster's installation has a limit of its own.
-pub fn late(state: &mut State, at: AgentId, sno: bool, tick: &Tick) {
-    let Some(agent) = state.agents.get(at) else { return };
-    let (progress, name) = (&agent.status.progress, agent.hostname());
-    let reached = progress.current_stage.clone();
-    let limit = limit(&reached, sno);
-    let over = progress.stage_start_time.is_some_and(|since| tick.now.since(since) > limit);
-    if tick.jumped || !over || reached == "Done" || progress.stage_timed_out {
+/// Records once that a stage takes too long. A host that does not come up from its disk has to be
+/// booted by a person; for the others the installation of their cluster has a limit of its own.
+pub fn check_stage_limit(state: &mut State, agent_id: AgentId, is_sno: bool, tick: &Tick) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    let progress = &agent.status.progress;
+    let stage = progress.current_stage.clone();
+    let limit = stage_limit(&stage, is_sno);
+    let is_over = progress.stage_start_time.is_some_and(|start| tick.now.since(start) > limit);
+    if tick.jumped || !is_over || stage == "Done" || progress.stage_timed_out {
         return;
     }
-    let info = format!("timed out after {}", limit.short());
-    let text = format!("Host {name}: installation stage {reached} {info}");
-    state.agents.update(at, |agent| {
-        agent.status.progress.progress_info.clone_from(&info);
+    let progress_info = format!("timed out after {}", limit.short());
+    let hostname = agent.hostname();
+    let message = format!("Host {hostname}: installation stage {stage} {progress_info}");
+    state.agents.update(agent_id, |agent| {
+        agent.status.progress.progress_info = progress_info;
         agent.status.progress.stage_timed_out = true;
     });
-    note(state, at, EventReason::HostStageTimedOut, true, text, tick);
-    if reached == REBOOTING {
+    record_event(state, agent_id, EventReason::HostStageTimedOut, true, message, tick);
+    if stage == REBOOTING {
         let info = format!(
             "Host has not come up from its disk within {}: boot it from its installation disk",
             limit.short()
         );
-        enter(state, at, HostState::InstallingPendingUserAction, &info, tick);
+        enter_state(state, agent_id, HostState::InstallingPendingUserAction, &info, tick);
     }
 }

@@ -1,0 +1,164 @@
+//! The inventory of a host that was found by its management controller: no agent runs on such a
+//! host, so the hardware that the controller reports is written down as an agent would report it.
+
+use crate::model::agent::inventory::{
+    Cpu, Disk, Eligibility, Interface, Inventory, Memory, SystemVendor,
+};
+use crate::model::hardware::{self, Hardware, Nic};
+use crate::model::host::BareMetalHost;
+use crate::model::state::{AgentId, State};
+
+/// Takes the inventory of a host from its controller, if the host was found by that: with the id of
+/// the machine, and with the time when the controller last answered.
+pub fn update_inventory(state: &mut State, agent_id: AgentId) {
+    let Some(agent) = state.agents.get(agent_id) else { return };
+    if !agent.status.found {
+        return;
+    }
+    let Some(host) = agent.bmh().and_then(|key| state.hosts.by_key(&key)) else { return };
+    let answered_at = if host.status.error_count == 0 { host.status.last_updated } else { None };
+    let hardware = host.status.hardware.as_ref();
+    let inventory = hardware.map(|hardware| to_inventory(hardware, host));
+    let uuid = hardware.map(|hardware| hardware.system_uuid.clone()).unwrap_or_default();
+    let is_taken = state.agents.rows().any(|other_agent| {
+        other_agent.status.host_id.eq_ignore_ascii_case(&uuid)
+            && other_agent.infra_env() == agent.infra_env()
+    });
+    let needs_id = agent.status.host_id.is_empty() && !uuid.is_empty() && !is_taken;
+    state.agents.update(agent_id, |agent| {
+        let status = &mut agent.status;
+        if needs_id {
+            status.host_id.clone_from(&uuid);
+        }
+        status.last_contact_time = status.last_contact_time.max(answered_at);
+        if let Some(mut inventory) = inventory {
+            if let Some(previous) = &status.inventory {
+                inventory.judged_as(previous);
+            }
+            agent.found(inventory, &uuid);
+        }
+    });
+}
+
+fn to_inventory(hardware: &Hardware, host: &BareMetalHost) -> Inventory {
+    let hostname =
+        if hardware.hostname.is_empty() { &host.metadata.name } else { &hardware.hostname };
+    let vendor = &hardware.system_vendor;
+    Inventory {
+        hostname: hostname.to_lowercase(),
+        memory: Memory {
+            physical_bytes: hardware.ram_mebibytes << 20,
+            usable_bytes: hardware.ram_mebibytes << 20,
+            physical_bytes_method: "redfish".into(),
+        },
+        cpu: Cpu {
+            count: hardware.cpu.count,
+            model_name: hardware.cpu.model.clone(),
+            architecture: hardware.cpu.arch.clone(),
+            clock_megahertz: hardware.cpu.clock_megahertz.unwrap_or_default(),
+            flags: Vec::new(),
+        },
+        interfaces: to_interfaces(&hardware.nics, &host.spec.boot_mac_address),
+        disks: hardware.storage.iter().map(to_disk).collect(),
+        system_vendor: SystemVendor {
+            manufacturer: vendor.manufacturer.clone(),
+            product_name: vendor.product_name.clone(),
+            serial_number: vendor.serial_number.clone(),
+            is_virtual: false,
+        },
+        ..Inventory::default()
+    }
+}
+
+/// The interfaces that a controller reports, and the one that the machine boots from, which is
+/// known also where the controller does not report it.
+fn to_interfaces(nics: &[Nic], boot_mac_address: &str) -> Vec<Interface> {
+    let mut interfaces: Vec<Interface> = nics.iter().map(to_interface).collect();
+    let boot_mac = boot_mac_address.to_lowercase();
+    let is_reported = interfaces.iter().any(|interface| interface.mac_address == boot_mac);
+    if !boot_mac.is_empty() && !is_reported {
+        interfaces.push(Interface {
+            name: "boot".into(),
+            mac_address: boot_mac,
+            kind: "physical".into(),
+            ..Interface::default()
+        });
+    }
+    interfaces
+}
+
+fn to_interface(nic: &Nic) -> Interface {
+    Interface {
+        name: nic.name.clone(),
+        mac_address: nic.mac.to_lowercase(),
+        kind: "physical".into(),
+        speed_mbps: nic.speed_gbps.map_or(-1, |gbps| gbps.saturating_mul(1000).cast_signed()),
+        has_carrier: true,
+        ..Interface::default()
+    }
+}
+
+fn to_disk(disk: &hardware::Disk) -> Disk {
+    // An agent calls NVMe disks solid state disks, too.
+    let drive_type = if disk.kind == "NVME" { "SSD" } else { &disk.kind };
+    Disk {
+        id: disk.name.clone(),
+        name: disk.name.clone(),
+        drive_type: drive_type.into(),
+        size_bytes: disk.size_bytes,
+        serial: disk.serial_number.clone(),
+        installation_eligibility: Eligibility { eligible: true, ..Eligibility::default() },
+        bootable: true,
+        has_uuid: true,
+        model: disk.model.clone(),
+        ..Disk::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::agent::{Agent, BMH, INFRA_ENV};
+    use crate::model::infra_env::InfraEnv;
+    use crate::model::meta::Meta;
+    use crate::model::tick::Tick;
+    use crate::plan::agents::advance;
+
+    fn meta(name: &str) -> Meta {
+        Meta { name: name.into(), ..Meta::default() }
+    }
+
+    fn disk(name: &str, size_bytes: u64) -> hardware::Disk {
+        hardware::Disk {
+            name: name.into(),
+            size_bytes,
+            kind: "HDD".into(),
+            ..hardware::Disk::default()
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_too_small_is_judged_once() {
+        let mut state = State::default();
+        state.infra_envs.load(InfraEnv { metadata: meta("rack"), ..InfraEnv::default() });
+        let mut host = BareMetalHost { metadata: meta("n1"), ..BareMetalHost::default() };
+        let storage = vec![disk("sda", 200_000_000_000), disk("sdb", 8_000_000_000)];
+        host.status.hardware = Some(Hardware { storage, ..Hardware::default() });
+        state.hosts.load(host);
+        let mut agent = Agent { metadata: meta("n1"), ..Agent::default() };
+        agent.metadata.labels.insert(INFRA_ENV.into(), "rack".into());
+        agent.metadata.labels.insert(BMH.into(), "n1".into());
+        agent.status.found = true;
+        let agent_id = state.agents.load(agent);
+        let tick = Tick::default();
+        advance(&mut state, &tick);
+        advance(&mut state, &tick);
+        let settled = state.changes_made();
+        advance(&mut state, &tick);
+        assert_eq!(state.changes_made(), settled);
+        let inventory = state.agents.get(agent_id).unwrap().status.inventory.clone().unwrap();
+        let eligible: Vec<bool> =
+            inventory.disks.iter().map(|disk| disk.installation_eligibility.eligible).collect();
+        assert_eq!(eligible, [true, false]);
+    }
+}
