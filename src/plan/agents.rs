@@ -13,7 +13,7 @@ mod duplicates;
 mod hints;
 mod infra_envs;
 pub mod joining;
-pub mod labels;
+mod labels;
 mod leaving;
 mod machines;
 pub mod pick;

@@ -56,7 +56,7 @@ fn find_hosts_to_boot(state: &State, job: &Job) -> Vec<(AgentId, HostState, bool
 
 /// Whether the job boots a host by its controller.
 fn is_driven(agent: &Agent, job: &Job) -> bool {
-    agent.bmh().is_some_and(|host| job.hosts.contains(&host.to_string()))
+    agent.bmh().is_some_and(|host_key| job.hosts.contains(&host_key.to_string()))
 }
 
 /// Whether a host that waited for somebody to boot it has been booted, as its report shows.

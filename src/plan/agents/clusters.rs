@@ -53,6 +53,7 @@ impl ClusterStage {
     }
 }
 
+/// Where a cluster is. A job that installs it counts, also after a failed try.
 pub fn cluster_stage(state: &State, cluster: &Cluster) -> ClusterStage {
     let live_verb = state.live_job(&cluster.name).map(|(_, job)| job.verb);
     match cluster.phase() {
@@ -105,8 +106,8 @@ fn release_version(state: &State, cluster: &Cluster) -> Option<(u64, u64)> {
 pub fn needs_of_install_config(document: &Value) -> Needs {
     let compute_pools = document["compute"].as_array();
     let platforms = document["platform"].as_object();
-    let platform = platforms.and_then(|platforms| platforms.keys().next().cloned());
-    let platform = platform.unwrap_or_default();
+    let platform =
+        platforms.and_then(|platforms| platforms.keys().next().cloned()).unwrap_or_default();
     let settings = &document["platform"][&platform];
     let networks = document["networking"]["machineNetwork"].as_array().into_iter().flatten();
     Needs {

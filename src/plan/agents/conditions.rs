@@ -300,14 +300,14 @@ mod tests {
 
     #[test]
     fn approval_duplicates_and_the_state_info_are_told() {
-        let mut known = agent(HostState::Known);
-        known.spec.approved = false;
-        assert_eq!(agent_conditions(&known)[1].reason, "AgentIsNotApproved");
-        assert_eq!(duplicate_condition(&known), None);
-        known.status.duplicate_of = "other".into();
-        assert_eq!(agent_conditions(&known)[1].reason, "AgentNotReady");
+        let mut known_agent = agent(HostState::Known);
+        known_agent.spec.approved = false;
+        assert_eq!(agent_conditions(&known_agent)[1].reason, "AgentIsNotApproved");
+        assert_eq!(duplicate_condition(&known_agent), None);
+        known_agent.status.duplicate_of = "other".into();
+        assert_eq!(agent_conditions(&known_agent)[1].reason, "AgentNotReady");
         let message = "The machine is Agent other already; this one is never picked";
-        assert_eq!(duplicate_condition(&known).unwrap().message, message);
+        assert_eq!(duplicate_condition(&known_agent).unwrap().message, message);
         let mut cancelled = agent(HostState::Cancelled);
         cancelled.status.debug_info.state_info = "by ada".into();
         let message = "The installation was cancelled: by ada";

@@ -6,8 +6,11 @@ use crate::model::agent::inventory::{Disk, Inventory};
 
 /// The first disk of a machine that fits all hints; none if `hints` is no object.
 pub fn find_disk<'a>(inventory: &'a Inventory, hints: &Value) -> Option<&'a Disk> {
-    let hints = hints.as_object()?;
-    inventory.disks.iter().find(|disk| hints.iter().all(|(name, value)| fits(disk, name, value)))
+    let named_hints = hints.as_object()?;
+    inventory
+        .disks
+        .iter()
+        .find(|disk| named_hints.iter().all(|(name, value)| fits(disk, name, value)))
 }
 
 fn fits(disk: &Disk, name: &str, value: &Value) -> bool {

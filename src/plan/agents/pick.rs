@@ -139,9 +139,9 @@ impl RoleShortage {
     /// that are not free.
     fn describe(self, selector: &LabelSelector, taken: Vec<String>) -> String {
         let Self { role, needed, picked, mut problems } = self;
-        let role = role.name();
+        let role_name = role.name();
         let labels = describe_selector(selector);
-        let summary = format!("needs {needed} {role}-capable agents{labels}; {picked} free");
+        let summary = format!("needs {needed} {role_name}-capable agents{labels}; {picked} free");
         problems.extend(taken);
         if problems.is_empty() {
             return summary;
@@ -196,8 +196,8 @@ impl Picker<'_> {
         }
         let inventory = agent.status.inventory.as_ref()?;
         let other_agents: Vec<&Agent> = self.picked.iter().map(|(_, agent)| *agent).collect();
-        let around = Around { needs: self.needs, others: &other_agents };
-        let results = validate(agent, role, Some(&around), self.tick.now);
+        let context = Around { needs: self.needs, others: &other_agents };
+        let results = validate(agent, role, Some(&context), self.tick.now);
         let failures: Vec<&Validation> = results
             .values()
             .flatten()
