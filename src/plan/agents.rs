@@ -45,6 +45,10 @@ use super::{AGENT, PASS};
 
 /// The state info of a host that has reported nothing yet.
 const AWAITS_INVENTORY: &str = "Waiting for host to send hardware details";
+/// The state info of a bound host that passes its checks.
+const READY_TO_INSTALL: &str = "Host is ready to be installed";
+/// The state info of a host that is being installed.
+const IN_PROGRESS: &str = "Installation is in progress";
 /// The most bytes of a state info.
 const MAX_STATE_INFO: usize = 2040;
 

@@ -6,10 +6,8 @@ use crate::model::job::Job;
 use crate::model::state::{AgentId, State};
 use crate::model::tick::Tick;
 
-use super::enter_state;
 use super::stages::REBOOTING;
-
-const IN_PROGRESS: &str = "Installation is in progress";
+use super::{IN_PROGRESS, enter_state};
 
 /// Updates the hosts of a job that has reported the image from which they are to be booted, or none
 /// once they have been booted.

@@ -18,13 +18,12 @@ use crate::plan::cluster_jobs::{JobPlan, start_planned_job};
 use crate::plan::{CLUSTER, claim_of_host, clusters_hosts, leases, say, vips};
 
 use super::clusters::{self, hosts_of};
-use super::{conditions, enter_state};
+use super::{IN_PROGRESS, READY_TO_INSTALL, conditions, enter_state};
 
 /// How long a host waits after it failed to join.
 const BACKOFF: Backoff = Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 /// The URL of an image that may be in the drive of a host whose job was not seen to its end.
 const UNKNOWN_IMAGE: &str = "unknown";
-const IN_PROGRESS: &str = "Installation is in progress";
 
 /// Whether a job works on a host to let it join its cluster.
 fn is_joining(agent: &Agent) -> bool {
@@ -52,8 +51,7 @@ pub fn advance(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some((_, job)) = state.live_job(&cluster.name) else {
         // Their job was cancelled for the sake of another, or was left behind in a move.
         for agent_id in agent_ids {
-            let info = "Host is ready to be installed";
-            enter_state(state, agent_id, HostState::Known, info, tick);
+            enter_state(state, agent_id, HostState::Known, READY_TO_INSTALL, tick);
         }
         return begin_join(state, cluster_id, tick);
     };

@@ -17,13 +17,12 @@ use super::checks::{self, check_agent};
 use super::clusters::{self, ClusterStage, cluster_stage, needs_of_cluster};
 use super::leaving::leave_cluster;
 use super::{
-    AWAITS_INVENTORY, booting, conditions, enter_state, labels, record_event, returning, roles,
-    stages,
+    AWAITS_INVENTORY, IN_PROGRESS, READY_TO_INSTALL, booting, conditions, enter_state, labels,
+    record_event, returning, roles, stages,
 };
 
 const SILENT: &str = "Host has stopped communicating with the installation service";
 const MEDIA_LOST: &str = "Unable to read from the discovery media. It was likely disconnected or a network timeout occurred";
-const IN_PROGRESS: &str = "Installation is in progress";
 const UNMET_HARDWARE: &str = "Host does not meet the minimum hardware requirements";
 /// How long a host may take to register again after it was told to.
 const REGISTRATION_TIMEOUT: Span = Span::minutes(10);
@@ -272,7 +271,7 @@ fn advance_checked(state: &mut State, agent_id: AgentId, tick: &Tick) {
         let summary = "Host cannot be installed due to following failing validation(s)";
         (HostState::Insufficient, format!("{summary}: {unmet_checks}"))
     } else {
-        (HostState::Known, "Host is ready to be installed".to_owned())
+        (HostState::Known, READY_TO_INSTALL.to_owned())
     };
     enter_state(state, agent_id, next, &info, tick);
 }

@@ -17,7 +17,7 @@ use crate::model::tick::Tick;
 
 use super::clusters::{self, ClusterStage, ONLY_OPEN_CLUSTERS, cluster_stage};
 use super::stages::{REBOOTING, record_stage};
-use super::{AWAITS_INVENTORY, about, enter_state, owner_reference};
+use super::{AWAITS_INVENTORY, READY_TO_INSTALL, about, enter_state, owner_reference};
 
 /// The most hosts of an InfraEnv that nobody has approved.
 const MAX_UNAPPROVED: usize = 1000;
@@ -84,7 +84,7 @@ fn state_after_boot(agent: &Agent) -> Result<(HostState, String), String> {
              discovery image"
         )),
         HostState::PreparingForInstallation | HostState::PreparingSuccessful => {
-            Ok((HostState::Known, "Host is ready to be installed".into()))
+            Ok((HostState::Known, READY_TO_INSTALL.into()))
         }
         HostState::Resetting if is_rebooting => Ok((host_state, info.clone())),
         HostState::InstallingPendingUserAction if is_rebooting => {
