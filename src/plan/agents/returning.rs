@@ -17,7 +17,7 @@ use crate::plan::{leases, wiping};
 use super::{AWAITS_INVENTORY, enter_state, record_event};
 
 const UNBINDING: &str = "Host is waiting to be unbound from the cluster";
-const REBOOTING: &str = "Host is rebooting into the discovery image";
+const REBOOTING_INTO_DISCOVERY: &str = "Host is rebooting into the discovery image";
 /// How long a host may take to register again before somebody has to boot it.
 const RETURN_TIMEOUT: Span = Span::minutes(60);
 
@@ -157,7 +157,13 @@ pub fn follow_reclaim(state: &mut State, agent_id: AgentId, tick: &Tick) {
         return;
     }
     if is_booted_from_image(state, host) {
-        enter_state(state, agent_id, HostState::ReclaimingRebooting, REBOOTING, tick);
+        enter_state(
+            state,
+            agent_id,
+            HostState::ReclaimingRebooting,
+            REBOOTING_INTO_DISCOVERY,
+            tick,
+        );
     } else {
         let info = describe_boot(host);
         enter_state(state, agent_id, host_state, &info, tick);
