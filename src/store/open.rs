@@ -75,7 +75,7 @@ pub(super) fn open_file(path: &Path) -> Result<Connection, Refusal> {
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     // A pass writes rows of a dozen tables, each in several forms.
-    conn.set_prepared_statement_cache_capacity(128);
+    conn.set_prepared_statement_cache_capacity(32);
     for (pragma, value) in [
         // FULL: a commit is durable when it returns.
         ("synchronous", 2),
