@@ -1,4 +1,5 @@
-//! Sorts a pool's clusters into what can be done with them.
+//! Sorts a pool's clusters by what can be done with them, and finds its claims that wait. It decides
+//! nothing about them and changes nothing.
 
 use std::collections::HashSet;
 
@@ -11,145 +12,172 @@ use crate::model::time::Time;
 
 use super::version::pool_version;
 
-/// Places in the table of clusters.
+/// The clusters of a pool and its waiting claims, by their ids in the state. `claimed`, `unknown` and
+/// `mismatched` overlap with the other lists of clusters, which do not overlap with each other.
 #[derive(Debug, Default)]
 pub struct Buckets {
     pub deleting: Vec<ClusterId>,
     /// To be removed by the pool: released, evicted, or their customization left the inventory.
     pub marked: Vec<ClusterId>,
+    /// Those that a claim has, also while they are being deleted.
     pub claimed: Vec<ClusterId>,
     /// Newest first.
     pub installing: Vec<ClusterId>,
-    /// Oldest first, as are the following.
+    /// Installed and not running. Oldest first, as are the following.
     pub standby: Vec<ClusterId>,
+    /// Running, and nobody has them.
     pub ready: Vec<ClusterId>,
+    /// Given up, or not awake in time.
     pub broken: Vec<ClusterId>,
     /// Unclaimed ones without a version.
     pub unknown: Vec<ClusterId>,
     /// Unclaimed ones of another version of the pool or of their customization, or whose
     /// customization left the inventory.
     pub mismatched: Vec<ClusterId>,
-    /// Never claimed and deprovisioning.
+    /// How many of those that are being deleted no claim has.
     pub unclaimed_deleting: usize,
+    /// All clusters of the pool.
     pub total: usize,
     /// Claims that wait, first come first.
     pub waiting: Vec<ClaimId>,
 }
 
 impl Buckets {
-    /// Clusters nobody has, broken ones too.
+    /// How many clusters nobody has, broken ones too.
     pub fn unclaimed(&self) -> usize {
         self.usable() + self.broken.len()
     }
 
+    /// How many unclaimed clusters can serve a claim, now or later.
     pub fn usable(&self) -> usize {
         self.installing.len() + self.standby.len() + self.ready.len()
     }
 
+    /// Clusters that are not what the pool would make now.
     pub fn stale(&self) -> impl Iterator<Item = ClusterId> {
         self.unknown.iter().chain(&self.mismatched).copied()
     }
+
+    fn put(
+        &mut self,
+        cluster_id: ClusterId,
+        cluster: &Cluster,
+        is_unlisted: bool,
+        is_broken: bool,
+    ) {
+        let is_claimed = cluster.claim.is_some();
+        if is_claimed {
+            self.claimed.push(cluster_id);
+        }
+        if cluster.deleting.is_some() {
+            self.unclaimed_deleting += usize::from(!is_claimed);
+            self.deleting.push(cluster_id);
+        } else if cluster.marked || (is_unlisted && !is_claimed) {
+            self.marked.push(cluster_id);
+        } else if is_claimed {
+            // It is its user's: the pool does nothing with it.
+        } else if is_broken {
+            self.broken.push(cluster_id);
+        } else if !cluster.installed() {
+            self.installing.push(cluster_id);
+        } else if cluster.power.runs() {
+            self.ready.push(cluster_id);
+        } else {
+            self.standby.push(cluster_id);
+        }
+    }
+
+    /// Members come in order of insertion, and the sorts are stable: that breaks ties.
+    fn order_by_age(&mut self, state: &State) {
+        for clusters in [
+            &mut self.installing,
+            &mut self.standby,
+            &mut self.ready,
+            &mut self.broken,
+            &mut self.unknown,
+            &mut self.mismatched,
+        ] {
+            clusters.sort_by_key(|cluster_id| {
+                state.clusters.get(*cluster_id).map(|cluster| cluster.created)
+            });
+        }
+        self.installing.reverse();
+        self.waiting.sort_by_key(|claim_id| state.claims.get(*claim_id).map(|claim| claim.created));
+    }
 }
 
+/// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as broken
+/// depends on `now`.
 pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
     let version = pool_version(pool);
     let inventory = pool.spec.inventory.as_ref();
     let listed: Option<HashSet<&str>> =
-        inventory.map(|all| all.iter().map(|entry| entry.name.as_str()).collect());
+        inventory.map(|entries| entries.iter().map(|entry| entry.name.as_str()).collect());
     let members = state.members(&pool.key());
     let mut sorted = Buckets::default();
-    for at in members.clusters {
-        let Some(cluster) = state.clusters.get(at) else {
-            continue;
-        };
+    for cluster_id in members.clusters {
+        let Some(cluster) = state.clusters.get(cluster_id) else { continue };
         sorted.total += 1;
-        let removed = removed(listed.as_ref(), cluster);
-        put(&mut sorted, pool, cluster, at, removed, now);
-        let in_pool = cluster.deleting.is_none() && !cluster.marked && cluster.claim.is_none();
-        if in_pool {
-            match cluster.version.as_deref() {
-                None | Some("") => sorted.unknown.push(at),
-                Some(made) if made != version || removed || updated(pool, cluster) => {
-                    sorted.mismatched.push(at);
-                }
-                Some(_) => {}
+        let is_unlisted = is_unlisted(listed.as_ref(), cluster);
+        sorted.put(cluster_id, cluster, is_unlisted, is_broken(pool, cluster, now));
+        if cluster.deleting.is_some() || cluster.marked || cluster.claim.is_some() {
+            continue;
+        }
+        match cluster.version.as_deref() {
+            None | Some("") => sorted.unknown.push(cluster_id),
+            Some(made_from)
+                if made_from != version
+                    || is_unlisted
+                    || is_customization_updated(pool, cluster) =>
+            {
+                sorted.mismatched.push(cluster_id);
             }
+            Some(_) => {}
         }
     }
-    let waits = |at: &ClaimId| state.claims.get(*at).is_some_and(Claim::waits);
-    sorted.waiting = members.claims.into_iter().filter(waits).collect();
-    let age = |at: &ClusterId| state.clusters.get(*at).map(|cluster| cluster.created);
-    // Members come in order of insertion, and the sorts are stable: that breaks ties.
-    for oldest_first in [
-        &mut sorted.standby,
-        &mut sorted.ready,
-        &mut sorted.broken,
-        &mut sorted.unknown,
-        &mut sorted.mismatched,
-    ] {
-        oldest_first.sort_by_key(age);
-    }
-    sorted.installing.sort_by_key(age);
-    sorted.installing.reverse();
-    sorted.waiting.sort_by_key(|at| state.claims.get(*at).map(|claim| claim.created));
+    sorted.waiting = members.claims;
+    sorted.waiting.retain(|claim_id| does_claim_wait(state, *claim_id));
+    sorted.order_by_age(state);
     sorted
 }
 
-fn put(
-    sorted: &mut Buckets,
-    pool: &ClusterPool,
-    cluster: &Cluster,
-    at: ClusterId,
-    removed: bool,
-    now: Time,
-) {
-    if cluster.claim.is_some() {
-        sorted.claimed.push(at);
-    }
-    if cluster.deleting.is_some() {
-        sorted.unclaimed_deleting += usize::from(cluster.claim.is_none());
-        sorted.deleting.push(at);
-    } else if cluster.marked || (cluster.claim.is_none() && removed) {
-        sorted.marked.push(at);
-    } else if cluster.claim.is_some() {
-    } else if is_broken(pool, cluster, now) {
-        sorted.broken.push(at);
-    } else if !cluster.installed() {
-        sorted.installing.push(at);
-    } else if cluster.power.runs() {
-        sorted.ready.push(at);
-    } else {
-        sorted.standby.push(at);
-    }
+/// Whether its customization is no longer in the inventory of the pool.
+fn is_unlisted(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
+    let customization = cluster.customization.as_deref();
+    listed.zip(customization).is_some_and(|(listed, name)| !listed.contains(name))
 }
 
-/// Whether its customization is no longer in the inventory.
-fn removed(listed: Option<&HashSet<&str>>, cluster: &Cluster) -> bool {
-    let name = cluster.customization.as_deref();
-    listed.zip(name).is_some_and(|(listed, name)| !listed.contains(name))
-}
-
-/// Whether its customization was changed since.
-fn updated(pool: &ClusterPool, cluster: &Cluster) -> bool {
+/// Whether its customization was changed since the cluster was made.
+fn is_customization_updated(pool: &ClusterPool, cluster: &Cluster) -> bool {
     let entry = cluster.customization.as_ref().and_then(|name| pool.status.inventory.get(name));
     entry.is_some_and(|entry| entry.status == EntryStatus::ToBeUpdated)
 }
 
+fn does_claim_wait(state: &State, claim_id: ClaimId) -> bool {
+    state.claims.get(claim_id).is_some_and(Claim::waits)
+}
+
+/// Whether any of the claims waits for a cluster.
+pub fn does_any_claim_wait(state: &State, claims: &[ClaimId]) -> bool {
+    claims.iter().any(|claim_id| does_claim_wait(state, *claim_id))
+}
+
+/// Whether a cluster is of no use to its pool: it was given up, or is not awake in time.
 pub fn is_broken(pool: &ClusterPool, cluster: &Cluster, now: Time) -> bool {
-    cluster.stopped || timeout(pool, cluster).is_some_and(|end| now >= end)
+    cluster.stopped || counts_as_broken_at(pool, cluster).is_some_and(|end| now >= end)
 }
 
 /// Whether a cluster that nobody has is on its way from hibernating to running.
 fn is_waking(cluster: &Cluster) -> bool {
-    let called = cluster.wants() == Power::Running && cluster.deleting.is_none();
-    let looked_after = called && cluster.claim.is_none() && !cluster.paused;
-    cluster.installed() && cluster.power.waking() && looked_after
+    let is_called = cluster.wants() == Power::Running && cluster.deleting.is_none();
+    let is_looked_after = is_called && cluster.claim.is_none() && !cluster.paused;
+    cluster.installed() && cluster.power.waking() && is_looked_after
 }
 
 /// When a cluster that is waking counts as broken. With a resumeTimeout its whole waking counts.
 /// Without one only the present step does, and only once its machines were told to start: an outage of
 /// the platform must break no standby.
-fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
+fn counts_as_broken_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;
     }
@@ -165,22 +193,28 @@ fn timeout(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
 /// When a cluster that is waking has kept a claim waiting for so long that the next standby is woken
 /// for that claim, too.
 pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
-    let awake = cluster.awake_since.filter(|_| is_waking(cluster))?;
-    // What was passed over in an earlier waking may be so again.
-    let is_passed_over = cluster.passed_over.is_some_and(|passed| passed >= awake);
-    (!is_passed_over).then(|| awake.plus(pool.wake_next_after()))
+    if !is_waking(cluster) {
+        return None;
+    }
+    let awake_since = cluster.awake_since?;
+    // A cluster that was passed over in an earlier waking may be passed over again.
+    if cluster.passed_over.is_some_and(|passed_over| passed_over >= awake_since) {
+        return None;
+    }
+    Some(awake_since.plus(pool.wake_next_after()))
 }
 
 /// The instants at which waking clusters of a pool count as broken, or as too slow for the claims
 /// that wait.
-pub fn timeouts(state: &State, pool: &ClusterPool) -> Vec<Time> {
+pub fn waking_deadlines(state: &State, pool: &ClusterPool) -> Vec<Time> {
     let members = state.members(&pool.key());
-    let waits = |claim: &ClaimId| state.claims.get(*claim).is_some_and(Claim::waits);
-    let claims_wait = members.claims.iter().any(waits);
-    let clusters = members.clusters.into_iter().filter_map(|at| state.clusters.get(at));
-    let instants = clusters.flat_map(|cluster| {
-        let passed_over = passed_over_at(pool, cluster).filter(|_| claims_wait);
-        [timeout(pool, cluster), passed_over].into_iter().flatten()
-    });
-    instants.collect()
+    let has_waiting_claims = does_any_claim_wait(state, &members.claims);
+    let mut deadlines = Vec::new();
+    for cluster in members.clusters.into_iter().filter_map(|id| state.clusters.get(id)) {
+        deadlines.extend(counts_as_broken_at(pool, cluster));
+        if has_waiting_claims {
+            deadlines.extend(passed_over_at(pool, cluster));
+        }
+    }
+    deadlines
 }

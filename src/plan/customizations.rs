@@ -1,5 +1,6 @@
-//! Leases of customizations: one cluster of one pool at a time, over all pools of a namespace.
-//! Keeps `status.inventory` of the pool and the status of each customization.
+//! Keeps the leases of customizations in step with the clusters that use them: a customization belongs
+//! to one cluster of one pool at a time, over all pools of a namespace. Writes `status.inventory` of the
+//! pool and the status of each customization. It never chooses a customization for a new cluster.
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
@@ -12,145 +13,159 @@ use crate::model::tick::Tick;
 
 use super::{CUSTOMIZATION, inventory, leases, warn};
 
-pub fn sync(state: &mut State, at: PoolId, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+/// Brings leases, the status of customizations and the inventory of a pool up to date.
+pub fn sync_customizations(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let key = pool.key();
-    take_what_clusters_name(state, &key, tick);
-    release_what_no_cluster_has(state, at);
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+    lease_named_customizations(state, &key, tick);
+    return_orphaned_customizations(state, pool_id);
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let listed = pool.spec.inventory.iter().flatten().map(|entry| entry.name.clone());
-    let names: Vec<String> = listed.chain(held_by(state, &key)).collect();
+    let names: Vec<String> = listed.chain(names_in_clusters(state, &key)).collect();
     for name in names {
-        if let Some(at) = state.customizations.find(&Key::new(&*key.namespace, name)) {
-            write_status(state, at, &key, tick);
+        if let Some(customization_id) = state.customizations.find(&Key::new(&*key.namespace, name))
+        {
+            write_customization_status(state, customization_id, &key, tick);
         }
     }
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
-    let inventory = inventory::seen(state, pool);
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let inventory = inventory::inventory_status(state, pool);
     if inventory != pool.status.inventory {
-        state.pools.update(at, |pool| pool.status.inventory = inventory);
+        state.pools.update(pool_id, |pool| pool.status.inventory = inventory);
     }
 }
 
-fn held_by(state: &State, pool: &Key) -> Vec<String> {
+/// The customizations that clusters of a pool name.
+fn names_in_clusters(state: &State, pool: &Key) -> Vec<String> {
     let clusters = state.members(pool).clusters.into_iter();
-    clusters.filter_map(|at| state.clusters.get(at)?.customization.clone()).collect()
+    clusters.filter_map(|id| state.clusters.get(id)?.customization.clone()).collect()
 }
 
-/// A cluster that names a customization has its lease, unless another cluster has it. Returns
-/// the customizations that were taken.
-pub fn take_what_clusters_name(state: &mut State, pool: &Key, tick: &Tick) -> Vec<CustomizationId> {
-    let mut taken = Vec::new();
-    for at in state.members(pool).clusters {
-        let Some(cluster) = state.clusters.get(at) else {
-            continue;
-        };
-        let Some(name) = cluster.customization.as_deref() else {
-            continue;
-        };
+/// Gives clusters of a pool the leases of the customizations that they name, unless another cluster
+/// has them. Returns the customizations that were leased.
+pub fn lease_named_customizations(
+    state: &mut State,
+    pool: &Key,
+    tick: &Tick,
+) -> Vec<CustomizationId> {
+    let mut leased = Vec::new();
+    for cluster_id in state.members(pool).clusters {
+        let Some(cluster) = state.clusters.get(cluster_id) else { continue };
+        let Some(name) = cluster.customization.as_deref() else { continue };
         let key = Key::new(&*pool.namespace, name);
-        let Some(found) = state.customizations.find(&key) else {
+        let Some(customization_id) = state.customizations.find(&key) else { continue };
+        let customization = state.customizations.get(customization_id);
+        if customization.is_none_or(|customization| customization.holder.is_some()) {
             continue;
-        };
-        let free = state.customizations.get(found).is_some_and(|one| one.holder.is_none());
-        if free {
-            let pool = Some(pool.clone());
-            let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
-            let message =
-                format!("Lease taken again for cluster {}, which uses it", holder.cluster);
-            leases::grant_customization(state, found, holder);
-            warn(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
-            taken.push(found);
+        }
+        let pool = Some(pool.clone());
+        let holder = ClusterHolder { pool, ..ClusterHolder::new(&*cluster.name) };
+        let message = format!("Lease taken again for cluster {}, which uses it", holder.cluster);
+        leases::grant_customization(state, customization_id, holder);
+        warn(state, tick, EventReason::LeaseRepaired, (CUSTOMIZATION, key), message);
+        leased.push(customization_id);
+    }
+    leased
+}
+
+/// Frees the leases of this pool whose cluster is gone. All clusters of the pool are in scope, so one
+/// that is not in the state does not exist.
+fn return_orphaned_customizations(state: &mut State, pool_id: PoolId) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let key = pool.key();
+    let mut orphaned: Vec<CustomizationId> = Vec::new();
+    for entry in pool.spec.inventory.iter().flatten() {
+        let entry_key = Key::new(&*key.namespace, &*entry.name);
+        let Some(customization_id) = state.customizations.find(&entry_key) else { continue };
+        let customization = state.customizations.get(customization_id);
+        let Some(holder) = customization.and_then(|row| row.holder.as_ref()) else { continue };
+        let is_of_this_pool = holder.pool.as_ref() == Some(&key) && !holder.preserved;
+        if is_of_this_pool && state.cluster(&holder.cluster).is_none() {
+            orphaned.push(customization_id);
         }
     }
-    taken
-}
-
-/// A lease of this pool whose cluster is gone is free again. All clusters of the pool are in
-/// scope, so one that is not in the state does not exist.
-fn release_what_no_cluster_has(state: &mut State, at: PoolId) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
-    let key = pool.key();
-    let listed = pool.spec.inventory.iter().flatten();
-    let orphaned: Vec<CustomizationId> = listed
-        .filter_map(|entry| state.customizations.find(&Key::new(&*key.namespace, &*entry.name)))
-        .filter(|at| {
-            let holder = state.customizations.get(*at).and_then(|one| one.holder.as_ref());
-            holder.is_some_and(|holder| {
-                let mine = holder.pool.as_ref() == Some(&key) && !holder.preserved;
-                mine && state.cluster(&holder.cluster).is_none()
-            })
-        })
-        .collect();
-    for at in orphaned {
-        leases::return_customization(state, at);
+    for customization_id in orphaned {
+        leases::return_customization(state, customization_id);
     }
 }
 
-/// The customization's own status: who has it, and how its last use went.
-pub fn write_status(state: &mut State, at: CustomizationId, pool: &Key, tick: &Tick) {
-    let Some(one) = state.customizations.get(at) else {
-        return;
-    };
-    if one.holder.as_ref().is_some_and(|holder| holder.pool.as_ref() != Some(pool)) {
-        return;
-    }
-    let goes = one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty();
-    if one.holder.is_none() && goes {
-        return state.customizations.remove(at);
-    }
-    if is_current(state, one) {
+/// Writes the status of a customization: who has it, and how its last use went. A customization that
+/// another pool's cluster has is left to that pool; a deleted one that nobody has is removed.
+pub fn write_customization_status(
+    state: &mut State,
+    customization_id: CustomizationId,
+    pool: &Key,
+    tick: &Tick,
+) {
+    let Some(customization) = state.customizations.get(customization_id) else { return };
+    let holder = customization.holder.as_ref();
+    if holder.is_some_and(|holder| holder.pool.as_ref() != Some(pool)) {
         return;
     }
-    let holder = one.holder.clone();
-    let cluster = holder.as_ref().and_then(|holder| state.cluster(&holder.cluster));
-    let applied = cluster.and_then(|at| state.clusters.get(at)).and_then(applied);
-    let mut status = one.status.clone();
-    status.set(available(holder.as_ref()), tick.now);
-    if let Some(applied) = applied {
-        status.set(applied, tick.now);
+    let metadata = &customization.metadata;
+    let is_deleted = metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty();
+    if holder.is_none() && is_deleted {
+        return state.customizations.remove(customization_id);
     }
-    let pool_ref =
-        |holder: &ClusterHolder| holder.pool.as_ref().map(|pool| LocalRef::to(&*pool.name));
-    status.cluster_deployment_ref = holder.as_ref().map(|holder| LocalRef::to(&*holder.cluster));
-    status.cluster_pool_ref = holder.as_ref().and_then(pool_ref);
-    status.preserved = holder.as_ref().is_some_and(|holder| holder.preserved);
+    if is_status_current(state, customization) {
+        return;
+    }
+    let cluster_id = holder.and_then(|holder| state.cluster(&holder.cluster));
+    let cluster = cluster_id.and_then(|id| state.clusters.get(id));
+    let mut status = customization.status.clone();
+    status.set(available_condition(holder), tick.now);
+    if let Some((apply_status, reason, message)) = cluster.and_then(describe_use) {
+        let condition =
+            Condition::new(ConditionType::ApplySucceeded, apply_status, reason, message);
+        status.set(condition, tick.now);
+    }
+    status.cluster_deployment_ref = holder.map(|holder| LocalRef::to(&*holder.cluster));
+    let pool_of_holder = holder.and_then(|holder| holder.pool.as_ref());
+    status.cluster_pool_ref = pool_of_holder.map(|pool| LocalRef::to(&*pool.name));
+    status.preserved = holder.is_some_and(|holder| holder.preserved);
     if !status.preserved {
         status.preserved_name.clear();
     }
-    if status != one.status {
-        state.customizations.update(at, |one| one.status = status);
+    if status != customization.status {
+        state.customizations.update(customization_id, |customization| {
+            customization.status = status;
+        });
     }
 }
 
-/// The same as writing the status and finding it unchanged, without writing it.
-fn is_current(state: &State, one: &Customization) -> bool {
-    let is = |kind: ConditionType, status: &str, reason: ConditionReason| {
-        one.condition(kind.as_str()).is_some_and(|old| old.status == status && old.reason == reason)
+/// Whether writing the status would change nothing: the same as writing it and comparing, but without
+/// a copy of the status, which is large.
+fn is_status_current(state: &State, customization: &Customization) -> bool {
+    let status = &customization.status;
+    let cluster_in_status = status.cluster_deployment_ref.as_ref().map(|to| to.name.as_str());
+    let Some(holder) = &customization.holder else {
+        let available = (ConditionType::Available, "True", ConditionReason::Available);
+        return cluster_in_status.is_none()
+            && has_condition(customization, available)
+            && !status.preserved;
     };
-    let named = one.status.cluster_deployment_ref.as_ref().map(|one| one.name.as_str());
-    let Some(holder) = &one.holder else {
-        return named.is_none()
-            && is(ConditionType::Available, "True", ConditionReason::Available)
-            && !one.status.preserved;
-    };
-    let cluster = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at));
-    let applied = cluster.and_then(how_it_went);
-    named == Some(holder.cluster.as_str())
-        && is(ConditionType::Available, "False", ConditionReason::Reserved)
-        && applied
-            .is_none_or(|(status, reason, _)| is(ConditionType::ApplySucceeded, status, reason))
+    if cluster_in_status != Some(holder.cluster.as_str()) {
+        return false;
+    }
+    let reserved = (ConditionType::Available, "False", ConditionReason::Reserved);
+    if !has_condition(customization, reserved) {
+        return false;
+    }
+    let cluster = state.cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
+    cluster.and_then(describe_use).is_none_or(|(status, reason, _)| {
+        has_condition(customization, (ConditionType::ApplySucceeded, status, reason))
+    })
 }
 
-fn available(holder: Option<&ClusterHolder>) -> Condition {
+fn has_condition(
+    customization: &Customization,
+    (kind, status, reason): (ConditionType, &str, ConditionReason),
+) -> bool {
+    let condition = customization.condition(kind.as_str());
+    condition.is_some_and(|condition| condition.status == status && condition.reason == reason)
+}
+
+fn available_condition(holder: Option<&ClusterHolder>) -> Condition {
     let Some(ClusterHolder { cluster, pool, .. }) = holder else {
         return Condition::new(
             ConditionType::Available,
@@ -164,13 +179,9 @@ fn available(holder: Option<&ClusterHolder>) -> Condition {
     Condition::new(ConditionType::Available, "False", ConditionReason::Reserved, message)
 }
 
-fn applied(cluster: &Cluster) -> Option<Condition> {
-    let (status, reason, message) = how_it_went(cluster)?;
-    Some(Condition::new(ConditionType::ApplySucceeded, status, reason, message))
-}
-
-/// status, reason and message
-fn how_it_went(cluster: &Cluster) -> Option<(&'static str, ConditionReason, &'static str)> {
+/// How the use of a customization for a cluster goes: status, reason and message of its condition
+/// `ApplySucceeded`. While the cluster is being destroyed the condition stays as it is.
+fn describe_use(cluster: &Cluster) -> Option<(&'static str, ConditionReason, &'static str)> {
     Some(match cluster.phase() {
         Phase::Installed => (
             "True",
@@ -188,7 +199,6 @@ fn how_it_went(cluster: &Cluster) -> Option<(&'static str, ConditionReason, &'st
             ConditionReason::InstallationPending,
             "Patches applied; cluster is installing",
         ),
-        // How it went before stays.
         Phase::Deprovisioning => return None,
     })
 }

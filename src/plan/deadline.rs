@@ -1,4 +1,5 @@
-//! Deadlines of jobs: what takes longer has failed.
+//! Decides how long a job may take, and reports those that took longer as failed. It never ends a job
+//! itself.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use crate::model::job::{Job, Outcome, Report, Verb};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-/// How long a job may take.
-fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
+/// How long a job of a verb may take, given the annotations of its cluster.
+fn time_limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
     match verb {
         Verb::Provision => duration_of(annotations, INSTALL_TIMEOUT),
         Verb::Deprovision => Span::hours(2),
@@ -20,17 +21,21 @@ fn limit(verb: Verb, annotations: &BTreeMap<String, String>) -> Span {
     }
 }
 
+/// When a job has to be over. `annotations` are those of the cluster that it works on.
 pub fn deadline(job: &Job, annotations: &BTreeMap<String, String>) -> Time {
-    job.started.plus(limit(job.verb, annotations))
+    job.started.plus(time_limit(job.verb, annotations))
 }
 
-/// The report of a job that its driver says nothing of, when it has taken too long. A clock that
-/// was moved lets nobody be late.
+/// The failure to report for a job that is past its deadline and whose driver says nothing. While the
+/// clock has jumped no job is late, because nobody knows how much time has really passed.
 pub fn overdue(job: &Job, annotations: &BTreeMap<String, String>, tick: &Tick) -> Option<Report> {
-    let late = !tick.jumped && tick.now >= deadline(job, annotations);
-    late.then(|| Report {
+    if tick.jumped || tick.now < deadline(job, annotations) {
+        return None;
+    }
+    let limit = time_limit(job.verb, annotations);
+    Some(Report {
         job: job.id,
         object: job.object.clone(),
-        outcome: Outcome::failed(format!("not over after {}", limit(job.verb, annotations))),
+        outcome: Outcome::failed(format!("not over after {limit}")),
     })
 }

@@ -1,75 +1,103 @@
-//! What a pool refers to by name must be there before it can make a cluster.
+//! Lists what a pool refers to by name and that is missing: without it the pool cannot make a cluster.
+//! It never looks at what clusters have that exist already.
 
 use crate::model::driver::{Driver, FAKE};
-use crate::model::meta::Key;
+use crate::model::meta::{Key, LocalRef};
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
-use super::recipe::recipe;
+use super::recipe::unpatched_install_config;
 
-/// What is missing, in Hive's words.
-pub fn missing(state: &State, pool: &ClusterPool) -> Vec<String> {
-    let spec = &pool.spec;
-    let mut found = Vec::new();
-    let image_set = &spec.image_set_ref.name;
-    if state.image_sets.find(&Key::new("", image_set)).is_none() {
-        let kind = "clusterimagesets.hive.openshift.io";
-        found.push(format!("cluster image set: {kind} \"{image_set}\" not found"));
-    }
-    let name = |reference: &Option<crate::model::meta::LocalRef>| {
-        reference.as_ref().map(|one| one.name.clone()).filter(|name| !name.is_empty())
-    };
-    let secrets = [
-        ("pull secret", name(&spec.pull_secret_ref), Some(".dockerconfigjson")),
-        (
-            "install config template secret",
-            name(&spec.install_config_secret_template_ref),
-            Some("install-config.yaml"),
-        ),
-        ("credentials secret", pool.credentials().map(str::to_owned), None),
-    ];
-    for (what, name, key) in secrets {
-        let Some(name) = name else { continue };
-        match state.secrets.by_key(&Key::new(&*pool.metadata.namespace, &*name)) {
-            None => found.push(format!("{what}: secrets \"{name}\" not found")),
-            Some(secret) => {
-                if let Some(key) = key.filter(|key| !secret.values.contains_key(*key)) {
-                    found.push(format!("{what}: secrets \"{name}\" has no key \"{key}\""));
-                }
-            }
-        }
-    }
-    if let Some(name) = name(&spec.customization_ref)
-        && state.customizations.find(&Key::new(&*pool.metadata.namespace, &*name)).is_none()
-    {
-        found.push(format!("pool-wide customizationRef {name} not found"));
-    }
-    let template = spec.install_config_secret_template_ref.as_ref();
-    let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
-    let there = template.is_none_or(|key| state.templates.contains_key(&key));
-    if let Some(why) = recipe(state, pool).err().filter(|_| there) {
-        found.push(format!("install config template secret: {why}"));
-    }
-    if pool.driver() == Driver::Missing {
-        found.push(format!(
-            "driver: no driver of this build serves platform {}; annotate the pool's clusters \
-             (spec.annotations) with {FAKE}: \"true\" for simulated ones",
-            spec.platform.name()
-        ));
-    }
-    if pool.driver() == Driver::Agent && !pool.picks_hosts() {
-        found.push(format!(
-            "platform {}: a pool of hosts needs platform agentBareMetal, whose agentSelector says which",
-            spec.platform.name()
-        ));
-    }
-    found
+/// What a pool needs and does not have, in Hive's words; empty if nothing is missing.
+pub fn missing_dependencies(state: &State, pool: &ClusterPool) -> Vec<String> {
+    let mut missing = Vec::new();
+    missing.extend(missing_image_set(state, pool));
+    missing.extend(missing_secrets(state, pool));
+    missing.extend(missing_customization(state, pool));
+    missing.extend(template_problem(state, pool));
+    missing.extend(driver_problem(pool));
+    missing
 }
 
-/// Hive's way to write one or several errors.
-pub fn joined(errors: &[String]) -> String {
+fn missing_image_set(state: &State, pool: &ClusterPool) -> Option<String> {
+    let name = &pool.spec.image_set_ref.name;
+    if state.image_sets.find(&Key::new("", name)).is_some() {
+        return None;
+    }
+    let kind = "clusterimagesets.hive.openshift.io";
+    Some(format!("cluster image set: {kind} \"{name}\" not found"))
+}
+
+fn missing_secrets(state: &State, pool: &ClusterPool) -> Vec<String> {
+    let spec = &pool.spec;
+    let secrets = [
+        ("pull secret", referenced_name(spec.pull_secret_ref.as_ref()), Some(".dockerconfigjson")),
+        (
+            "install config template secret",
+            referenced_name(spec.install_config_secret_template_ref.as_ref()),
+            Some("install-config.yaml"),
+        ),
+        ("credentials secret", pool.credentials(), None),
+    ];
+    let mut missing = Vec::new();
+    for (purpose, name, value) in secrets {
+        let Some(name) = name else { continue };
+        let Some(secret) = state.secrets.by_key(&Key::new(&*pool.metadata.namespace, name)) else {
+            missing.push(format!("{purpose}: secrets \"{name}\" not found"));
+            continue;
+        };
+        if let Some(value) = value.filter(|value| !secret.values.contains_key(*value)) {
+            missing.push(format!("{purpose}: secrets \"{name}\" has no key \"{value}\""));
+        }
+    }
+    missing
+}
+
+fn missing_customization(state: &State, pool: &ClusterPool) -> Option<String> {
+    let name = referenced_name(pool.spec.customization_ref.as_ref())?;
+    let key = Key::new(&*pool.metadata.namespace, name);
+    if state.customizations.find(&key).is_some() {
+        return None;
+    }
+    Some(format!("pool-wide customizationRef {name} not found"))
+}
+
+/// Why the install-config template cannot be used. One that is not there is reported with the secrets.
+fn template_problem(state: &State, pool: &ClusterPool) -> Option<String> {
+    if let Some(reference) = &pool.spec.install_config_secret_template_ref {
+        let key = Key::new(&*pool.metadata.namespace, &*reference.name);
+        if !state.templates.contains_key(&key) {
+            return None;
+        }
+    }
+    let problem = unpatched_install_config(state, pool).err()?;
+    Some(format!("install config template secret: {problem}"))
+}
+
+fn driver_problem(pool: &ClusterPool) -> Option<String> {
+    let platform = pool.spec.platform.name();
+    match pool.driver() {
+        Driver::Missing => Some(format!(
+            "driver: no driver of this build serves platform {platform}; annotate the pool's \
+             clusters (spec.annotations) with {FAKE}: \"true\" for simulated ones"
+        )),
+        Driver::Agent if !pool.picks_hosts() => Some(format!(
+            "platform {platform}: a pool of hosts needs platform agentBareMetal, whose agentSelector \
+             says which"
+        )),
+        _ => None,
+    }
+}
+
+/// The name in a reference, unless that is empty.
+fn referenced_name(reference: Option<&LocalRef>) -> Option<&str> {
+    reference.map(|reference| reference.name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Joins errors as Hive writes them: one as it is, several in brackets.
+pub fn join_errors(errors: &[String]) -> String {
     match errors {
-        [one] => one.clone(),
+        [error] => error.clone(),
         several => format!("[{}]", several.join(", ")),
     }
 }

@@ -1,4 +1,5 @@
-//! Lifetimes: how long a claim keeps its cluster.
+//! Ends claims whose lifetime is over, and warns their owners before that. It never takes the cluster
+//! away itself: that follows from the deletion of the claim.
 
 use crate::model::claim::Claim;
 use crate::model::event_reason::EventReason;
@@ -10,7 +11,8 @@ use crate::model::time::Span;
 
 use super::{CLAIM, say, warn};
 
-/// What was asked for, else the pool's default, and never more than the pool's maximum.
+/// How long a claim keeps its cluster: what it asks for, else the pool's default, and never more than
+/// the pool's maximum. Without any of these it has no end.
 pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<Span> {
     let limits = pool.and_then(|pool| pool.spec.claim_lifetime.as_ref());
     let asked = claim.lifetime.or_else(|| limits?.default);
@@ -20,54 +22,51 @@ pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<S
     }
 }
 
-/// Tells the owner once that the end is near; a claim that was extended is told again.
-fn foretell(state: &mut State, at: ClaimId, pool: &Key, tick: &Tick) {
-    let Some(claim) = state.claims.get(at) else {
-        return;
-    };
-    let soon = claim.expires_soon().is_some_and(|soon| tick.now >= soon);
-    let over = claim.expires().is_some_and(|end| tick.now >= end);
-    if claim.warned == soon || over || tick.jumped {
+/// Tells the owner once that the end is near. A claim that was extended is told again, because the
+/// warning is taken back when its end is no longer near.
+fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &Tick) {
+    let Some(claim) = state.claims.get(claim_id) else { return };
+    let is_near = claim.expires_soon().is_some_and(|soon| tick.now >= soon);
+    let is_over = claim.expires().is_some_and(|end| tick.now >= end);
+    if claim.warned == is_near || is_over || tick.jumped {
         return;
     }
-    let (key, end) = (claim.key(), claim.expires().unwrap_or_default());
-    let lasts = claim.effective;
-    state.claims.update(at, |claim| claim.warned = soon);
-    if soon {
+    let key = claim.key();
+    let end = claim.expires().unwrap_or_default();
+    let lifetime = claim.effective;
+    state.claims.update(claim_id, |claim| claim.warned = is_near);
+    if is_near {
         let limits = state.pools.by_key(pool).and_then(|pool| pool.spec.claim_lifetime.as_ref());
-        let longest = limits.and_then(|limits| limits.maximum);
-        let text = if longest.is_some_and(|most| lasts >= Some(most)) {
+        let maximum = limits.and_then(|limits| limits.maximum);
+        let message = if maximum.is_some_and(|maximum| lifetime >= Some(maximum)) {
             format!("It ends {end}; it has the longest lifetime its pool allows")
         } else {
             format!("It ends {end}; poolctl extend {} --for 2h keeps it longer", key.name)
         };
-        warn(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), text);
+        warn(state, tick, EventReason::ClaimExpiresSoon, (CLAIM, key), message);
     }
 }
 
-/// Writes down the lifetime in force, and ends the claims whose time is over.
-pub fn lifetimes(state: &mut State, pool: &Key, tick: &Tick) {
-    for at in state.members(pool).claims {
-        let Some(claim) = state.claims.get(at) else {
-            continue;
-        };
+/// Writes down the effective lifetime of each claim of a pool, and deletes the claims whose lifetime
+/// is over.
+pub fn expire_claims(state: &mut State, pool: &Key, tick: &Tick) {
+    for claim_id in state.members(pool).claims {
+        let Some(claim) = state.claims.get(claim_id) else { continue };
         let effective = effective_lifetime(claim, state.pools.by_key(pool));
         if claim.effective != effective {
-            state.claims.update(at, |claim| claim.effective = effective);
+            state.claims.update(claim_id, |claim| claim.effective = effective);
         }
-        if state.claims.get(at).is_none_or(|claim| claim.deleting.is_some()) {
+        if state.claims.get(claim_id).is_none_or(|claim| claim.deleting.is_some()) {
             continue;
         }
-        foretell(state, at, pool, tick);
-        let Some(claim) = state.claims.get(at) else {
-            continue;
-        };
+        warn_before_expiry(state, claim_id, pool, tick);
+        let Some(claim) = state.claims.get(claim_id) else { continue };
         if tick.jumped || claim.expires().is_none_or(|end| tick.now < end) {
             continue;
         }
         let lifetime = effective.unwrap_or_default();
         let key = claim.key();
-        state.claims.update(at, |claim| claim.deleting = Some(tick.now));
+        state.claims.update(claim_id, |claim| claim.deleting = Some(tick.now));
         say(
             state,
             tick,

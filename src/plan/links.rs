@@ -1,69 +1,74 @@
-//! Claims and clusters name each other: half-written pairs are completed, claims that go take
-//! their cluster with them, and the conditions of claims say how things stand.
+//! Keeps claims and clusters naming each other: half-written pairs are completed, claims that are
+//! deleted release their clusters, and the conditions of claims say how things stand. It never chooses
+//! a cluster for a claim.
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
-use crate::model::state::{ClaimId, State};
+use crate::model::state::{ClaimId, ClusterId, State};
 use crate::model::tick::Tick;
 
 use super::{CLAIM, CLUSTER, say, warn};
 
-pub fn sync(state: &mut State, pool: &Key, tick: &Tick) {
-    for at in state.members(pool).claims {
-        if state.claims.get(at).is_some_and(|claim| claim.deleting.is_some()) {
-            release(state, at, tick);
+/// Releases the clusters of deleted claims, and completes half-written pairs.
+pub fn sync_links(state: &mut State, pool: &Key, tick: &Tick) {
+    for claim_id in state.members(pool).claims {
+        if state.claims.get(claim_id).is_some_and(|claim| claim.deleting.is_some()) {
+            release_cluster(state, claim_id, tick);
         }
     }
-    mend(state, pool, tick);
+    complete_pairs(state, pool, tick);
 }
 
-/// Completes pairs of which only one end was written; where the ends disagree, the cluster's
+/// Completes pairs of which only one end was written. Where the ends disagree, what the cluster says
 /// holds.
-pub fn mend(state: &mut State, pool: &Key, tick: &Tick) {
+pub fn complete_pairs(state: &mut State, pool: &Key, tick: &Tick) {
     let members = state.members(pool);
-    for at in members.claims {
-        let names_one = |claim: &Claim| claim.deleting.is_none() && claim.cluster.is_some();
-        if state.claims.get(at).is_some_and(names_one) {
-            check(state, at, tick);
+    for claim_id in members.claims {
+        let Some(claim) = state.claims.get(claim_id) else { continue };
+        if claim.deleting.is_none() && claim.cluster.is_some() {
+            check_cluster_of_claim(state, claim_id, tick);
         }
     }
-    for at in members.clusters {
-        let Some(cluster) = state.clusters.get(at) else {
-            continue;
-        };
-        let Some(claim) = cluster.claim_key().and_then(|key| state.claims.find(&key)) else {
-            continue;
-        };
-        let name = cluster.name.clone();
-        let unset = |claim: &Claim| claim.cluster.is_none() && claim.pool_key() == *pool;
-        if let Some(key) = state.claims.get(claim).filter(|claim| unset(claim)).map(Claim::key) {
-            let message = format!("Cluster {name} is assigned to it");
-            state.claims.update(claim, |claim| {
-                claim.cluster = Some(name);
-                claim.pending = Pending::Assigned;
-                claim.pending_since = Some(tick.now);
-            });
-            warn(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
-        }
+    for cluster_id in members.clusters {
+        check_claim_of_cluster(state, cluster_id, pool, tick);
     }
 }
 
-/// A claim that is being deleted marks its cluster, and goes when the cluster is gone.
-fn release(state: &mut State, at: ClaimId, tick: &Tick) {
-    let Some(claim) = state.claims.get(at) else {
+/// A claim that a cluster names gets the cluster, if it names none itself.
+fn check_claim_of_cluster(state: &mut State, cluster_id: ClusterId, pool: &Key, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let Some(claim_id) = cluster.claim_key().and_then(|key| state.claims.find(&key)) else {
         return;
     };
+    let Some(claim) = state.claims.get(claim_id) else { return };
+    if claim.cluster.is_some() || claim.pool_key() != *pool {
+        return;
+    }
     let key = claim.key();
-    let cluster = claim.cluster.as_deref().and_then(|name| state.cluster(name));
-    let mine = |cluster: &Cluster| cluster.claim_key().as_ref() == Some(&key);
-    match cluster.and_then(|at| state.clusters.get(at).map(|one| (at, one))) {
-        Some((at, cluster)) if mine(cluster) => {
+    let name = cluster.name.clone();
+    let message = format!("Cluster {name} is assigned to it");
+    state.claims.update(claim_id, |claim| {
+        claim.cluster = Some(name);
+        claim.pending = Pending::Assigned;
+        claim.pending_since = Some(tick.now);
+    });
+    warn(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
+}
+
+/// Marks the cluster of a claim that is being deleted; once the cluster is gone, the claim goes, too.
+fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
+    let Some(claim) = state.claims.get(claim_id) else { return };
+    let key = claim.key();
+    let cluster_id = claim.cluster.as_deref().and_then(|name| state.cluster(name));
+    let cluster = cluster_id.and_then(|id| Some((id, state.clusters.get(id)?)));
+    match cluster {
+        Some((cluster_id, cluster)) if cluster.claim_key().as_ref() == Some(&key) => {
             if !cluster.marked && cluster.deleting.is_none() {
                 let object = (CLUSTER, cluster.key());
-                state.clusters.update(at, |cluster| cluster.marked = true);
+                state.clusters.update(cluster_id, |cluster| cluster.marked = true);
                 say(
                     state,
                     tick,
@@ -75,30 +80,29 @@ fn release(state: &mut State, at: ClaimId, tick: &Tick) {
         }
         _ if claim.held => {}
         _ => {
-            state.claims.remove(at);
+            state.claims.remove(claim_id);
             say(state, tick, EventReason::ClaimDeleted, (CLAIM, key), "Claim is gone".into());
         }
     }
 }
 
-/// A claim names a cluster that does not name it back.
-fn check(state: &mut State, at: ClaimId, tick: &Tick) {
-    let Some(claim) = state.claims.get(at) else {
-        return;
-    };
+/// Looks whether the cluster that a claim names is its: a free one becomes its, and the claim waits
+/// again if another claim has it.
+fn check_cluster_of_claim(state: &mut State, claim_id: ClaimId, tick: &Tick) {
+    let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();
-    let Some(cluster) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
+    let Some(cluster_id) = claim.cluster.as_deref().and_then(|name| state.cluster(name)) else {
         return;
     };
-    let Some(found) = state.clusters.get(cluster) else {
-        return;
-    };
-    let same_pool = found.pool.as_deref() == Some(&claim.pool_key());
-    match found.claim.as_deref() {
-        Some(name) if name == key.name && same_pool => {}
-        None if same_pool && found.deleting.is_none() && !found.marked && !found.stopped => {
-            let (object, message) = (found.key(), format!("Claim {} has it", key.name));
-            state.clusters.update(cluster, |cluster| {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let is_same_pool = cluster.pool.as_deref() == Some(&claim.pool_key());
+    let is_going = cluster.deleting.is_some() || cluster.marked || cluster.stopped;
+    match cluster.claim.as_deref() {
+        Some(name) if name == key.name && is_same_pool => {}
+        None if is_same_pool && !is_going => {
+            let object = cluster.key();
+            let message = format!("Claim {} has it", key.name);
+            state.clusters.update(cluster_id, |cluster| {
                 cluster.claim = Some(key.name.clone());
                 cluster.claimed_at.get_or_insert(tick.now);
                 cluster.power_wanted = Power::Running;
@@ -106,8 +110,9 @@ fn check(state: &mut State, at: ClaimId, tick: &Tick) {
             warn(state, tick, EventReason::AssignmentRepaired, (CLUSTER, object), message);
         }
         _ => {
-            let message = format!("Cluster {} was claimed by a different ClusterClaim", found.name);
-            state.claims.update(at, |claim| {
+            let name = &cluster.name;
+            let message = format!("Cluster {name} was claimed by a different ClusterClaim");
+            state.claims.update(claim_id, |claim| {
                 claim.cluster = None;
                 claim.pending = Pending::NoClusters;
                 claim.pending_since = Some(tick.now);
@@ -118,34 +123,34 @@ fn check(state: &mut State, at: ClaimId, tick: &Tick) {
     }
 }
 
-/// How each claim stands, in Hive's conditions.
-pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
-    for at in state.members(pool).claims {
-        let Some(claim) = state.claims.get(at) else {
-            continue;
-        };
-        let (pending, running) = stand(state, claim);
-        let key = claim.key();
-        let cluster = claim.cluster.clone().unwrap_or_default();
-        let handed_over = pending == Pending::Claimed && claim.pending != Pending::Claimed;
-        let gone = running == ClusterRunning::Deleted && claim.running != ClusterRunning::Deleted;
+/// Writes how each claim of a pool stands, in Hive's conditions.
+pub fn write_claim_conditions(state: &mut State, pool: &Key, tick: &Tick) {
+    for claim_id in state.members(pool).claims {
+        let Some(claim) = state.claims.get(claim_id) else { continue };
+        let (pending, running) = claim_conditions(state, claim);
         if (claim.pending, claim.running) == (pending, running) {
             continue;
         }
-        let waits_no_more = claim.pending.wire().0 != pending.wire().0;
-        state.claims.update(at, |claim| {
-            if waits_no_more || claim.pending_since.is_none() {
+        let key = claim.key();
+        let cluster = claim.cluster.clone().unwrap_or_default();
+        let is_handed_over = pending == Pending::Claimed && claim.pending != Pending::Claimed;
+        let is_cluster_gone =
+            running == ClusterRunning::Deleted && claim.running != ClusterRunning::Deleted;
+        let has_new_status = claim.pending.wire().0 != pending.wire().0;
+        state.claims.update(claim_id, |claim| {
+            if has_new_status || claim.pending_since.is_none() {
                 claim.pending_since = Some(tick.now);
             }
             if claim.running != running {
                 claim.running_since = Some(tick.now);
             }
-            (claim.pending, claim.running) = (pending, running);
+            claim.pending = pending;
+            claim.running = running;
         });
-        if gone {
+        if is_cluster_gone {
             let message = format!("Cluster {cluster} is gone; release the claim and make another");
             warn(state, tick, EventReason::ClusterGone, (CLAIM, key), message);
-        } else if handed_over {
+        } else if is_handed_over {
             say(
                 state,
                 tick,
@@ -157,7 +162,8 @@ pub fn conditions(state: &mut State, pool: &Key, tick: &Tick) {
     }
 }
 
-fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
+/// What the conditions Pending and ClusterRunning of a claim have to say now.
+fn claim_conditions(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
     let Some(name) = claim.cluster.as_deref() else {
         let pending = match state.pools.by_key(&claim.pool_key()) {
             None => Pending::PoolMissing,
@@ -167,7 +173,7 @@ fn stand(state: &State, claim: &Claim) -> (Pending, ClusterRunning) {
         };
         return (pending, claim.running);
     };
-    let Some(cluster) = state.cluster(name).and_then(|at| state.clusters.get(at)) else {
+    let Some(cluster) = state.cluster(name).and_then(|id| state.clusters.get(id)) else {
         return (claim.pending, ClusterRunning::Deleted);
     };
     if cluster.deleting.is_some() || cluster.marked {

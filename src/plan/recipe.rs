@@ -1,4 +1,5 @@
-//! What a cluster is made from: the install-config before and after the patches.
+//! Says what a cluster is made from: the install-config of its pool, before and after the patches of a
+//! customization. It makes nothing and changes nothing.
 
 use serde_json::Value;
 
@@ -9,25 +10,31 @@ use crate::model::state::State;
 use crate::render::install_config::{self, Rendered};
 use crate::rules;
 
-/// The install-config of a pool before any patch: its template, or one made from its platform.
-pub fn recipe(state: &State, pool: &ClusterPool) -> Result<Value, String> {
-    let template = pool.spec.install_config_secret_template_ref.as_ref();
-    let template = template.map(|one| Key::new(&*pool.metadata.namespace, &*one.name));
-    let template = match template {
-        Some(key) => Some(state.templates.get(&key).ok_or_else(|| absent(&key.name))?),
-        None => None,
+/// The longest label of DNS, and so the longest name of a cluster.
+const LONGEST_LABEL: usize = 63;
+/// How many letters of a long pool's name are kept in the names of its clusters.
+const KEPT_OF_LONG_NAME: usize = 48;
+
+/// The install-config of a pool before any patch: its template, or one made from its platform. The
+/// error is a sentence that fits a condition.
+pub fn unpatched_install_config(state: &State, pool: &ClusterPool) -> Result<Value, String> {
+    let Some(reference) = &pool.spec.install_config_secret_template_ref else {
+        return install_config::base(&pool.spec, None);
     };
-    install_config::base(&pool.spec, template)
+    let key = Key::new(&*pool.metadata.namespace, &*reference.name);
+    let template = state.templates.get(&key).ok_or_else(|| describe_missing_template(&key.name))?;
+    install_config::base(&pool.spec, Some(template))
 }
 
-fn absent(template: &str) -> String {
+fn describe_missing_template(secret: &str) -> String {
     format!(
-        "install config template secret: secrets \"{template}\" not found, or without install-config.yaml"
+        "install config template secret: secrets \"{secret}\" not found, or without \
+         install-config.yaml"
     )
 }
 
-/// The install-config, with a name that can be one in DNS.
-pub fn render(
+/// Renders the install-config of a cluster, and refuses names that cannot be in DNS.
+pub fn render_install_config(
     base: &Value,
     name: &str,
     patches: Option<&CustomizationSpec>,
@@ -35,7 +42,6 @@ pub fn render(
 ) -> Result<Rendered, String> {
     let rendered = install_config::render(base, name, patches, pool)?;
     // What does not look like a name may be a secret that went astray: it is not repeated.
-    let is_label = |text: &str| rules::label("a name", text).is_ok();
     if !is_label(&rendered.cluster_name) {
         let why = "a-z, 0-9 and dashes, at most 63, beginning and ending with a letter or digit";
         return Err(format!("/metadata/name of the patched install-config is no name: {why}"));
@@ -46,23 +52,30 @@ pub fn render(
     Ok(rendered)
 }
 
-/// What the next cluster would get, its random name left open.
+fn is_label(word: &str) -> bool {
+    rules::label("a name", word).is_ok()
+}
+
+/// Renders what the next cluster of a pool would get. Its random suffix is left open as `xxxxx`.
 pub fn trial(
     state: &State,
     pool: &ClusterPool,
     patches: Option<&CustomizationSpec>,
 ) -> Result<Rendered, String> {
-    render(&recipe(state, pool)?, &bounded(&pool.metadata.name, "xxxxx"), patches, pool)
+    let base = unpatched_install_config(state, pool)?;
+    render_install_config(&base, &cluster_name(&pool.metadata.name, "xxxxx"), patches, pool)
 }
 
-/// A cluster's name is a DNS label: a long pool name is cut and told apart by its hash.
-pub fn bounded(pool: &str, suffix: &str) -> String {
-    if pool.len() + 1 + suffix.len() <= 63 {
+/// `POOL-SUFFIX`. A cluster's name is a label of DNS, so a long pool name is cut, and a hash of the
+/// whole name tells it from others that begin alike.
+pub fn cluster_name(pool: &str, suffix: &str) -> String {
+    if pool.len() + 1 + suffix.len() <= LONGEST_LABEL {
         return format!("{pool}-{suffix}");
     }
+    // FNV-1a of 32 bits: names of existing clusters were made with it.
     let mut hash = 0x811c_9dc5_u32;
     for byte in pool.bytes() {
         hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     }
-    format!("{}-{hash:08x}-{suffix}", &pool[..48])
+    format!("{}-{hash:08x}-{suffix}", &pool[..KEPT_OF_LONG_NAME])
 }

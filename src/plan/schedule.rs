@@ -1,5 +1,5 @@
-//! Schedules: a pool's size and runningCount follow its cron lines. Each tick acts once; what is
-//! scaled by hand holds until the next.
+//! Applies the schedule of a pool: its size and runningCount follow its cron lines. Each tick of the
+//! schedule acts once, so what is scaled by hand holds until the next tick.
 
 use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, ScheduleStatus};
@@ -8,51 +8,57 @@ use crate::model::state::{PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::{POOL, acts, say};
+use super::{POOL, may_act, say};
 
-/// The schedule of a pool, if it has one; what cannot be read was refused when it came.
-pub fn of(pool: &ClusterPool) -> Option<Schedule> {
+/// The schedule of a pool, if it has one. One that cannot be parsed was refused when it was written.
+pub fn schedule_of(pool: &ClusterPool) -> Option<Schedule> {
     pool.metadata.annotation(SCHEDULE)?.parse().ok()
 }
 
-/// When the schedule acts, or should have.
-pub fn due(pool: &ClusterPool) -> Option<Time> {
+/// The first tick of the schedule that was not applied yet, which may be in the past.
+pub fn next_tick_at(pool: &ClusterPool) -> Option<Time> {
     let last = pool.status.schedule.as_ref()?.last;
-    Some(of(pool).filter(|_| acts(pool))?.next(last)?.0)
+    if !may_act(pool) {
+        return None;
+    }
+    let schedule = schedule_of(pool)?;
+    schedule.next(last).map(|(time, _)| time)
 }
 
-pub fn act(state: &mut State, at: PoolId, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
-    let Some(schedule) = of(pool) else {
+/// Applies the ticks of a pool's schedule since the last one that was applied.
+pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let Some(schedule) = schedule_of(pool) else {
         if pool.status.schedule.is_some() {
-            state.pools.update(at, |pool| pool.status.schedule = None);
+            state.pools.update(pool_id, |pool| pool.status.schedule = None);
         }
         return;
     };
     let lines = pool.metadata.annotation(SCHEDULE).unwrap_or_default().to_owned();
-    // What was acted on after now was seen by a clock that went back.
-    let known = pool.status.schedule.as_ref();
-    let known = known.filter(|known| known.lines == lines && known.last <= tick.now);
-    let Some(known) = known else {
-        // A schedule acts from its first tick on, not for those that were before it.
-        let new = ScheduleStatus { lines, last: tick.now };
-        state.pools.update(at, |pool| pool.status.schedule = Some(new));
+    // A last tick in the future was written by a clock that has been set back since.
+    let applied = pool.status.schedule.as_ref();
+    let applied = applied.filter(|status| status.lines == lines && status.last <= tick.now);
+    let Some(applied) = applied else {
+        // A new schedule acts from its first tick on, not for those before it was written.
+        let status = ScheduleStatus { lines, last: tick.now };
+        state.pools.update(pool_id, |pool| pool.status.schedule = Some(status));
         return;
     };
-    let since = schedule.since(known.last, tick.now).filter(|_| !tick.jumped);
-    let Some((time, size, running)) = since else {
+    if tick.jumped {
         return;
-    };
-    let (key, spec) = (pool.key(), &pool.spec);
-    let was = (spec.size, spec.running_count);
-    let new = (size.unwrap_or(was.0), running.unwrap_or(was.1));
-    state.pools.update(at, |pool| {
+    }
+    let Some((time, size, running)) = schedule.since(applied.last, tick.now) else { return };
+    let key = pool.key();
+    let counts_before = (pool.spec.size, pool.spec.running_count);
+    let size = size.unwrap_or(pool.spec.size);
+    let running_count = running.unwrap_or(pool.spec.running_count);
+    let is_changed = counts_before != (size, running_count);
+    state.pools.update(pool_id, |pool| {
         pool.status.schedule = Some(ScheduleStatus { lines, last: time });
-        (pool.spec.size, pool.spec.running_count) = new;
-        pool.metadata.generation += i64::from(was != new);
+        pool.spec.size = size;
+        pool.spec.running_count = running_count;
+        pool.metadata.generation += i64::from(is_changed);
     });
-    let text = format!("By its schedule of {time}: size {}, runningCount {}", new.0, new.1);
-    say(state, tick, EventReason::Scheduled, (POOL, key), text);
+    let message = format!("By its schedule of {time}: size {size}, runningCount {running_count}");
+    say(state, tick, EventReason::Scheduled, (POOL, key), message);
 }

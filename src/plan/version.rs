@@ -1,10 +1,12 @@
-//! The version of a pool: clusters made from another one are stale.
+//! Computes the version of a pool from its spec. Clusters that were made from another version are
+//! stale; it does not decide what happens to them.
 
 use crate::model::hash::fnv1a;
 use crate::model::pool::ClusterPool;
 
-/// 16 hexadecimal digits over the inputs that Hive hashes. A field that poolctl learns later does
-/// not change it: absent fields are not written, so nothing refreshes by itself on an upgrade.
+/// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field that
+/// poolctl learns later does not change it, because absent fields are not hashed. So no cluster is
+/// replaced just because poolctl was upgraded.
 pub fn pool_version(pool: &ClusterPool) -> String {
     let spec = &pool.spec;
     let inputs = serde_json::json!({
