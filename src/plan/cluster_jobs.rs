@@ -1,5 +1,5 @@
-//! Starts the jobs of clusters: which try it is, which hosts a job works on, and who does it. It
-//! never decides whether a cluster needs a job.
+//! Starts the jobs of clusters: works out which try a job is, which hosts it works on, and which driver
+//! does it. It never decides whether a cluster needs a job.
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
@@ -20,7 +20,7 @@ pub struct JobPlan {
     pub driver: Driver,
 }
 
-/// Starts a job that makes, destroys, starts or stops a cluster, or asks how it does.
+/// Starts a job that installs, destroys, starts or stops a cluster, or asks how it does.
 pub fn start_job(state: &mut State, cluster_id: ClusterId, verb: Verb, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let plan = plan_job(state, cluster, verb);
@@ -37,12 +37,13 @@ fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
     let makes_or_destroys = matches!(verb, Verb::Provision | Verb::Deprovision);
     let is_of_power = matches!(verb, Verb::Start | Verb::Stop | Verb::Health);
     let hosts = match verb {
-        Verb::Provision if is_by_agents => clusters_hosts::that_boot(state, &cluster.name),
-        Verb::Deprovision if is_by_agents => clusters_hosts::with_controller(state, &cluster.name),
-        _ if is_of_power => clusters_hosts::that_drive(state, cluster),
+        Verb::Provision if is_by_agents => clusters_hosts::image_booted_hosts(state, &cluster.name),
+        Verb::Deprovision if is_by_agents => clusters_hosts::controlled_hosts(state, &cluster.name),
+        _ if is_of_power => clusters_hosts::power_hosts(state, cluster),
         _ => Vec::new(),
     };
-    // Whatever made a cluster, its hosts are started and stopped by the driver of the installer.
+    // Whichever driver installed a cluster, its hosts are started and stopped by that of the
+    // installer, which talks to their controllers.
     let driver = if hosts.is_empty() || (is_by_agents && makes_or_destroys) {
         cluster.driver
     } else {
@@ -51,7 +52,8 @@ fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
     JobPlan { verb, attempt, hosts, driver }
 }
 
-/// Starts a job of which everything is known.
+/// Starts a job as it was planned. It gets an id of its own, and an ordinal among the installations of
+/// its pool if it is one.
 pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan, tick: &Tick) {
     state.clusters.update(cluster_id, |cluster| cluster.ordinal += 1);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
@@ -83,9 +85,9 @@ pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan
         message: None,
         begun: false,
     });
-    // That a cluster is asked how it does is said when the answer is news.
+    // A job that only asks is worth no event: there is one when the answer is news.
     if verb != Verb::Health {
-        let text = format!("{} started (attempt {attempt})", verb.name());
-        say(state, tick, EventReason::JobStarted, (CLUSTER, key), text);
+        let message = format!("{} started (attempt {attempt})", verb.name());
+        say(state, tick, EventReason::JobStarted, (CLUSTER, key), message);
     }
 }

@@ -1,4 +1,5 @@
-//! What clusters do with the hosts that they use, and which hosts may run for one that they left.
+//! Says what clusters do with the hosts that they use, and which hosts may still run as nodes of a
+//! cluster that they have left. It never picks hosts for a cluster.
 
 use std::collections::HashSet;
 
@@ -8,54 +9,58 @@ use crate::model::driver::Driver;
 use crate::model::host::BareMetalHost;
 use crate::model::state::State;
 
-/// The hosts by which a cluster is started and stopped: those that it uses, unless its driver
-/// does it.
-pub fn that_drive(state: &State, cluster: &Cluster) -> Vec<String> {
-    let drive = match cluster.driver {
+/// The hosts by which a cluster is started and stopped, as `NAMESPACE/NAME`: those that it uses, or
+/// none if its driver starts and stops it.
+pub fn power_hosts(state: &State, cluster: &Cluster) -> Vec<String> {
+    let is_driven_by_hosts = match cluster.driver {
         Driver::Installer | Driver::Agent => cluster.powerless,
         Driver::Missing => cluster.installed(),
         _ => false,
     };
-    if !drive {
+    if !is_driven_by_hosts {
         return Vec::new();
     }
-    let all = state.hosts_of(&cluster.name).into_iter().filter_map(|at| state.hosts.get(at));
-    let all: Vec<_> = all.collect();
-    // One that may not be touched keeps the others from being.
-    if all.iter().any(|host| host.is_left_alone() || host.spec.disable_power_off) {
+    // A cluster is only stopped as a whole: one host that may not be touched keeps the others on.
+    let hosts: Vec<&BareMetalHost> = hosts_of(state, &cluster.name).collect();
+    if hosts.iter().any(|host| host.is_left_alone() || host.spec.disable_power_off) {
         return Vec::new();
     }
-    all.into_iter().map(|host| host.key().to_string()).collect()
+    hosts.into_iter().map(|host| host.key().to_string()).collect()
 }
 
-/// The hosts of a cluster that can be told what to do.
-pub fn with_controller(state: &State, cluster: &str) -> Vec<String> {
-    let all = state.hosts_of(cluster).into_iter().filter_map(|at| state.hosts.get(at));
-    all.filter(|host| !host.is_left_alone()).map(|host| host.key().to_string()).collect()
+/// The hosts of a cluster whose controllers may be told what to do, as `NAMESPACE/NAME`.
+pub fn controlled_hosts(state: &State, cluster: &str) -> Vec<String> {
+    let hosts = hosts_of(state, cluster).filter(|host| !host.is_left_alone());
+    hosts.map(|host| host.key().to_string()).collect()
 }
 
-/// Those of them that are booted from the image of their cluster.
-pub fn that_boot(state: &State, cluster: &str) -> Vec<String> {
-    let all = state.hosts_of(cluster).into_iter().filter_map(|at| state.hosts.get(at));
-    let boots = |host: &&BareMetalHost| !host.is_left_alone() && host.boots_images();
-    all.filter(boots).map(|host| host.key().to_string()).collect()
+/// Those of the controlled hosts that are booted from the image of their cluster.
+pub fn image_booted_hosts(state: &State, cluster: &str) -> Vec<String> {
+    let hosts = hosts_of(state, cluster);
+    let hosts = hosts.filter(|host| !host.is_left_alone() && host.boots_images());
+    hosts.map(|host| host.key().to_string()).collect()
 }
 
-/// Whether something works on one of them.
+fn hosts_of<'a>(state: &'a State, cluster: &str) -> impl Iterator<Item = &'a BareMetalHost> {
+    let host_ids = state.hosts_of(cluster).into_iter();
+    host_ids.filter_map(move |host_id| state.hosts.get(host_id))
+}
+
+/// Whether a live job works on one of the hosts, which are given as `NAMESPACE/NAME`.
 pub fn are_busy(state: &State, names: &[String]) -> bool {
     let busy: HashSet<String> = state.busy_hosts();
     names.iter().any(|name| busy.contains(name))
 }
 
-/// A cluster is installed on its hosts.
-pub fn install(state: &mut State, cluster: &str) {
+/// Prepares all hosts of a cluster for its installation.
+pub fn switch_on_hosts(state: &mut State, cluster: &str) {
     for host_id in state.hosts_of(cluster) {
         state.hosts.update(host_id, |host| switch_on(host, cluster));
     }
 }
 
-/// The job that installs a host switches it on and boots it from the image of its cluster. From here
-/// on the machine may run on behalf of that cluster, however far the installation gets: that is
+/// Prepares a host for the job that switches it on and boots it from the image of its cluster. From
+/// here on the machine may run on behalf of that cluster, however far the installation gets. That is
 /// written down, so that giving the host back switches it off.
 pub fn switch_on(host: &mut BareMetalHost, cluster: &str) {
     host.spec.online = true;
@@ -66,10 +71,11 @@ pub fn switch_on(host: &mut BareMetalHost, cluster: &str) {
     }
 }
 
-/// What a cluster does with its hosts they are to do from now on.
-pub fn follow(state: &mut State, cluster: &str, online: bool) {
-    for at in state.hosts_of(cluster) {
-        state.hosts.update(at, |host| host.spec.online = online);
+/// Lets the hosts of a cluster be wanted on or off, as their cluster is. Otherwise they would be
+/// switched back as soon as the cluster is done with them.
+pub fn set_hosts_online(state: &mut State, cluster: &str, online: bool) {
+    for host_id in state.hosts_of(cluster) {
+        state.hosts.update(host_id, |host| host.spec.online = online);
     }
 }
 

@@ -1,17 +1,17 @@
-//! Power: who runs and who hibernates, and how a cluster gets there. The oldest runningCount +
-//! waiting claims of a pool run; a claimed cluster is its user's, or hibernateAfter's.
+//! Decides which clusters run and which hibernate, and starts the jobs that take them there. The oldest
+//! clusters of a pool run, as many as its runningCount and the claims that wait; a claimed cluster runs
+//! until its user or its hibernateAfter says otherwise. It never makes or deletes a cluster.
 
-use crate::model::claim::Claim;
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
 use crate::model::job::{Health, Verb};
 use crate::model::pool::ClusterPool;
-use crate::model::state::{ClaimId, ClusterId, PoolId, State};
+use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-use super::buckets::{passed_over_at, sort_pool};
+use super::buckets::{does_any_claim_wait, passed_over_at, sort_pool};
 use super::cluster_jobs::start_job;
 use super::{CLUSTER, clusters_hosts, say, warn};
 
@@ -22,68 +22,70 @@ const OUTAGE: i64 = 3;
 /// How long after a cluster was asked how it does it is asked again.
 const ASK: Span = Span::seconds(5);
 
-pub fn choose(state: &mut State, pool_id: PoolId, tick: &Tick) {
-    let Some(pool) = state.pools.get(pool_id) else {
-        return;
-    };
+/// Writes down for each unclaimed cluster of a pool whether it is to run.
+pub fn choose_running_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     if pool.metadata.deletion_timestamp.is_some() {
         return;
     }
-    pass_over_slow(state, pool_id, tick);
-    let Some(pool) = state.pools.get(pool_id) else {
-        return;
-    };
+    pass_over_slow_clusters(state, pool_id, tick);
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
-    // What cannot be stopped runs.
-    let (powerless, by_hosts) = (pool.powerless(), pool.driver() == Driver::Agent);
+    let is_pool_powerless = pool.powerless();
+    let is_by_hosts = pool.driver() == Driver::Agent;
     let running = pool.running_count().saturating_add(sorted.waiting.len());
-    let claims_wait = !sorted.waiting.is_empty();
+    let has_waiting_claims = !sorted.waiting.is_empty();
     let mut clusters: Vec<ClusterId> =
         [sorted.installing, sorted.standby, sorted.ready].into_iter().flatten().collect();
-    clusters.sort_by_key(|at| {
-        let cluster = state.clusters.get(*at);
-        (cluster.map(|cluster| (cluster.passed_over, cluster.created)), *at)
+    clusters.sort_by_key(|cluster_id| {
+        let cluster = state.clusters.get(*cluster_id);
+        (cluster.map(|cluster| (cluster.passed_over, cluster.created)), *cluster_id)
     });
     let mut rank = 0;
-    for at in clusters {
-        let Some(cluster) = state.clusters.get(at) else { continue };
-        let stays = powerless && !(by_hosts && is_driven(state, cluster));
+    for cluster_id in clusters {
+        let Some(cluster) = state.clusters.get(cluster_id) else { continue };
+        // What cannot be stopped runs.
+        let cannot_stop = is_pool_powerless && !(is_by_hosts && is_driven_by_hosts(state, cluster));
         // A cluster that was passed over goes on waking: the first that runs serves the claim.
         let is_slow = cluster.passed_over.is_some() && cluster.power.waking();
-        let may_serve = claims_wait && is_slow && cluster.wants() == Power::Running;
-        let runs = rank < running || stays || may_serve;
+        let may_serve = has_waiting_claims && is_slow && cluster.wants() == Power::Running;
+        let runs = rank < running || cannot_stop || may_serve;
         // A cluster that waits for its next attempt takes no place from one that is there.
-        let waits = cluster.phase() == Phase::Retrying && state.live_job(&cluster.name).is_none();
+        let has_job = state.live_job(&cluster.name).is_some();
+        let waits = cluster.phase() == Phase::Retrying && !has_job;
         rank += usize::from(!waits && !may_serve);
         let wanted = if runs { Power::Running } else { Power::Hibernating };
         if cluster.power_wanted != wanted {
-            state.clusters.update(at, |cluster| cluster.power_wanted = wanted);
+            state.clusters.update(cluster_id, |cluster| cluster.power_wanted = wanted);
         }
     }
 }
 
 /// A standby that takes too long to wake takes no place from those that may serve the claims that
 /// wait: the next ones are woken, too.
-fn pass_over_slow(state: &mut State, pool_id: PoolId, tick: &Tick) {
-    let Some(pool) = state.pools.get(pool_id).filter(|_| !tick.jumped) else { return };
-    let members = state.members(&pool.key());
-    let waits = |claim: &ClaimId| state.claims.get(*claim).is_some_and(Claim::waits);
-    if !members.claims.iter().any(waits) {
+fn pass_over_slow_clusters(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    if tick.jumped {
         return;
     }
-    let is_slow = |cluster: &ClusterId| {
-        let cluster = state.clusters.get(*cluster);
-        cluster.and_then(|one| passed_over_at(pool, one)).is_some_and(|next| tick.now >= next)
-    };
-    let slow: Vec<ClusterId> = members.clusters.into_iter().filter(is_slow).collect();
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let members = state.members(&pool.key());
+    if !does_any_claim_wait(state, &members.claims) {
+        return;
+    }
+    let mut slow = members.clusters;
+    slow.retain(|cluster_id| {
+        let cluster = state.clusters.get(*cluster_id);
+        let limit = cluster.and_then(|cluster| passed_over_at(pool, cluster));
+        limit.is_some_and(|limit| tick.now >= limit)
+    });
     let after = pool.wake_next_after();
     for cluster_id in slow {
         state.clusters.update(cluster_id, |cluster| cluster.passed_over = Some(tick.now));
         let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { continue };
-        let text = format!(
+        let message = format!(
             "Not running {after} after it was woken: the next standby is woken for the claims"
         );
-        warn(state, tick, EventReason::PassedOver, (CLUSTER, key), text);
+        warn(state, tick, EventReason::PassedOver, (CLUSTER, key), message);
     }
 }
 
@@ -91,161 +93,170 @@ fn pass_over_slow(state: &mut State, pool_id: PoolId, tick: &Tick) {
 /// last of its installation, its claim and its waking.
 pub fn hibernates_at(state: &State, cluster: &Cluster) -> Option<Time> {
     let after = cluster.hibernate_after?;
-    let unclaimed =
+    let is_unclaimed =
         cluster.pool.is_some() && (cluster.claim.is_none() || cluster.claimed_at.is_none());
-    let counts = cluster.power == Power::Running
+    let is_counted = cluster.power == Power::Running
         && cluster.power_wanted != Power::Hibernating
         && cluster.deleting.is_none()
         && !cluster.marked;
-    if unclaimed || !counts || powerless(state, cluster) || cluster.power_paused {
+    if is_unclaimed || !is_counted || is_powerless(state, cluster) || cluster.power_paused {
         return None;
     }
     let since = [cluster.installed_at, cluster.claimed_at, cluster.power_since];
     Some(since.into_iter().flatten().max()?.plus(after))
 }
 
-/// Whether its machines cannot be stopped: by its driver, or as the hosts that they are.
-fn powerless(state: &State, cluster: &Cluster) -> bool {
-    cluster.powerless && !is_driven(state, cluster)
+/// Whether its machines cannot be stopped: neither by its driver nor as the hosts that they are.
+fn is_powerless(state: &State, cluster: &Cluster) -> bool {
+    cluster.powerless && !is_driven_by_hosts(state, cluster)
 }
 
-/// Whether it is started and stopped by its hosts.
-fn is_driven(state: &State, cluster: &Cluster) -> bool {
-    !clusters_hosts::that_drive(state, cluster).is_empty()
+/// Whether it is started and stopped by way of its hosts.
+fn is_driven_by_hosts(state: &State, cluster: &Cluster) -> bool {
+    !clusters_hosts::power_hosts(state, cluster).is_empty()
 }
 
-/// What an installed cluster needs: to be started, stopped, or left alone.
-pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
+/// Takes an installed cluster the next step towards the power that is wanted of it.
+pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.power_paused {
-        return set_power(state, at, Power::Paused, None, tick);
+        return set_power(state, cluster_id, Power::Paused, None, tick);
     }
-    if powerless(state, cluster) {
-        return set_power(state, at, Power::Unsupported, None, tick);
+    if is_powerless(state, cluster) {
+        return set_power(state, cluster_id, Power::Unsupported, None, tick);
     }
     if cluster.power == Power::Unsupported {
-        return set_power(state, at, Power::Running, None, tick);
+        return set_power(state, cluster_id, Power::Running, None, tick);
     }
     if !tick.jumped && hibernates_at(state, cluster).is_some_and(|end| tick.now >= end) {
-        let (key, after) = (cluster.key(), cluster.hibernate_after.unwrap_or_default());
-        state.clusters.update(at, |cluster| cluster.power_wanted = Power::Hibernating);
-        let text = format!("It has run for {after}: it goes to sleep");
-        say(state, tick, EventReason::HibernateAfter, (CLUSTER, key), text);
+        let key = cluster.key();
+        let after = cluster.hibernate_after.unwrap_or_default();
+        state.clusters.update(cluster_id, |cluster| cluster.power_wanted = Power::Hibernating);
+        let message = format!("It has run for {after}: it goes to sleep");
+        say(state, tick, EventReason::HibernateAfter, (CLUSTER, key), message);
     }
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
+    start_or_stop(state, cluster_id, tick);
+}
+
+/// Starts the job that a cluster needs to become as it is wanted: one that asks how it does while it
+/// is on its way, else one that starts or stops it.
+fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if state.live_job(&cluster.name).is_some() {
         return;
     }
-    let (power, wants) = (cluster.power, cluster.wants());
-    let same_way = (power.waking() && wants == Power::Running)
-        || (power.stopping() && wants == Power::Hibernating);
-    // What waits is looked at, what failed has its time; what began without a job that still
-    // works on it begins anew.
-    let later = retry_at(cluster).is_some_and(|next| tick.now < next);
-    let machines = clusters_hosts::that_drive(state, cluster);
-    let busy = clusters_hosts::are_busy(state, &machines);
-    if same_way && power.waits() && is_asked(state, cluster) {
-        if !busy && asks_at(state, cluster).is_none_or(|next| tick.now >= next) {
-            start_job(state, at, Verb::Health, tick);
+    let power = cluster.power;
+    let wanted = cluster.wants();
+    let is_on_its_way = (power.waking() && wanted == Power::Running)
+        || (power.stopping() && wanted == Power::Hibernating);
+    let hosts = clusters_hosts::power_hosts(state, cluster);
+    let are_hosts_busy = clusters_hosts::are_busy(state, &hosts);
+    if is_on_its_way && power.waits() {
+        let is_due = next_health_check_at(state, cluster).is_none_or(|next| tick.now >= next);
+        if is_asked_by_job(state, cluster) && is_due && !are_hosts_busy {
+            start_job(state, cluster_id, Verb::Health, tick);
         }
         return;
     }
-    if same_way && (power.waits() || later) {
+    // What failed has its time. What is on its way without a job that still works on it begins anew.
+    if is_on_its_way && next_power_attempt_at(cluster).is_some_and(|next| tick.now < next) {
         return;
     }
-    let (verb, then) = match (power, wants) {
+    let (verb, next_power) = match (power, wanted) {
         (Power::Hibernating, Power::Hibernating) => return,
         (_, Power::Hibernating) => (Verb::Stop, Power::Stopping),
         (power, _) if power.runs() || power == Power::Unset => return,
         _ => (Verb::Start, Power::Starting),
     };
-    if busy {
+    if are_hosts_busy {
         return;
     }
     let name = cluster.name.clone();
-    clusters_hosts::follow(state, &name, verb == Verb::Start);
-    start_job(state, at, verb, tick);
-    set_power(state, at, then, None, tick);
+    clusters_hosts::set_hosts_online(state, &name, verb == Verb::Start);
+    start_job(state, cluster_id, verb, tick);
+    set_power(state, cluster_id, next_power, None, tick);
 }
 
-/// Whether a job has to ask how it does.
-fn is_asked(state: &State, cluster: &Cluster) -> bool {
-    cluster.driver.supervised() || is_driven(state, cluster)
+/// Whether it takes a job to ask a cluster how it does.
+fn is_asked_by_job(state: &State, cluster: &Cluster) -> bool {
+    cluster.driver.supervised() || is_driven_by_hosts(state, cluster)
 }
 
-/// When a cluster that waits for its machines, nodes or operators is asked again.
-pub fn asks_at(state: &State, cluster: &Cluster) -> Option<Time> {
-    let waits = cluster.power.waits() && is_asked(state, cluster);
-    Some(cluster.asked_at.filter(|_| waits)?.plus(ASK))
+/// When a cluster that waits for its machines, nodes or operators is asked again; none if it was
+/// never asked, or needs no asking.
+pub fn next_health_check_at(state: &State, cluster: &Cluster) -> Option<Time> {
+    let asked_at = cluster.asked_at?;
+    if !cluster.power.waits() || !is_asked_by_job(state, cluster) {
+        return None;
+    }
+    Some(asked_at.plus(ASK))
 }
 
 /// When a start or stop that failed is tried again.
-pub fn retry_at(cluster: &Cluster) -> Option<Time> {
-    cluster.power_since.filter(|_| cluster.power.failed()).map(|since| since.plus(RETRY))
+pub fn next_power_attempt_at(cluster: &Cluster) -> Option<Time> {
+    if cluster.power.failed() { Some(cluster.power_since?.plus(RETRY)) } else { None }
 }
 
-/// When a pause is over.
+/// When the operators of a waking cluster have been left alone for as long as they are to be.
 pub fn settled_at(cluster: &Cluster, settle: Span) -> Option<Time> {
-    cluster.power_since.filter(|_| cluster.power == Power::Pausing).map(|since| since.plus(settle))
+    if cluster.power == Power::Pausing { Some(cluster.power_since?.plus(settle)) } else { None }
 }
 
 /// Takes in how a cluster that is waking or going to sleep is doing: Hive's steps.
-pub fn observe(state: &mut State, at: ClusterId, health: &Health, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at).filter(|cluster| cluster.power.waits()) else {
+pub fn take_health(state: &mut State, cluster_id: ClusterId, health: &Health, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if !cluster.power.waits() {
         return;
-    };
-    let (power, since) = (cluster.power, cluster.power_since.unwrap_or(tick.now));
-    let mut names = health.machines.clone();
-    names.sort();
-    let names = Some(names.join(",")).filter(|names| !names.is_empty());
-    let next = match power {
-        Power::WaitingForStop if names.is_some() => Power::WaitingForStop,
+    }
+    let since = cluster.power_since.unwrap_or(tick.now);
+    let mut machines = health.machines.clone();
+    machines.sort();
+    let unready_machines = machines.join(",");
+    let are_machines_ready = unready_machines.is_empty();
+    let next_power = match cluster.power {
+        Power::WaitingForStop if !are_machines_ready => Power::WaitingForStop,
         Power::WaitingForStop => Power::Hibernating,
-        _ if names.is_some() => Power::WaitingForMachines,
+        _ if !are_machines_ready => Power::WaitingForMachines,
         _ if !health.nodes_ready => Power::WaitingForNodes,
-        // Operators still show what they said before they slept.
+        // Operators still report what they did before the cluster slept.
         Power::WaitingForMachines | Power::WaitingForNodes if health.settle.0 > 0 => Power::Pausing,
         Power::Pausing if tick.now < since.plus(health.settle) => Power::Pausing,
         _ if !health.operators_ready => Power::WaitingForOperators,
         _ => Power::Running,
     };
-    let message = names.filter(|_| next.waits());
-    set_power(state, at, next, message, tick);
+    let has_message = next_power.waits() && !are_machines_ready;
+    let message = has_message.then_some(unready_machines);
+    set_power(state, cluster_id, next_power, message, tick);
 }
 
-/// A cluster's power changes; what is worth telling is told.
+/// Changes the power of a cluster, and records an event where that is worth one.
 pub fn set_power(
     state: &mut State,
-    at: ClusterId,
+    cluster_id: ClusterId,
     power: Power,
     message: Option<String>,
     tick: &Tick,
 ) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.power == power && cluster.power_message == message {
         return;
     }
-    let (key, changed) = (cluster.key(), cluster.power != power);
+    let key = cluster.key();
+    let is_changed = cluster.power != power;
     if power == Power::Running && cluster.power.waking() {
-        note_waking(state, at, tick);
+        learn_from_waking(state, cluster_id, tick);
     }
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let has_slept = matches!(cluster.power, Power::Hibernating | Power::Unset | Power::Paused);
     // Called back before it slept: its waking begins now.
-    let turned = power.waking() && !cluster.power.waking();
-    state.clusters.update(at, |cluster| {
-        if changed {
+    let has_turned = power.waking() && !cluster.power.waking();
+    state.clusters.update(cluster_id, |cluster| {
+        if is_changed {
             cluster.power_since = Some(tick.now);
         }
         if power == Power::Hibernating {
             cluster.awake_since = None;
-        } else if slept || turned {
+        } else if has_slept || has_turned {
             cluster.awake_since = Some(tick.now);
         }
         if power.runs() {
@@ -257,41 +268,47 @@ pub fn set_power(
     let reason = match power {
         Power::FailedToStart => EventReason::FailedToStartMachines,
         Power::FailedToStop => EventReason::FailedToStop,
-        Power::Running if changed => EventReason::Running,
-        Power::Hibernating if changed => EventReason::Hibernating,
+        Power::Running if is_changed => EventReason::Running,
+        Power::Hibernating if is_changed => EventReason::Hibernating,
         _ => return,
     };
-    let text = format!("Cluster is {}", power.doing());
+    let event = format!("Cluster is {}", power.doing());
     if matches!(power, Power::FailedToStart | Power::FailedToStop) {
-        let text = format!("{text}: {}", message.unwrap_or_default());
-        warn(state, tick, reason, (CLUSTER, key), text);
+        let failure = format!("{event}: {}", message.unwrap_or_default());
+        warn(state, tick, reason, (CLUSTER, key), failure);
     } else {
-        say(state, tick, reason, (CLUSTER, key), text);
+        say(state, tick, reason, (CLUSTER, key), event);
     }
 }
 
-/// How long a cluster took to wake tells how long the next one of its pool may take.
-fn note_waking(state: &mut State, cluster: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(cluster) else { return };
-    let pool = cluster.pool.as_ref().and_then(|key| state.pools.find(key));
-    let Some((pool, since)) = pool.zip(cluster.awake_since.filter(|_| !tick.jumped)) else {
-        return;
-    };
-    let took = tick.now.since(since);
-    // An outage in between tells nothing of the next one.
-    let limit = state.pools.get(pool).map(ClusterPool::usual_resume_timeout).unwrap_or_default();
-    if took > Span(limit.0.saturating_mul(OUTAGE)) {
+/// Notes with the pool how long a cluster took to wake, which tells how long the next one may take.
+fn learn_from_waking(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    if tick.jumped {
         return;
     }
-    state.pools.update(pool, |pool| pool.status.note_waking(took));
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let Some(awake_since) = cluster.awake_since else { return };
+    let Some(pool_id) = cluster.pool.as_ref().and_then(|key| state.pools.find(key)) else { return };
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let took = tick.now.since(awake_since);
+    // A waking that was held up by an outage tells nothing of the next one.
+    if took > Span(pool.usual_resume_timeout().0.saturating_mul(OUTAGE)) {
+        return;
+    }
+    state.pools.update(pool_id, |pool| pool.status.note_waking(took));
 }
 
-/// What a pool says when its clusters cannot be stopped; of those on hosts, when one cannot.
-pub fn unsupported(state: &State, pool: &ClusterPool) -> Option<&'static str> {
+/// What a pool says when its clusters cannot be stopped; a pool of hosts says it when one of its
+/// clusters cannot.
+pub fn why_power_is_unsupported(state: &State, pool: &ClusterPool) -> Option<&'static str> {
+    if !pool.powerless() {
+        return None;
+    }
     let members = state.members(&pool.key()).clusters.into_iter();
-    let mut members = members.filter_map(|at| state.clusters.get(at));
-    let by_hosts = pool.driver() == Driver::Agent;
-    let cannot = pool.powerless() && (!by_hosts || members.any(|one| !is_driven(state, one)));
-    cannot
-        .then_some("The driver cannot stop machines: all clusters run, runningCount counts as size")
+    let mut clusters = members.filter_map(|id| state.clusters.get(id));
+    let is_by_hosts = pool.driver() == Driver::Agent;
+    if is_by_hosts && clusters.all(|cluster| is_driven_by_hosts(state, cluster)) {
+        return None;
+    }
+    Some("The driver cannot stop machines: all clusters run, runningCount counts as size")
 }

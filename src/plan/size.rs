@@ -1,4 +1,6 @@
-//! How many clusters: Hive's choice, one branch a round, with the corrections of decision 11.
+//! Decides how many clusters a pool has: which are made, and which are deleted. It takes one branch a
+//! round, in Hive's order, with the corrections of decision 11. It never touches a claimed cluster that
+//! is not marked.
 
 use std::collections::HashSet;
 
@@ -9,7 +11,7 @@ use crate::model::state::{Books, ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
-use super::inventory::free;
+use super::inventory::free_entries;
 use super::{CLUSTER, POOL, create, pause, say};
 
 /// The reason of the event when a cluster goes that was given up, or did not wake.
@@ -17,194 +19,235 @@ pub const BROKEN: EventReason = EventReason::ClusterBroken;
 /// The reason of the event when a stale cluster goes.
 pub const STALE: EventReason = EventReason::ClusterStale;
 const DELETING: EventReason = EventReason::ClusterDeleting;
-const TOO_MANY: (EventReason, &str) = (DELETING, "more than the pool's size");
 
-pub fn choose(state: &mut State, at: PoolId, tick: &Tick, names: &dyn Books) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+/// Why clusters are deleted: the reason of the event, and the end of its sentence.
+type DeletionCause = (EventReason, &'static str);
+
+const TOO_MANY: DeletionCause = (DELETING, "more than the pool's size");
+
+/// Makes clusters, or deletes those that are marked, broken, too many or stale. A pool that is being
+/// deleted loses its clusters, and goes itself once none is left.
+pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
     if pool.metadata.deletion_timestamp.is_some() {
-        return wind_down(state, at, &sorted, tick);
+        return wind_down_pool(state, pool_id, &sorted, tick);
     }
-    let (wanted, unclaimed) = (pool.size() + sorted.waiting.len(), sorted.unclaimed());
-    let is_paused = pause::is_on(pool);
-    let most = pool.max_size().unwrap_or(usize::MAX);
-    let (marked, budget) = marked(state, pool, &sorted);
-    delete(state, &marked, tick, (DELETING, "to be removed from its pool"));
+    let wanted = pool.size() + sorted.waiting.len();
+    let unclaimed = sorted.unclaimed();
+    let is_paused = pause::is_paused(pool);
+    let max_size = pool.max_size().unwrap_or(usize::MAX);
+    let (marked, budget) = choose_marked_clusters(state, pool, &sorted);
+    delete_clusters(state, &marked, tick, (DELETING, "to be removed from its pool"));
     if budget == 0 && marked.is_empty() {
-        let failing = let_go(state, at, &sorted, unclaimed.saturating_sub(wanted));
-        return delete(state, &failing, tick, TOO_MANY);
+        let excess = unclaimed.saturating_sub(wanted);
+        let failing = choose_failing_clusters(state, pool_id, &sorted, excess);
+        return delete_clusters(state, &failing, tick, TOO_MANY);
     }
     if budget == 0 {
         return;
     }
     if unclaimed < wanted {
-        let room = most.saturating_sub(sorted.total);
+        let room = max_size.saturating_sub(sorted.total);
         let number = (wanted - unclaimed).min(room).min(budget);
-        if number > 0 && !is_paused && create::add(state, at, number, tick, names) > 0 {
+        if number > 0
+            && !is_paused
+            && create::create_clusters(state, pool_id, number, tick, names) > 0
+        {
             return;
         }
     }
-    // Adding nothing falls through: broken clusters may hold what the new ones wait for.
+    // Making nothing falls through: broken clusters may hold what the new ones wait for.
     if !sorted.broken.is_empty() {
         let broken: Vec<ClusterId> = sorted.broken.iter().copied().take(budget).collect();
-        learn_from_broken(state, at, &broken);
-        return delete(state, &broken, tick, (BROKEN, "broken"));
+        learn_from_broken(state, pool_id, &broken);
+        return delete_clusters(state, &broken, tick, (BROKEN, "broken"));
     }
     if unclaimed > wanted {
         let order = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
         let excess: Vec<ClusterId> =
             order.copied().take((unclaimed - wanted).min(budget)).collect();
-        return delete(state, &excess, tick, TOO_MANY);
+        return delete_clusters(state, &excess, tick, TOO_MANY);
     }
-    refresh(state, at, &sorted, budget, tick);
+    replace_stale_clusters(state, pool_id, &sorted, budget, tick);
 }
 
 /// Where clusters may take as long to wake as they usually do, those that took longer count, too:
 /// otherwise a pool of slow ones would be destroyed and made anew for ever.
 fn learn_from_broken(state: &mut State, pool_id: PoolId, broken: &[ClusterId]) {
     let Some(pool) = state.pools.get(pool_id) else { return };
-    let limit = pool.usual_resume_timeout();
-    let is_slow = |id: &&ClusterId| state.clusters.get(**id).is_some_and(|one| !one.stopped);
-    let slow = broken.iter().filter(is_slow).count();
-    if pool.resume_timeout().is_some() || slow == 0 {
+    if pool.resume_timeout().is_some() {
         return;
     }
+    let limit = pool.usual_resume_timeout();
+    let broken_clusters = broken.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    let slow = broken_clusters.filter(|cluster| !cluster.stopped).count();
     state.pools.update(pool_id, |pool| {
-        (0..slow).for_each(|_| pool.status.note_waking(limit));
+        for _ in 0..slow {
+            pool.status.note_waking(limit);
+        }
     });
 }
 
-/// Marked clusters that go now, and what may be started besides within maxConcurrent. Hive does
-/// not count marked clusters that are still installing; here they leave no room for others, but
-/// may be destroyed in their own place.
-fn marked(state: &State, pool: &ClusterPool, sorted: &Buckets) -> (Vec<ClusterId>, usize) {
+/// The marked clusters to delete now, and how many other clusters may be made or destroyed besides
+/// within maxConcurrent. Hive does not count marked clusters that are still installing. Here they leave
+/// no room for others, but may be destroyed in their own place.
+fn choose_marked_clusters(
+    state: &State,
+    pool: &ClusterPool,
+    sorted: &Buckets,
+) -> (Vec<ClusterId>, usize) {
     let busy = sorted.installing.len() + sorted.deleting.len();
     let limit = pool.max_concurrent().unwrap_or(usize::MAX);
-    let installs = |at: &ClusterId| in_flight(state, *at);
     let mut budget = limit.saturating_sub(busy);
-    let mut room = budget.saturating_sub(sorted.marked.iter().filter(|at| installs(at)).count());
-    let mut going = Vec::new();
-    for at in &sorted.marked {
-        let place = usize::from(!installs(at));
+    let mut room = budget.saturating_sub(count_in_flight(state, &sorted.marked));
+    let mut chosen = Vec::new();
+    for cluster_id in &sorted.marked {
+        let place = usize::from(!is_in_flight(state, *cluster_id));
         if budget > 0 && room >= place {
-            going.push(*at);
-            (budget, room) = (budget - 1, room - place);
+            chosen.push(*cluster_id);
+            budget -= 1;
+            room -= place;
         }
     }
-    (going, budget.min(room))
+    (chosen, budget.min(room))
 }
 
 /// Whether a cluster is being installed, not waiting for its next attempt.
-fn in_flight(state: &State, at: ClusterId) -> bool {
-    state.clusters.get(at).is_some_and(|cluster| match cluster.phase() {
+fn is_in_flight(state: &State, cluster_id: ClusterId) -> bool {
+    state.clusters.get(cluster_id).is_some_and(|cluster| match cluster.phase() {
         Phase::Installing => true,
         Phase::Retrying => state.live_job(&cluster.name).is_some(),
         _ => false,
     })
 }
 
-/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on
-/// them, so some can be deleted without more being in flight. Otherwise a pool whose
-/// installations all fail could never shrink.
-fn let_go(state: &State, at: PoolId, sorted: &Buckets, most: usize) -> Vec<ClusterId> {
-    let idle = |at: &&ClusterId| !in_flight(state, **at);
-    let failing: Vec<ClusterId> = sorted.installing.iter().filter(idle).copied().collect();
-    let marked = sorted.marked.iter().filter(|at| in_flight(state, **at)).count();
-    let busy = sorted.installing.len() - failing.len() + sorted.deleting.len() + marked;
-    let limit = state.pools.get(at).and_then(ClusterPool::max_concurrent);
-    let spare = limit.map_or(0, |limit| limit.saturating_sub(busy));
-    failing.into_iter().take(spare.min(most)).collect()
+fn count_in_flight(state: &State, clusters: &[ClusterId]) -> usize {
+    clusters.iter().filter(|cluster_id| is_in_flight(state, **cluster_id)).count()
 }
 
-/// Replaces stale clusters: one at a time, oldest first, in steady state; `fast` within
-/// maxConcurrent; `none` not at all.
-fn refresh(state: &mut State, at: PoolId, sorted: &Buckets, budget: usize, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on them, so
+/// some can be deleted without more being in flight. Otherwise a pool whose installations all fail
+/// could never shrink.
+fn choose_failing_clusters(
+    state: &State,
+    pool_id: PoolId,
+    sorted: &Buckets,
+    most: usize,
+) -> Vec<ClusterId> {
+    let mut failing = sorted.installing.clone();
+    failing.retain(|cluster_id| !is_in_flight(state, *cluster_id));
+    let installing = sorted.installing.len() - failing.len();
+    let busy = installing + sorted.deleting.len() + count_in_flight(state, &sorted.marked);
+    let limit = state.pools.get(pool_id).and_then(ClusterPool::max_concurrent);
+    let spare = limit.map_or(0, |limit| limit.saturating_sub(busy));
+    failing.truncate(spare.min(most));
+    failing
+}
+
+/// Deletes stale clusters, so that new ones are made in their place. By default that is one at a time,
+/// oldest first, and only while the pool has all its clusters; with the policy `fast` as many as
+/// maxConcurrent allows; with `none` not at all.
+fn replace_stale_clusters(
+    state: &mut State,
+    pool_id: PoolId,
+    sorted: &Buckets,
+    budget: usize,
+    tick: &Tick,
+) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     // What could not be replaced stays.
-    if pool.max_size().is_some_and(|most| sorted.total > most) {
+    if pool.max_size().is_some_and(|max_size| sorted.total > max_size) {
         return;
     }
-    let going: HashSet<ClusterId> = sorted.marked.iter().copied().collect();
-    let old: Vec<ClusterId> = sorted.stale().filter(|at| !going.contains(at)).collect();
+    let marked: HashSet<ClusterId> = sorted.marked.iter().copied().collect();
+    let mut stale: Vec<ClusterId> =
+        sorted.stale().filter(|cluster_id| !marked.contains(cluster_id)).collect();
     let policy = pool.metadata.annotation(REFRESH).unwrap_or("slow");
-    // Nothing would be made in their place.
-    if old.is_empty() || policy == "none" || pause::is_on(pool) {
+    // While the pool is paused nothing would be made in their place.
+    if policy == "none" || pause::is_paused(pool) {
         return;
     }
     if policy == "fast" {
-        let some: Vec<ClusterId> = old.into_iter().take(budget).collect();
-        return replace(state, at, &some, tick);
+        stale.truncate(budget);
+    } else if is_steady(state, pool, sorted) {
+        stale.truncate(1);
+    } else {
+        return;
     }
-    let steady = sorted.installing.is_empty()
-        && sorted.waiting.is_empty()
-        && sorted.unclaimed_deleting == 0
-        && sorted.usable() >= reachable(state, pool, sorted);
-    if steady {
-        replace(state, at, &old[..1], tick);
+    if !stale.is_empty() {
+        delete_stale_clusters(state, pool_id, &stale, tick);
     }
 }
 
-fn replace(state: &mut State, at: PoolId, old: &[ClusterId], tick: &Tick) {
-    let number = u32::try_from(old.len()).unwrap_or(u32::MAX);
-    state.pools.update(at, |pool| pool.status.history.stale_deleted += number);
-    delete(state, old, tick, (STALE, "of an older version of its pool or customization"));
+/// Whether a pool has all the clusters that it can have, and nothing is on its way.
+fn is_steady(state: &State, pool: &ClusterPool, sorted: &Buckets) -> bool {
+    sorted.installing.is_empty()
+        && sorted.waiting.is_empty()
+        && sorted.unclaimed_deleting == 0
+        && sorted.usable() >= reachable_size(state, pool, sorted)
+}
+
+fn delete_stale_clusters(state: &mut State, pool_id: PoolId, stale: &[ClusterId], tick: &Tick) {
+    let number = u32::try_from(stale.len()).unwrap_or(u32::MAX);
+    state.pools.update(pool_id, |pool| pool.status.history.stale_deleted += number);
+    delete_clusters(
+        state,
+        stale,
+        tick,
+        (STALE, "of an older version of its pool or customization"),
+    );
 }
 
 /// Unclaimed clusters the pool can have at most now: its size, the room under maxSize that the
 /// claimed ones and those on their way out leave, and what its inventory can still give.
-fn reachable(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
-    let theirs = sorted.total - sorted.unclaimed();
-    let room = pool.max_size().map(|most| most.saturating_sub(theirs));
-    let names = pool.spec.inventory.as_ref().map(|_| free(pool).count() + own(state, sorted));
-    let wanted = pool.size() + sorted.waiting.len();
-    [room, names].into_iter().flatten().fold(wanted, usize::min)
+fn reachable_size(state: &State, pool: &ClusterPool, sorted: &Buckets) -> usize {
+    let mut reachable = pool.size() + sorted.waiting.len();
+    if let Some(max_size) = pool.max_size() {
+        let not_available = sorted.total - sorted.unclaimed();
+        reachable = reachable.min(max_size.saturating_sub(not_available));
+    }
+    if pool.spec.inventory.is_some() {
+        let held = count_held_customizations(state, sorted);
+        reachable = reachable.min(free_entries(pool).count() + held);
+    }
+    reachable
 }
 
-/// Customizations that the pool's unclaimed clusters hold.
-fn own(state: &State, sorted: &Buckets) -> usize {
-    let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready].into_iter().flatten();
-    let holds =
-        |at: &&ClusterId| state.clusters.get(**at).is_some_and(|one| one.customization.is_some());
-    unclaimed.filter(holds).count()
+/// Customizations that the pool's usable clusters hold.
+fn count_held_customizations(state: &State, sorted: &Buckets) -> usize {
+    let usable = sorted.installing.iter().chain(&sorted.standby).chain(&sorted.ready);
+    let clusters = usable.filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    clusters.filter(|cluster| cluster.customization.is_some()).count()
 }
 
-/// `why`: the reason of the event, and the words.
-fn delete(
+fn delete_clusters(
     state: &mut State,
     clusters: &[ClusterId],
     tick: &Tick,
-    (reason, why): (EventReason, &str),
+    (reason, why): DeletionCause,
 ) {
-    for at in clusters {
-        let Some(key) = state.clusters.get(*at).map(Cluster::key) else {
-            continue;
-        };
-        state.clusters.update(*at, |cluster| cluster.deleting = Some(tick.now));
+    for cluster_id in clusters {
+        let Some(key) = state.clusters.get(*cluster_id).map(Cluster::key) else { continue };
+        state.clusters.update(*cluster_id, |cluster| cluster.deleting = Some(tick.now));
         say(state, tick, reason, (CLUSTER, key), format!("Deprovisioned: {why}"));
     }
 }
 
 /// A pool that is being deleted: unclaimed clusters go, claimed ones stay, and the pool itself is
 /// held until none is left.
-fn wind_down(state: &mut State, at: PoolId, sorted: &Buckets, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+fn wind_down_pool(state: &mut State, pool_id: PoolId, sorted: &Buckets, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let key = pool.key();
     if sorted.total == 0 && pool.metadata.finalizers.is_empty() {
-        state.pools.remove(at);
+        state.pools.remove(pool_id);
         return say(state, tick, EventReason::PoolDeleted, (POOL, key), "Pool is gone".into());
     }
-    let (mut going, budget) = marked(state, pool, sorted);
-    let order = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
-    let others = order.into_iter().flatten().copied().take(budget);
-    going.extend(others);
-    if going.is_empty() {
-        going = let_go(state, at, sorted, usize::MAX);
+    let (mut chosen, budget) = choose_marked_clusters(state, pool, sorted);
+    let unclaimed = [&sorted.installing, &sorted.standby, &sorted.ready, &sorted.broken];
+    chosen.extend(unclaimed.into_iter().flatten().copied().take(budget));
+    if chosen.is_empty() {
+        chosen = choose_failing_clusters(state, pool_id, sorted, usize::MAX);
     }
-    delete(state, &going, tick, (DELETING, "its pool is being deleted"));
+    delete_clusters(state, &chosen, tick, (DELETING, "its pool is being deleted"));
 }

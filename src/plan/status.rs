@@ -1,21 +1,23 @@
-//! What a pool says of itself: counts and conditions, written after everything else.
+//! Writes what a pool says of itself: counts and conditions. It comes after all other steps of the
+//! pool, and changes nothing but `status`.
 
-use crate::model::cluster::Cluster;
 use crate::model::condition::{self, Condition, ConditionReason, ConditionType, Shortage};
 use crate::model::event_reason::EventReason;
+use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
 use crate::model::state::{ClusterId, PoolId, State};
 use crate::model::tick::Tick;
 
 use super::buckets::{Buckets, sort_pool};
-use super::dependencies::{joined, missing};
-use super::inventory::{free, sufficient, valid};
-use super::power::unsupported;
+use super::dependencies::{join_errors, missing_dependencies};
+use super::inventory::{free_entries, sufficient_condition, valid_condition};
+use super::power::why_power_is_unsupported;
 use super::{POOL, say, warn};
 
 /// Only where a driver cannot stop machines, or could not.
 const HIBERNATION: ConditionType = ConditionType::HibernationSupported;
 
+/// Those that every pool has from the first pass on.
 const CONDITIONS: [ConditionType; 5] = [
     ConditionType::MissingDependencies,
     ConditionType::CapacityAvailable,
@@ -24,128 +26,139 @@ const CONDITIONS: [ConditionType; 5] = [
     ConditionType::DeletionPossible,
 ];
 
-pub fn write(state: &mut State, at: PoolId, tick: &Tick) {
-    let Some(pool) = state.pools.get(at) else {
-        return;
-    };
+/// Writes the counts and conditions of a pool, and records an event for each condition that became
+/// worse or better.
+pub fn write_pool_status(state: &mut State, pool_id: PoolId, tick: &Tick) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
     let mut status = pool.status.clone();
-    status.provisions += state.begun.get(&at).copied().unwrap_or(0);
-    count(state, pool, &sorted, &mut status);
+    status.provisions += state.begun.get(&pool_id).copied().unwrap_or(0);
+    write_counts(state, pool, &sorted, &mut status);
     for kind in CONDITIONS {
         if condition::find(&status.conditions, kind).is_none() {
-            let new = Condition::new(
-                kind,
-                "Unknown",
-                ConditionReason::Initialized,
-                "Condition Initialized",
-            );
-            condition::set(&mut status.conditions, new, tick.now);
+            condition::set(&mut status.conditions, initial_condition(kind), tick.now);
         }
     }
-    let mut news = Vec::new();
-    for new in conditions(state, pool, &sorted) {
-        let old = condition::find(&status.conditions, &new.kind);
-        if old.is_none_or(|old| (&old.reason, &old.message) != (&new.reason, &new.message)) {
-            news.push((old.map(|old| old.status.clone()), new.clone()));
+    let mut changes = Vec::new();
+    for condition in pool_conditions(state, pool, &sorted) {
+        let before = condition::find(&status.conditions, &condition.kind);
+        let is_news = before.is_none_or(|before| {
+            (&before.reason, &before.message) != (&condition.reason, &condition.message)
+        });
+        if is_news {
+            changes.push((before.map(|before| before.status.clone()), condition.clone()));
         }
-        condition::set(&mut status.conditions, new, tick.now);
+        condition::set(&mut status.conditions, condition, tick.now);
     }
     let key = pool.key();
     if status != pool.status {
-        state.begun.remove(&at);
-        state.pools.update(at, |pool| pool.status = status);
+        state.begun.remove(&pool_id);
+        state.pools.update(pool_id, |pool| pool.status = status);
     }
-    for (old, new) in news {
-        tell(state, tick, &key, old.as_deref(), &new);
+    for (status_before, condition) in changes {
+        record_change(state, tick, &key, status_before.as_deref(), &condition);
     }
 }
 
 /// One event for a condition that became worse or better, none for one that is fine at first.
-fn tell(
+fn record_change(
     state: &mut State,
     tick: &Tick,
-    key: &crate::model::meta::Key,
-    old: Option<&str>,
-    new: &Condition,
+    key: &Key,
+    status_before: Option<&str>,
+    condition: &Condition,
 ) {
-    let bad = if new.kind == ConditionType::MissingDependencies { "True" } else { "False" };
+    let is_missing_dependencies = condition.kind == ConditionType::MissingDependencies;
+    let bad = if is_missing_dependencies { "True" } else { "False" };
     let object = (POOL, key.clone());
-    let Some(reason) = EventReason::named(&new.kind) else { return };
-    if new.status == bad && new.kind != ConditionType::DeletionPossible {
-        warn(state, tick, reason, object, new.message.clone());
-    } else if old == Some(bad) && new.status != bad {
-        say(state, tick, reason, object, format!("{} is {}", new.kind, new.status));
+    let Some(reason) = EventReason::named(&condition.kind) else { return };
+    if condition.status == bad && condition.kind != ConditionType::DeletionPossible {
+        warn(state, tick, reason, object, condition.message.clone());
+    } else if status_before == Some(bad) && condition.status != bad {
+        let message = format!("{} is {}", condition.kind, condition.status);
+        say(state, tick, reason, object, message);
     }
 }
 
-fn count(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolStatus) {
-    let number = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
-    status.size = number(sorted.unclaimed());
-    status.standby = number(sorted.standby.len());
-    status.ready = number(sorted.ready.len());
-    status.installing = number(sorted.installing.len());
-    status.broken = number(sorted.broken.len());
-    status.stale = number(sorted.stale().count());
-    status.claimed = number(sorted.claimed.len());
-    status.deleting = number(sorted.deleting.len());
-    status.pending = number(sorted.waiting.len());
-    status.free_customizations = number(free(pool).count());
-    let runs = |one: &&Cluster| one.installed() && one.deleting.is_none() && one.power.runs();
+fn write_counts(state: &State, pool: &ClusterPool, sorted: &Buckets, status: &mut PoolStatus) {
+    status.size = as_count(sorted.unclaimed());
+    status.standby = as_count(sorted.standby.len());
+    status.ready = as_count(sorted.ready.len());
+    status.installing = as_count(sorted.installing.len());
+    status.broken = as_count(sorted.broken.len());
+    status.stale = as_count(sorted.stale().count());
+    status.claimed = as_count(sorted.claimed.len());
+    status.deleting = as_count(sorted.deleting.len());
+    status.pending = as_count(sorted.waiting.len());
+    status.free_customizations = as_count(free_entries(pool).count());
     let members = state.members(&pool.key()).clusters.into_iter();
-    status.running = number(members.filter_map(|at| state.clusters.get(at)).filter(runs).count());
+    let clusters = members.filter_map(|cluster_id| state.clusters.get(cluster_id));
+    let running = clusters.filter(|cluster| {
+        cluster.installed() && cluster.deleting.is_none() && cluster.power.runs()
+    });
+    status.running = as_count(running.count());
 }
 
-fn conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
+fn as_count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn initial_condition(kind: ConditionType) -> Condition {
+    Condition::new(kind, "Unknown", ConditionReason::Initialized, "Condition Initialized")
+}
+
+fn pool_conditions(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Vec<Condition> {
     if pool.metadata.deletion_timestamp.is_some() {
-        return vec![deletion_possible(state, pool)];
+        return vec![deletion_condition(state, pool)];
     }
-    let lacks = missing(state, pool);
-    let dependencies = if lacks.is_empty() {
-        Condition::new(
+    let mut conditions = vec![
+        dependencies_condition(state, pool),
+        capacity_condition(state, pool, sorted),
+        currency_condition(state, sorted),
+    ];
+    conditions.extend(valid_condition(pool).or_else(|| lost_inventory_condition(pool)));
+    conditions.extend(sufficient_condition(pool));
+    conditions.extend(hibernation_condition(state, pool));
+    conditions
+}
+
+fn dependencies_condition(state: &State, pool: &ClusterPool) -> Condition {
+    let missing = missing_dependencies(state, pool);
+    if missing.is_empty() {
+        return Condition::new(
             ConditionType::MissingDependencies,
             "False",
             ConditionReason::Verified,
             "Dependencies verified",
-        )
-    } else {
-        Condition::new(
-            ConditionType::MissingDependencies,
-            "True",
-            ConditionReason::Missing,
-            joined(&lacks),
-        )
-    };
-    let mut all = vec![dependencies, capacity(state, pool, sorted), current(state, sorted)];
-    all.extend(valid(pool).or_else(|| no_inventory(pool)));
-    all.extend(sufficient(pool));
-    let text = unsupported(state, pool).map(|text| ("False", ConditionReason::Unsupported, text));
-    let known = pool
-        .condition(HIBERNATION)
-        .map(|_| ("True", ConditionReason::Supported, "Hibernation capable"));
-    let hibernation = text.or(known);
-    all.extend(
-        hibernation.map(|(status, reason, text)| Condition::new(HIBERNATION, status, reason, text)),
-    );
-    all
+        );
+    }
+    Condition::new(
+        ConditionType::MissingDependencies,
+        "True",
+        ConditionReason::Missing,
+        join_errors(&missing),
+    )
+}
+
+/// That hibernation works is worth a condition only where it did not work before.
+fn hibernation_condition(state: &State, pool: &ClusterPool) -> Option<Condition> {
+    if let Some(message) = why_power_is_unsupported(state, pool) {
+        return Some(Condition::new(HIBERNATION, "False", ConditionReason::Unsupported, message));
+    }
+    pool.condition(HIBERNATION)?;
+    Some(Condition::new(HIBERNATION, "True", ConditionReason::Supported, "Hibernation capable"))
 }
 
 /// A pool that lost its inventory has nothing to say of it any more.
-fn no_inventory(pool: &ClusterPool) -> Option<Condition> {
-    let known = pool
-        .condition(ConditionType::InventoryValid)
-        .is_some_and(|old| old.reason != ConditionReason::Initialized);
-    known.then(|| {
-        Condition::new(
-            ConditionType::InventoryValid,
-            "Unknown",
-            ConditionReason::Initialized,
-            "Condition Initialized",
-        )
-    })
+fn lost_inventory_condition(pool: &ClusterPool) -> Option<Condition> {
+    let condition = pool.condition(ConditionType::InventoryValid)?;
+    if condition.reason == ConditionReason::Initialized {
+        return None;
+    }
+    Some(initial_condition(ConditionType::InventoryValid))
 }
 
-fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
+fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
     let kind = ConditionType::CapacityAvailable;
     if let Some(most) = pool.max_size().filter(|most| sorted.total >= *most) {
         let full = format!("Pool is at maximum capacity of {most} waiting and claimed clusters.");
@@ -158,29 +171,28 @@ fn capacity(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Condition {
     Condition::new(kind, "True", ConditionReason::Available, room)
 }
 
-/// A mismatch beats an unknown version.
-fn current(state: &State, sorted: &Buckets) -> Condition {
-    let all = ConditionType::AllClustersCurrent;
+/// Whether all clusters are of the pool's version. Another version is reported before an unknown one.
+fn currency_condition(state: &State, sorted: &Buckets) -> Condition {
+    let kind = ConditionType::AllClustersCurrent;
     let unassigned = "unassigned ClusterDeployments";
     if !sorted.mismatched.is_empty() {
-        let names = names(state, sorted.mismatched.iter().copied());
+        let names = join_names(state, &sorted.mismatched);
         let message = format!("Some {unassigned} do not match the pool configuration: {names}");
-        Condition::new(all, "False", ConditionReason::SomeClusterDeploymentsStale, message)
+        Condition::new(kind, "False", ConditionReason::SomeClusterDeploymentsStale, message)
     } else if !sorted.unknown.is_empty() {
-        let names = names(state, sorted.unknown.iter().copied());
+        let names = join_names(state, &sorted.unknown);
         let message =
             format!("Some {unassigned} are missing their pool spec hash annotation: {names}");
-        Condition::new(all, "Unknown", ConditionReason::SomeClusterDeploymentsUnknown, message)
+        Condition::new(kind, "Unknown", ConditionReason::SomeClusterDeploymentsUnknown, message)
     } else {
         let message = format!("All {unassigned} match the pool configuration");
-        Condition::new(all, "True", ConditionReason::ClusterDeploymentsCurrent, message)
+        Condition::new(kind, "True", ConditionReason::ClusterDeploymentsCurrent, message)
     }
 }
 
-fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
-    let left = state.members(&pool.key()).clusters;
-    let left = names(state, left.into_iter());
-    if left.is_empty() {
+fn deletion_condition(state: &State, pool: &ClusterPool) -> Condition {
+    let names = join_names(state, &state.members(&pool.key()).clusters);
+    if names.is_empty() {
         let message = "No ClusterDeployments pending cleanup";
         return Condition::new(
             ConditionType::DeletionPossible,
@@ -189,7 +201,7 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
             message,
         );
     }
-    let message = format!("The following ClusterDeployments are pending cleanup: {left}");
+    let message = format!("The following ClusterDeployments are pending cleanup: {names}");
     Condition::new(
         ConditionType::DeletionPossible,
         "False",
@@ -198,9 +210,10 @@ fn deletion_possible(state: &State, pool: &ClusterPool) -> Condition {
     )
 }
 
-fn names(state: &State, clusters: impl Iterator<Item = ClusterId>) -> String {
-    let mut names: Vec<&str> =
-        clusters.filter_map(|at| Some(state.clusters.get(at)?.name.as_str())).collect();
+/// The names of clusters, sorted, with commas between them.
+fn join_names(state: &State, clusters: &[ClusterId]) -> String {
+    let clusters = clusters.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    let mut names: Vec<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
     names.sort_unstable();
     names.join(", ")
 }
