@@ -1,12 +1,16 @@
-//! The life of one cluster: which job it needs now.
+//! Leads a cluster through its life: decides which job it needs now, when it is given up, and when its
+//! object goes. It never decides that a cluster is made or deleted: its pool does, or a person.
 
+use crate::model::agent::Agent;
 use crate::model::backoff::Backoff;
 use crate::model::cluster::{Cluster, INSUFFICIENT_AGENTS, Phase};
 use crate::model::condition::Shortage;
 use crate::model::driver::Driver;
 use crate::model::event_reason::EventReason;
-use crate::model::job::{CANCELLED, Job, Verb};
-use crate::model::state::{AgentId, ClusterId, State};
+use crate::model::job::{CANCELLED, Verb};
+use crate::model::meta::Key;
+use crate::model::pool::ClusterPool;
+use crate::model::state::{ClusterId, CustomizationId, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
@@ -14,224 +18,249 @@ use super::cluster_jobs::start_job;
 use super::{
     CLUSTER, CUSTOMIZATION, agents, clusters_hosts, customizations, leases, pause, power, say, warn,
 };
-use crate::model::meta::Key;
 
 /// How long a cluster waits between installations.
 const INSTALL_BACKOFF: Backoff =
     Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(24) };
 /// How long a cluster waits that could not be destroyed.
-const UNDO_BACKOFF: Backoff =
+const DEPROVISION_BACKOFF: Backoff =
     Backoff { first: Span::minutes(1), factor: 2, longest: Span::hours(1) };
 /// Until hosts that were picked are ready for their cluster.
 const HOSTS_COME: Span = Span::hours(1);
 /// From so many failed installations of a cluster on it is worth a warning of its own.
 pub const WORRYING: u32 = 3;
 
-pub fn advance(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    // Without a driver nothing is made and, worse, what was made cannot be destroyed.
-    let destroys = cluster.started_at.is_some() && !cluster.preserve;
+/// Takes a cluster the next step of its life.
+pub fn advance_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.paused {
-        return held(state, at);
+        return note_shortage_of_paused_cluster(state, cluster_id);
     }
-    let powered = || cluster.installed() && !clusters_hosts::that_drive(state, cluster).is_empty();
-    let stays = || if cluster.deleting.is_some() { destroys } else { !powered() };
-    if cluster.driver == Driver::Missing && stays() {
+    if cluster.driver == Driver::Missing && needs_driver(state, cluster) {
         return;
     }
     match cluster.phase() {
-        Phase::Deprovisioning => end(state, at, tick),
+        Phase::Deprovisioning => end_cluster(state, cluster_id, tick),
         Phase::Installed => {
-            agents::joining::advance(state, at, tick);
-            power::advance(state, at, tick);
+            agents::joining::advance(state, cluster_id, tick);
+            power::advance_power(state, cluster_id, tick);
         }
-        Phase::Installing | Phase::Retrying => install(state, at, tick),
+        Phase::Installing | Phase::Retrying => install(state, cluster_id, tick),
         Phase::Broken => {}
     }
 }
 
-/// When the next installation of a cluster whose last one failed begins: 1, 2, 4 ... minutes
-/// after the failure, at most a day.
-pub fn retry_at(cluster: &Cluster) -> Option<Time> {
-    // One that goes, or waits for something else, is not tried again by the clock.
-    let tried = cluster.phase() == Phase::Retrying && !cluster.marked && cluster.unmet.is_none();
-    let failed = cluster.failed_at.filter(|_| tried)?;
-    Some(failed.plus(INSTALL_BACKOFF.delay(cluster.restarts)))
+/// Whether nothing can be done for a cluster without a driver. Without one nothing is made and, worse,
+/// what was made cannot be destroyed. But hosts start and stop an installed cluster, and an object that
+/// has nothing to destroy can go.
+fn needs_driver(state: &State, cluster: &Cluster) -> bool {
+    if cluster.deleting.is_some() {
+        return cluster.started_at.is_some() && !cluster.preserve;
+    }
+    !cluster.installed() || clusters_hosts::power_hosts(state, cluster).is_empty()
+}
+
+/// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after the
+/// failure, at most a day. One that is to be removed, or waits for something else, is not tried again
+/// by the clock.
+pub fn next_install_at(cluster: &Cluster) -> Option<Time> {
+    if cluster.phase() != Phase::Retrying || cluster.marked || cluster.unmet.is_some() {
+        return None;
+    }
+    Some(cluster.failed_at?.plus(INSTALL_BACKOFF.delay(cluster.restarts)))
 }
 
 /// Whether the pool of a cluster begins no installation for a while.
 fn is_pool_paused(state: &State, cluster: &Cluster) -> bool {
     let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
-    pool.is_some_and(pause::is_on)
+    pool.is_some_and(pause::is_paused)
 }
 
 /// When the next installation of a cluster begins, and not before its pool begins any.
 pub fn next_attempt_at(state: &State, cluster: &Cluster) -> Option<Time> {
     let pool = cluster.pool.as_deref().and_then(|key| state.pools.by_key(key));
-    let pause = pool.and_then(|pool| pool.status.install_pause.as_ref()?.until);
-    retry_at(cluster).max(pause)
+    let paused_until = pool.and_then(|pool| pool.status.install_pause.as_ref()?.until);
+    next_install_at(cluster).max(paused_until)
 }
 
-/// Until when a pool's cluster waits for hosts that were good when they were picked.
+/// Until when a pool's cluster waits for hosts that met all requirements when they were picked.
 pub fn waits_until(cluster: &Cluster) -> Option<Time> {
-    let picked = cluster.pool.is_some() && cluster.lacks.is_some() && !cluster.stopped;
-    cluster.unmet.filter(|_| picked).map(|since| since.plus(HOSTS_COME))
+    if cluster.pool.is_none() || cluster.lacks.is_none() || cluster.stopped {
+        return None;
+    }
+    Some(cluster.unmet?.plus(HOSTS_COME))
 }
 
-/// On hold; what it lacks is said all the same, and its time to get that does not begin.
-fn held(state: &mut State, at: ClusterId) {
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let open = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
-    if !open || !cluster.takes_hosts() || state.live_job(&cluster.name).is_some() {
+/// Writes down what a cluster on hold lacks. The time that it has to get that does not begin.
+fn note_shortage_of_paused_cluster(state: &mut State, cluster_id: ClusterId) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let is_to_be_installed = matches!(cluster.phase(), Phase::Installing | Phase::Retrying);
+    if !is_to_be_installed || !cluster.takes_hosts() || state.live_job(&cluster.name).is_some() {
         return;
     }
-    let lacks = agents::lacks(state, cluster);
-    let fixed = cluster.lacks.is_some() && lacks.is_none();
-    state.clusters.update(at, |cluster| {
-        cluster.unmet = cluster.unmet.filter(|_| !fixed);
-        cluster.lacks = lacks;
+    let shortage = agents::lacks(state, cluster);
+    let is_over = cluster.lacks.is_some() && shortage.is_none();
+    state.clusters.update(cluster_id, |cluster| {
+        if is_over {
+            cluster.unmet = None;
+        }
+        cluster.lacks = shortage;
     });
 }
 
-fn install(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
+/// Starts the installation of a cluster as soon as all that it needs is there, or gives it up.
+fn install(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if state.live_job(&cluster.name).is_some() {
         return;
     }
-    // Hive lets the back-off pass before it looks at the limit; nothing is gained by that. In a
-    // pool a limit of 0 counts as 1: it would make and give up clusters for ever.
-    let least = u32::from(cluster.pool.is_some());
-    let limit = if cluster.once { Some(1) } else { cluster.attempts_limit };
-    if limit.is_some_and(|limit| cluster.restarts >= limit.max(least)) {
-        return give_up(state, at, tick);
+    if has_used_its_attempts(cluster) {
+        return give_up_cluster(state, cluster_id, tick);
     }
-    let missing = cluster.required().is_some_and(|key| state.customizations.find(&key).is_none());
-    let takes = cluster.takes_hosts();
-    let lacks = if takes { lacks(state, at, tick) } else { None };
-    let Some(cluster) = state.clusters.get(at) else { return };
-    let unmet = missing || lacks.is_some();
-    if unmet != cluster.unmet.is_some() || lacks != cluster.lacks {
-        state.clusters.update(at, |cluster| {
-            cluster.unmet = cluster.unmet.or(Some(tick.now)).filter(|_| unmet);
-            cluster.lacks = lacks;
-        });
-    }
-    let Some(cluster) = state.clusters.get(at) else { return };
-    if waits_until(cluster).is_some_and(|end| end <= tick.now) && !tick.jumped {
+    let is_unmet = note_unmet_requirements(state, cluster_id, tick);
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if !tick.jumped && waits_until(cluster).is_some_and(|end| end <= tick.now) {
         let limit = HOSTS_COME.short();
-        return stop(state, at, format!("Its hosts were not ready within {limit}"), tick);
+        let failure = format!("Its hosts were not ready within {limit}");
+        return stop_trying(state, cluster_id, failure, tick);
     }
-    if unmet {
+    if is_unmet {
         return;
     }
-    let waits = retry_at(cluster).is_some_and(|next| tick.now < next);
-    if waits || (cluster.marked && cluster.failed_at.is_some()) || crowded(state, cluster) {
+    let is_early = next_install_at(cluster).is_some_and(|next| tick.now < next);
+    let is_to_be_removed = cluster.marked && cluster.failed_at.is_some();
+    if is_early || is_to_be_removed || is_pool_crowded(state, cluster) {
         return;
     }
     if cluster.interrupted {
-        return undo(state, at, tick);
+        return deprovision(state, cluster_id, tick);
     }
     if is_pool_paused(state, cluster) {
         return;
     }
     if cluster.driver == Driver::Agent {
-        let (name, all) =
-            (cluster.name.clone(), clusters_hosts::with_controller(state, &cluster.name));
-        if clusters_hosts::are_busy(state, &all) {
+        let name = cluster.name.clone();
+        let hosts = clusters_hosts::controlled_hosts(state, &name);
+        if clusters_hosts::are_busy(state, &hosts) {
             return;
         }
-        clusters_hosts::install(state, &name);
+        clusters_hosts::switch_on_hosts(state, &name);
     }
-    start_job(state, at, Verb::Provision, tick);
-    state.clusters.update(at, |cluster| {
+    start_job(state, cluster_id, Verb::Provision, tick);
+    state.clusters.update(cluster_id, |cluster| {
         cluster.started_at.get_or_insert(tick.now);
     });
 }
 
-/// What its hosts lack: to be good and many enough, and then addresses.
-fn lacks(state: &mut State, at: ClusterId, tick: &Tick) -> Option<Shortage> {
-    let cluster = state.clusters.get(at)?.clone();
-    let lacks = agents::lacks(state, &cluster);
-    if lacks.is_some() {
-        return lacks;
+/// Hive lets the back-off pass before it looks at the limit; nothing is gained by that. In a pool a
+/// limit of 0 counts as 1: the pool would make and give up clusters for ever.
+fn has_used_its_attempts(cluster: &Cluster) -> bool {
+    let least = u32::from(cluster.pool.is_some());
+    let limit = if cluster.once { Some(1) } else { cluster.attempts_limit };
+    limit.is_some_and(|limit| cluster.restarts >= limit.max(least))
+}
+
+/// Writes down what a cluster needs before it can be installed, and since when, and says whether
+/// anything is missing.
+fn note_unmet_requirements(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> bool {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return false };
+    let required = cluster.required();
+    let is_customization_missing =
+        required.is_some_and(|key| state.customizations.find(&key).is_none());
+    let shortage =
+        if cluster.takes_hosts() { find_shortage(state, cluster_id, tick) } else { None };
+    let is_unmet = is_customization_missing || shortage.is_some();
+    let Some(cluster) = state.clusters.get(cluster_id) else { return is_unmet };
+    if is_unmet != cluster.unmet.is_some() || shortage != cluster.lacks {
+        state.clusters.update(cluster_id, |cluster| {
+            cluster.unmet = if is_unmet { cluster.unmet.or(Some(tick.now)) } else { None };
+            cluster.lacks = shortage;
+        });
+    }
+    is_unmet
+}
+
+/// What the hosts of a cluster lack: to meet all requirements and to be enough, and then addresses.
+fn find_shortage(state: &mut State, cluster_id: ClusterId, tick: &Tick) -> Option<Shortage> {
+    let cluster = state.clusters.get(cluster_id)?.clone();
+    let shortage = agents::lacks(state, &cluster);
+    if shortage.is_some() {
+        return shortage;
     }
     let hosts = agents::clusters::hosts_of(state, &cluster);
     let waiting = agents::joining::without_addresses(state, &cluster, &hosts, tick);
-    let name = |at: &AgentId| state.agents.get(*at).map(|one| one.hostname().to_owned());
-    let names: Vec<String> = waiting.iter().filter_map(name).collect();
-    let text = format!("No address yet for {}", names.join(", "));
-    (!names.is_empty()).then(|| Shortage::new(INSUFFICIENT_AGENTS, text))
+    let agents = waiting.iter().filter_map(|agent_id| state.agents.get(*agent_id));
+    let names: Vec<&str> = agents.map(Agent::hostname).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let message = format!("No address yet for {}", names.join(", "));
+    Some(Shortage::new(INSUFFICIENT_AGENTS, message))
 }
 
 /// Whether as much is in flight as its pool allows. Those that wait to be tried again count there
 /// as if they were, so only a limit that was lowered holds them up.
-fn crowded(state: &State, cluster: &Cluster) -> bool {
-    let pool = cluster.pool.as_deref();
-    let limit = pool.and_then(|key| state.pools.by_key(key)?.max_concurrent());
-    let Some(most) = limit else { return false };
-    let makes = |job: &Job| matches!(job.verb, Verb::Provision | Verb::Deprovision);
-    let busy = |one: &&Cluster| {
-        one.deleting.is_some() || state.live_job(&one.name).is_some_and(|(_, job)| makes(job))
-    };
-    let members = pool.map(|key| state.members(key).clusters).unwrap_or_default();
-    let members = members.into_iter().filter_map(|at| state.clusters.get(at));
-    members.filter(busy).count() >= most
+fn is_pool_crowded(state: &State, cluster: &Cluster) -> bool {
+    let Some(key) = cluster.pool.as_deref() else { return false };
+    let limit = state.pools.by_key(key).and_then(ClusterPool::max_concurrent);
+    let Some(limit) = limit else { return false };
+    let members = state.members(key).clusters.into_iter();
+    let clusters = members.filter_map(|id| state.clusters.get(id));
+    clusters.filter(|cluster| is_in_flight(state, cluster)).count() >= limit
 }
 
-/// No more attempts: the cluster is broken, and its customization has one attempt less.
-pub fn give_up(state: &mut State, at: ClusterId, tick: &Tick) {
-    let tried = state.clusters.get(at).map_or(0, |one| one.restarts);
-    let text = format!("Install attempts limit reached after {tried} failed installations");
-    let entry =
-        state.clusters.get(at).and_then(|one| one.pool.clone().zip(one.customization.clone()));
-    stop(state, at, text, tick);
-    let cluster = state.clusters.get(at);
-    let pool = cluster.and_then(|one| state.pools.find(one.pool.as_deref()?));
-    let cause = cluster.and_then(|one| one.failure.clone()).unwrap_or_default();
-    if let Some(pool) = pool {
-        pause::given_up(state, pool, &cause, tick);
-    }
-    let entry = entry.and_then(|(pool, entry)| state.pools.find(&pool).zip(Some(entry)));
-    let Some((pool, entry)) = entry else { return };
-    state.pools.update(pool, |pool| {
-        if let Some(entry) = pool.status.inventory.get_mut(&entry) {
+/// Whether a cluster is being made or destroyed.
+fn is_in_flight(state: &State, cluster: &Cluster) -> bool {
+    let live_job = state.live_job(&cluster.name);
+    cluster.deleting.is_some()
+        || live_job.is_some_and(|(_, job)| matches!(job.verb, Verb::Provision | Verb::Deprovision))
+}
+
+/// Tries a cluster no more: it is broken, its customization has one attempt less, and its pool may
+/// pause.
+pub fn give_up_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let tried = cluster.restarts;
+    let customization = cluster.customization.clone();
+    let pool_id = cluster.pool.as_deref().and_then(|key| state.pools.find(key));
+    let failure = format!("Install attempts limit reached after {tried} failed installations");
+    stop_trying(state, cluster_id, failure, tick);
+    let Some(pool_id) = pool_id else { return };
+    let cluster = state.clusters.get(cluster_id);
+    let cause = cluster.and_then(|cluster| cluster.failure.clone()).unwrap_or_default();
+    pause::count_given_up_cluster(state, pool_id, &cause, tick);
+    let Some(customization) = customization else { return };
+    state.pools.update(pool_id, |pool| {
+        if let Some(entry) = pool.status.inventory.get_mut(&customization) {
             entry.attempts = entry.attempts.saturating_sub(1);
         }
     });
 }
 
-/// A cluster is tried no more.
-fn stop(state: &mut State, at: ClusterId, text: String, tick: &Tick) {
-    state.clusters.update(at, |cluster| {
+/// Tries a cluster no more. `failure` is why, unless a failed installation has said that already.
+fn stop_trying(state: &mut State, cluster_id: ClusterId, failure: String, tick: &Tick) {
+    state.clusters.update(cluster_id, |cluster| {
         cluster.stopped = true;
         cluster.failed_at.get_or_insert(tick.now);
-        cluster.failure.get_or_insert_with(|| text.clone());
+        cluster.failure.get_or_insert_with(|| failure.clone());
     });
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let key = cluster.key();
-    warn(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), text);
+    let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
+    warn(state, tick, EventReason::ProvisionStopped, (CLUSTER, key), failure);
 }
 
 /// Ends what still works on the cluster, destroys what was made, and lets the object go.
-fn end(state: &mut State, at: ClusterId, tick: &Tick) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let live = state.live_job(&cluster.name).map(|(at, job)| (at, job.verb));
-    if live.is_some_and(|(_, verb)| verb == Verb::Deprovision) || cluster.protected {
+fn end_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let live_job = state.live_job(&cluster.name).map(|(job_id, job)| (job_id, job.verb));
+    let is_being_destroyed = live_job.is_some_and(|(_, verb)| verb == Verb::Deprovision);
+    if is_being_destroyed || cluster.protected {
         return;
     }
-    let (nothing_made, preserve) = (cluster.started_at.is_none(), cluster.preserve);
-    if let Some((job, verb)) = live {
+    let has_nothing_to_destroy = cluster.started_at.is_none() || cluster.preserve;
+    if let Some((job_id, verb)) = live_job {
         let key = cluster.key();
         // A job without a process ends when it is told to.
-        state.jobs.update(job, |job| {
+        state.jobs.update(job_id, |job| {
             job.ended = Some(tick.now);
             job.outcome = Some(CANCELLED.into());
         });
@@ -243,80 +272,97 @@ fn end(state: &mut State, at: ClusterId, tick: &Tick) {
             format!("{} cancelled", verb.name()),
         );
     }
-    if nothing_made || preserve {
-        return remove(state, at, tick, false);
+    if has_nothing_to_destroy {
+        return remove_cluster(state, cluster_id, tick, false);
     }
-    undo(state, at, tick);
+    deprovision(state, cluster_id, tick);
 }
 
 /// Destroys what was made; an attempt that failed is followed by another, later and later.
-fn undo(state: &mut State, at: ClusterId, tick: &Tick) {
-    let next = state.clusters.get(at).and_then(undo_at);
-    let busy = state.clusters.get(at).is_some_and(|one| {
-        one.driver == Driver::Agent
-            && clusters_hosts::are_busy(state, &clusters_hosts::with_controller(state, &one.name))
-    });
-    if next.is_none_or(|next| tick.now >= next) && !busy {
-        start_job(state, at, Verb::Deprovision, tick);
+fn deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if next_deprovision_at(cluster).is_some_and(|next| tick.now < next) {
+        return;
     }
+    if cluster.driver == Driver::Agent {
+        let hosts = clusters_hosts::controlled_hosts(state, &cluster.name);
+        if clusters_hosts::are_busy(state, &hosts) {
+            return;
+        }
+    }
+    start_job(state, cluster_id, Verb::Deprovision, tick);
 }
 
 /// When a cluster that could not be destroyed is tried again.
-pub fn undo_at(cluster: &Cluster) -> Option<Time> {
-    Some(cluster.undo_failed_at?.plus(UNDO_BACKOFF.delay(cluster.undo_failures)))
+pub fn next_deprovision_at(cluster: &Cluster) -> Option<Time> {
+    Some(cluster.undo_failed_at?.plus(DEPROVISION_BACKOFF.delay(cluster.undo_failures)))
 }
 
-/// The object goes, and with it its lease.
-pub fn remove(state: &mut State, at: ClusterId, tick: &Tick, destroyed: bool) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
+/// Lets the object of a cluster go, and with it its leases. `is_destroyed` says whether a job has
+/// destroyed what was made; otherwise nothing was made, or it is left running (preserveOnDelete) and
+/// keeps its customization and addresses.
+pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick, is_destroyed: bool) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.held {
         // A foreign finalizer: nothing is left to destroy, but the object stays.
-        if cluster.started_at.is_some() && (destroyed || !cluster.preserve) {
-            state.clusters.update(at, |cluster| cluster.started_at = None);
+        if cluster.started_at.is_some() && (is_destroyed || !cluster.preserve) {
+            state.clusters.update(cluster_id, |cluster| cluster.started_at = None);
         }
         return;
     }
-    let (key, name) = (cluster.key(), cluster.name.clone());
-    let dns = format!("{}.{}", cluster.cluster_name, cluster.base_domain);
-    let preserved = !destroyed && cluster.preserve && cluster.started_at.is_some();
-    let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
-    let lease = cluster.customization.as_deref().map(|one| Key::new(namespace, one));
-    let lease = lease.and_then(|key| state.customizations.find(&key));
-    agents::release_agents_of_cluster(state, at, tick);
-    if let Some(gone) = state.clusters.get(at).cloned() {
-        if preserved {
-            leases::keep_addresses(state, &gone);
+    let key = cluster.key();
+    let name = cluster.name.clone();
+    let is_preserved = !is_destroyed && cluster.preserve && cluster.started_at.is_some();
+    let preserved_dns_name =
+        is_preserved.then(|| format!("{}.{}", cluster.cluster_name, cluster.base_domain));
+    let customization_id = customization_of(state, cluster);
+    agents::release_agents_of_cluster(state, cluster_id, tick);
+    if let Some(cluster) = state.clusters.get(cluster_id).cloned() {
+        if is_preserved {
+            leases::keep_addresses(state, &cluster);
         } else {
-            leases::return_addresses(state, &gone);
+            leases::return_addresses(state, &cluster);
         }
     }
-    state.clusters.remove(at);
-    let why = if destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
-    say(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), why.into());
-    let Some(lease) = lease else { return };
-    let Some(one) = state.customizations.get(lease) else {
-        return;
-    };
-    let Some(holder) = one.holder.clone().filter(|holder| holder.cluster == name) else {
-        return;
-    };
-    let object = (CUSTOMIZATION, one.key());
-    if preserved {
-        leases::keep_customization(state, lease, dns);
-        return warn(
-            state,
-            tick,
-            EventReason::Preserved,
-            object,
-            format!("Kept by cluster {name}, left running"),
-        );
+    state.clusters.remove(cluster_id);
+    let message = if is_destroyed { "Deprovisioned" } else { "Nothing was destroyed" };
+    say(state, tick, EventReason::ClusterDeleted, (CLUSTER, key), message.into());
+    if let Some(customization_id) = customization_id {
+        end_customization_lease(state, customization_id, &name, preserved_dns_name, tick);
     }
-    leases::return_customization(state, lease);
+}
+
+fn customization_of(state: &State, cluster: &Cluster) -> Option<CustomizationId> {
+    let name = cluster.customization.as_deref()?;
+    let namespace = cluster.pool.as_ref().map(|pool| pool.namespace.clone()).unwrap_or_default();
+    state.customizations.find(&Key::new(namespace, name))
+}
+
+/// Gives a customization back whose cluster is gone. A cluster that was left running keeps it, and
+/// with it its name in DNS.
+fn end_customization_lease(
+    state: &mut State,
+    customization_id: CustomizationId,
+    cluster: &str,
+    preserved_dns_name: Option<String>,
+    tick: &Tick,
+) {
+    let Some(customization) = state.customizations.get(customization_id) else { return };
+    let Some(holder) = customization.holder.clone() else { return };
+    if holder.cluster != cluster {
+        return;
+    }
+    let object = (CUSTOMIZATION, customization.key());
+    if let Some(dns_name) = preserved_dns_name {
+        leases::keep_customization(state, customization_id, dns_name);
+        let message = format!("Kept by cluster {cluster}, left running");
+        return warn(state, tick, EventReason::Preserved, object, message);
+    }
+    leases::return_customization(state, customization_id);
     if let Some(pool) = holder.pool {
-        // The pool may not list it any more: nobody else would look at it.
-        customizations::write_status(state, lease, &pool, tick);
+        // The pool may not list it any more, and then nobody else would write its status.
+        customizations::write_customization_status(state, customization_id, &pool, tick);
     }
-    say(state, tick, EventReason::Released, object, format!("No longer leased to cluster {name}"));
+    let message = format!("No longer leased to cluster {cluster}");
+    say(state, tick, EventReason::Released, object, message);
 }
