@@ -1,5 +1,6 @@
-//! Hosts: what each needs of its management controller, and what became of that. One thing at a
-//! time for each host; those of a cluster that is starting or stopping are its cluster's.
+//! Decides what each host needs of its management controller, and takes in what became of that. One thing
+//! is done at a time for each host; those of a cluster that is starting or stopping are left to the jobs
+//! of their cluster. It never decides which cluster has a host.
 
 use crate::model::condition::{self, Condition, ConditionReason, set_unprobed};
 use crate::model::driver::Driver;
@@ -16,116 +17,159 @@ use crate::model::time::Time;
 
 use super::{HOST, clusters_hosts, probes, say, warn, wiping};
 
+/// What a Secret with credentials needs to have.
 const CREDENTIALS: [&str; 2] = ["username", "password"];
 
-/// Every host does what it needs next; jobs of those that are gone end.
-pub fn advance(state: &mut State, tick: &Tick) {
-    let gone = |job: &Job| {
-        job.ended.is_none() && job.host().is_some_and(|key| state.hosts.was_removed(&key))
-    };
-    let orphaned: Vec<JobId> =
-        state.jobs.iter().filter(|(_, job)| gone(job)).map(|(at, _)| at).collect();
-    for at in orphaned {
-        state.jobs.update(at, |job| {
-            (job.ended, job.outcome) = (Some(tick.now), Some(CANCELLED.into()));
-        });
-    }
-    let (mut busy, probes) = (state.busy_hosts(), probes::of(state));
-    let all: Vec<HostId> = state.hosts.iter().map(|(at, _)| at).collect();
-    for at in all {
-        show(state, at, tick);
-        wiping::look(state, at, tick);
-        let Some(host) = state.hosts.get(at) else { continue };
+/// Starts the job that each host needs next, and ends the jobs of hosts that are gone.
+pub fn advance_hosts(state: &mut State, tick: &Tick) {
+    cancel_jobs_of_removed_hosts(state, tick);
+    let mut busy = state.busy_hosts();
+    let probes = probes::hosts_to_probe(state);
+    let host_ids: Vec<HostId> = state.hosts.iter().map(|(host_id, _)| host_id).collect();
+    for host_id in host_ids {
+        write_host_state(state, host_id, tick);
+        wiping::end_impossible_wipe(state, host_id, tick);
+        let Some(host) = state.hosts.get(host_id) else { continue };
         let name = host.key().to_string();
-        let later = host.next_attempt_at().is_some_and(|next| tick.now < next);
-        // What was put right is tried at once.
-        let waits = later && host.status.tried_credentials == credentials(state, host);
-        if waits || busy.contains(&name) || is_its_clusters(state, host) {
+        if busy.contains(&name) || is_driven_by_cluster(state, host) {
             continue;
         }
-        let due = |at: &Time| *at <= tick.now && is_reachable(state, host);
-        let probe = || probes::at(host, &probes).filter(due).map(|_| Verb::Inspect);
-        if let Some(verb) = next(state, host).or_else(probe) {
-            start(state, at, verb, tick);
+        // With other credentials it is tried at once: a person has mended what was wrong.
+        let is_early = host.next_attempt_at().is_some_and(|next| tick.now < next);
+        if is_early && host.status.tried_credentials == credentials_status(state, host) {
+            continue;
+        }
+        let job = next_job(state, host).or_else(|| due_probe(state, host, &probes, tick));
+        if let Some(verb) = job {
+            start_host_job(state, host_id, verb, tick);
             busy.insert(name);
         }
     }
 }
 
-/// When hosts are tried again that failed, if there is anything to try, or are asked how they are.
-pub fn due(state: &State) -> Option<Time> {
-    let probes = probes::of(state);
-    let each = |host: &BareMetalHost| {
-        let tried = host.next_attempt_at().filter(|_| next(state, host).is_some());
-        let asked = probes::at(host, &probes).filter(|_| is_reachable(state, host));
-        tried.into_iter().chain(asked).min().filter(|_| !is_its_clusters(state, host))
-    };
-    state.hosts.rows().filter_map(each).min()
+fn cancel_jobs_of_removed_hosts(state: &mut State, tick: &Tick) {
+    let mut orphaned: Vec<JobId> = Vec::new();
+    for (job_id, job) in state.jobs.iter() {
+        let host = job.host();
+        if job.ended.is_none() && host.is_some_and(|key| state.hosts.was_removed(&key)) {
+            orphaned.push(job_id);
+        }
+    }
+    for job_id in orphaned {
+        state.jobs.update(job_id, |job| {
+            job.ended = Some(tick.now);
+            job.outcome = Some(CANCELLED.into());
+        });
+    }
 }
 
-/// A cluster that is on its way up or down takes its hosts along.
-fn is_its_clusters(state: &State, host: &BareMetalHost) -> bool {
+fn due_probe(
+    state: &State,
+    host: &BareMetalHost,
+    probes: &probes::Probes,
+    tick: &Tick,
+) -> Option<Verb> {
+    let probe_at = probes::next_probe_at(host, probes)?;
+    (probe_at <= tick.now && is_reachable(state, host)).then_some(Verb::Inspect)
+}
+
+/// When the next host is tried again whose last attempt failed, or is asked how it is.
+pub fn next_due_at(state: &State) -> Option<Time> {
+    let probes = probes::hosts_to_probe(state);
+    let hosts = state.hosts.rows().filter(|host| !is_driven_by_cluster(state, host));
+    hosts.filter_map(|host| host_due_at(state, host, &probes)).min()
+}
+
+fn host_due_at(state: &State, host: &BareMetalHost, probes: &probes::Probes) -> Option<Time> {
+    let mut due_at = None;
+    if let Some(retry_at) = host.next_attempt_at()
+        && next_job(state, host).is_some()
+    {
+        due_at = Some(retry_at);
+    }
+    if let Some(probe_at) = probes::next_probe_at(host, probes)
+        && is_reachable(state, host)
+    {
+        due_at = Some(due_at.map_or(probe_at, |retry_at| probe_at.min(retry_at)));
+    }
+    due_at
+}
+
+/// Whether a host is left to the jobs of its cluster, which is on its way up or down.
+fn is_driven_by_cluster(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return false };
-    let Some(cluster) = state.cluster(name).and_then(|at| state.clusters.get(at)) else {
-        // Beyond the scope it may be doing anything.
+    let Some(cluster) = state.cluster(name).and_then(|id| state.clusters.get(id)) else {
+        // A cluster beyond the scope may be doing anything.
         return !state.whole;
     };
-    let (power, drives) =
-        (cluster.power, || !clusters_hosts::that_drive(state, cluster).is_empty());
-    cluster.installed() && (power.waking() || power.stopping() || power.failed()) && drives()
+    let power = cluster.power;
+    cluster.installed()
+        && (power.waking() || power.stopping() || power.failed())
+        && !clusters_hosts::power_hosts(state, cluster).is_empty()
 }
 
 /// Whether anything may be done to a host, or asked.
 fn is_reachable(state: &State, host: &BareMetalHost) -> bool {
-    let leaves = host.is_left_alone() || host.metadata.deletion_timestamp.is_some();
-    !leaves && missing(state, host).is_none()
+    let is_left_alone = host.is_left_alone() || host.metadata.deletion_timestamp.is_some();
+    !is_left_alone && credentials_problem(state, host).is_none()
 }
 
-fn next(state: &State, host: &BareMetalHost) -> Option<Verb> {
-    let meta = &host.metadata;
+/// The job that a host needs next, if it needs any.
+fn next_job(state: &State, host: &BareMetalHost) -> Option<Verb> {
     if !is_reachable(state, host) {
         return None;
     }
-    let again = [INSPECT, AS_FOUND].iter().any(|note| meta.annotated_at_all(note));
-    if host.status.good_credentials != credentials(state, host) || again {
+    let metadata = &host.metadata;
+    let is_inspection_asked =
+        metadata.annotated_at_all(INSPECT) || metadata.annotated_at_all(AS_FOUND);
+    let has_new_credentials = host.status.good_credentials != credentials_status(state, host);
+    if has_new_credentials || is_inspection_asked {
         return Some(Verb::Inspect);
     }
     if host.is_to_be_wiped() {
-        return Some(wiping::next(host));
+        return Some(wiping::next_wipe_job(host));
     }
-    let free = !host.spec.disable_power_off;
-    if meta.annotated_at_all(REBOOT) && free {
+    let may_power_off = !host.spec.disable_power_off;
+    if metadata.annotated_at_all(REBOOT) && may_power_off {
         return Some(Verb::Cycle);
     }
-    let wanted = host.spec.image.as_ref().filter(|image| image.is_live());
-    let attached = host.status.provisioning.image.as_ref();
-    let url = |image: &Image| image.url.clone();
-    if wanted.map(url) != attached.map(url) {
-        if wanted.is_none() {
+    if !is_wanted_image_attached(host) {
+        if wanted_image(host).is_none() {
             return Some(Verb::Eject);
         }
-        if host.spec.online && free {
+        if host.spec.online && may_power_off {
             return Some(Verb::Attach);
         }
     }
     match (host.power(), host.spec.online) {
         (None, _) => Some(Verb::State),
         (Some(false), true) if may_start(state, host) => Some(Verb::Start),
-        (Some(true), false) if free => Some(Verb::Stop),
+        (Some(true), false) if may_power_off => Some(Verb::Stop),
         _ => None,
     }
 }
 
-/// What is on the disk of a host that is to be installed, or was given back, is not met again: it
-/// boots from the image of its cluster alone.
-fn may_start(state: &State, host: &BareMetalHost) -> bool {
-    let Some(name) = host.cluster() else { return true };
-    let cluster = state.cluster(name).and_then(|at| state.clusters.get(at));
-    cluster.is_none_or(|one| one.installed() && one.deleting.is_none())
+/// The image that a host is to boot from.
+fn wanted_image(host: &BareMetalHost) -> Option<&Image> {
+    host.spec.image.as_ref().filter(|image| image.is_live())
 }
 
-/// What it is reached with, if that is there.
-fn credentials(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus> {
+/// Whether the attached image is the wanted one. If none is wanted, none may be attached.
+fn is_wanted_image_attached(host: &BareMetalHost) -> bool {
+    let attached = host.status.provisioning.image.as_ref();
+    wanted_image(host).map(|image| &image.url) == attached.map(|image| &image.url)
+}
+
+/// What is on the disk of a host that is to be installed, or was given back, must not run again: the
+/// host boots from the image of its cluster alone.
+fn may_start(state: &State, host: &BareMetalHost) -> bool {
+    let Some(name) = host.cluster() else { return true };
+    let cluster = state.cluster(name).and_then(|id| state.clusters.get(id));
+    cluster.is_none_or(|cluster| cluster.installed() && cluster.deleting.is_none())
+}
+
+/// The Secret that a host is reached with, and its version; none if there is no such Secret.
+fn credentials_status(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus> {
     let name = host.spec.bmc.as_ref()?.credentials_name.clone();
     let namespace = host.metadata.namespace.clone();
     let secret = state.secrets.by_key(&Key::new(&*namespace, &*name))?;
@@ -133,33 +177,33 @@ fn credentials(state: &State, host: &BareMetalHost) -> Option<CredentialsStatus>
     Some(CredentialsStatus { credentials: SecretRef { name, namespace }, credentials_version })
 }
 
-/// Which one a Secret is: one that was made anew is another.
+/// The version of a Secret, `UID/GENERATION`: one that was deleted and made anew is another.
 pub fn version(secret: &Meta) -> String {
     format!("{}/{}", secret.uid, secret.generation)
 }
 
-/// What is missing before anything can be done.
-fn missing(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)> {
+/// What is wrong with the credentials of a host, so that nothing can be done.
+fn credentials_problem(state: &State, host: &BareMetalHost) -> Option<(ErrorReason, String)> {
     let name = &host.spec.bmc.as_ref()?.credentials_name;
     let Some(secret) = state.secrets.by_key(&Key::new(&*host.metadata.namespace, &**name)) else {
         return Some((ErrorReason::CredentialsMissing, format!("secret {name} is not there")));
     };
-    let missing = CREDENTIALS.into_iter().find(|key| !secret.values.contains_key(*key))?;
+    let missing = CREDENTIALS.into_iter().find(|value| !secret.values.contains_key(*value))?;
     Some((ErrorReason::CredentialsUnusable, format!("secret {name} has no {missing}")))
 }
 
-fn start(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
-    let (key, name) = (host.key(), host.key().to_string());
+fn start_host_job(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let key = host.key();
+    let name = key.to_string();
     let driver = match verb {
         Verb::Wipe => Driver::Exec,
         _ => host.address().map_or(Driver::Missing, |address| address.driver()),
     };
-    let text = format!("{} started", verb.name());
-    let tried = credentials(state, host);
+    let tried_credentials = credentials_status(state, host);
     let attempt = host.status.error_count + 1;
-    state.hosts.update(at, |host| {
-        host.status.tried_credentials = tried;
+    state.hosts.update(host_id, |host| {
+        host.status.tried_credentials = tried_credentials;
         // A failure that is not reported by its controller has no reason that is known.
         host.status.error_reason = None;
     });
@@ -173,35 +217,36 @@ fn start(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
         started: tick.now,
         ..Job::default()
     });
-    // What only asks is said when the answer is news.
+    // A job that only asks is worth no event: there is one when the answer is news.
     if !matches!(verb, Verb::State | Verb::Inspect) {
-        say(state, tick, EventReason::JobStarted, (HOST, key), text);
+        let message = format!("{} started", verb.name());
+        say(state, tick, EventReason::JobStarted, (HOST, key), message);
     }
 }
 
-/// What was found of hosts, by jobs of theirs or of their clusters.
-pub fn found(state: &mut State, job: &Job, all: Vec<HostReport>, tick: &Tick) {
-    for report in all {
+/// Takes in what jobs report of hosts, be they jobs of the hosts or of their clusters.
+pub fn take_reports(state: &mut State, job: &Job, reports: Vec<HostReport>, tick: &Tick) {
+    for report in reports {
         let Some((namespace, name)) = report.host.split_once('/') else { continue };
-        let Some(at) = state.hosts.find(&Key::new(namespace, name)) else { continue };
-        // Of another machine, if the host got another controller meanwhile.
-        let address = |host: &BareMetalHost| host.spec.bmc.as_ref().map(|bmc| bmc.address.clone());
-        if state.hosts.get(at).and_then(address).is_none_or(|now| now != report.address) {
+        let Some(host_id) = state.hosts.find(&Key::new(namespace, name)) else { continue };
+        // The report is of another machine if the host got another controller meanwhile.
+        let bmc = state.hosts.get(host_id).and_then(|host| host.spec.bmc.as_ref());
+        if bmc.is_none_or(|bmc| bmc.address != report.address) {
             continue;
         }
-        if let Some(on) = report.powered_on {
-            power(state, at, Some(on), "", tick);
+        if let Some(is_on) = report.powered_on {
+            set_host_power(state, host_id, Some(is_on), "", tick);
         }
-        let wrong = report.error.clone();
-        state.hosts.update(at, |host| take(host, report, tick));
-        // What goes wrong in a host's own job is said at its end.
-        if job.host().is_none() && !wrong.is_empty() {
-            failed(state, at, Verb::Attach, &wrong, tick);
+        let failure = report.error.clone();
+        state.hosts.update(host_id, |host| take_report(host, report, tick));
+        // What fails in a host's own job is written down when that job ends.
+        if job.host().is_none() && !failure.is_empty() {
+            note_failure(state, host_id, Verb::Attach, &failure, tick);
         }
     }
 }
 
-fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
+fn take_report(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     host.status.last_updated = Some(tick.now);
     if report.error.is_empty() {
         let name = host.spec.bmc.as_ref().map(|bmc| bmc.credentials_name.clone());
@@ -216,7 +261,8 @@ fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
         host.metadata.annotations.insert(CIPHER.into(), suite.to_string());
     }
     if let Some(url) = report.image {
-        host.status.provisioning.image = Some(Image::live(&url)).filter(|_| !url.is_empty());
+        let is_attached = !url.is_empty();
+        host.status.provisioning.image = is_attached.then(|| Image::live(&url));
     }
     if report.booted {
         host.metadata.annotations.remove(BOOT);
@@ -226,60 +272,46 @@ fn take(host: &mut BareMetalHost, report: HostReport, tick: &Tick) {
     }
 }
 
-/// The job of a host is over.
-pub fn over(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &Tick) {
-    let Some(at) = state.hosts.find(key) else { return };
+/// Takes in how a host's own job ended.
+pub fn finish_host_job(state: &mut State, key: &Key, verb: Verb, outcome: &Outcome, tick: &Tick) {
+    let Some(host_id) = state.hosts.find(key) else { return };
     match outcome {
         Outcome::BrokeOff { message, .. } => {
-            state.hosts.update(at, |host| {
+            state.hosts.update(host_id, |host| {
                 host.status.error_count += 1;
                 host.status.last_updated = Some(tick.now);
             });
-            let text = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), text);
+            let event = format!("{} broke off: {message}", verb.name());
+            warn(state, tick, EventReason::JobInterrupted, (HOST, key.clone()), event);
         }
         Outcome::Failed { message, .. } if verb == Verb::Wipe => {
-            wiping::failed(state, at, message, tick);
+            wiping::fail_wipe(state, host_id, message, tick);
         }
-        Outcome::Failed { message, .. } => failed(state, at, verb, message, tick),
-        _ => done(state, at, verb, tick),
+        Outcome::Failed { message, .. } => note_failure(state, host_id, verb, message, tick),
+        _ => note_success(state, host_id, verb, tick),
     }
 }
 
-fn done(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
+fn note_success(state: &mut State, host_id: HostId, verb: Verb, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let again = condition::find(&host.status.conditions, INSPECTED).is_some();
-    state.hosts.update(at, |host| {
-        let status = &mut host.status;
-        (status.error_count, status.last_updated) = (0, Some(tick.now));
-        status.clear_error();
+    let was_inspected = condition::find(&host.status.conditions, INSPECTED).is_some();
+    state.hosts.update(host_id, |host| {
+        host.status.error_count = 0;
+        host.status.last_updated = Some(tick.now);
+        host.status.clear_error();
         match verb {
-            Verb::Inspect => {
-                host.metadata.annotations.remove(INSPECT);
-                if host.metadata.annotations.remove(AS_FOUND).is_some() {
-                    host.spec.online = host.status.powered_on;
-                }
-                let known = condition::find(&host.status.conditions, REGISTERED);
-                if known.is_none_or(|one| one.status != "True") {
-                    let new = Condition::new(REGISTERED, "True", ConditionReason::Registered, "");
-                    set_unprobed(&mut host.status.conditions, new, tick.now);
-                }
-                let (status, reason) = match host.status.hardware {
-                    Some(_) => ("True", ConditionReason::Inspected),
-                    None => ("Unknown", ConditionReason::NotSupported),
-                };
-                let new = Condition::new(INSPECTED, status, reason, "");
-                set_unprobed(&mut host.status.conditions, new, tick.now);
-            }
-            Verb::Attach | Verb::Eject => status.provisioning_fail_count = 0,
+            Verb::Inspect => note_inspection(host, tick),
+            Verb::Attach | Verb::Eject => host.status.provisioning_fail_count = 0,
             Verb::Cycle => drop(host.metadata.annotations.remove(REBOOT)),
-            Verb::Wipe => wiping::done(host, tick.now),
+            Verb::Wipe => wiping::finish_wipe(host, tick.now),
             _ => {}
         }
     });
-    let (reason, text) = match verb {
-        Verb::Inspect if again => (EventReason::InspectionComplete, "Hardware was looked at"),
+    let (reason, message) = match verb {
+        Verb::Inspect if was_inspected => {
+            (EventReason::InspectionComplete, "Hardware was looked at")
+        }
         Verb::Inspect => {
             (EventReason::Registered, "Its management controller takes the credentials")
         }
@@ -291,106 +323,141 @@ fn done(state: &mut State, at: HostId, verb: Verb, tick: &Tick) {
         Verb::Wipe => (EventReason::Wiped, "Its disks are wiped"),
         _ => return,
     };
-    say(state, tick, reason, (HOST, key), text.into());
+    say(state, tick, reason, (HOST, key), message.into());
 }
 
-fn failed(state: &mut State, at: HostId, verb: Verb, message: &str, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
+/// Notes that the controller of a host took the credentials, and what it said of the hardware.
+fn note_inspection(host: &mut BareMetalHost, tick: &Tick) {
+    host.metadata.annotations.remove(INSPECT);
+    if host.metadata.annotations.remove(AS_FOUND).is_some() {
+        host.spec.online = host.status.powered_on;
+    }
+    let conditions = &mut host.status.conditions;
+    let registered = condition::find(conditions, REGISTERED);
+    if registered.is_none_or(|registered| registered.status != "True") {
+        let registered = Condition::new(REGISTERED, "True", ConditionReason::Registered, "");
+        set_unprobed(conditions, registered, tick.now);
+    }
+    let (status, reason) = match host.status.hardware {
+        Some(_) => ("True", ConditionReason::Inspected),
+        None => ("Unknown", ConditionReason::NotSupported),
+    };
+    set_unprobed(conditions, Condition::new(INSPECTED, status, reason, ""), tick.now);
+}
+
+/// Counts a failure of a host. An event is recorded only if the failure is another one than before.
+fn note_failure(state: &mut State, host_id: HostId, verb: Verb, message: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let (kind, reason) = match verb {
+    let (error_type, reason) = match verb {
         Verb::Inspect => (REGISTRATION_ERROR, EventReason::RegistrationError),
         Verb::Attach | Verb::Eject => ("provisioning error", EventReason::ProvisioningError),
         _ => ("power management error", EventReason::PowerManagementError),
     };
-    let known = host.status.error_message == message && host.status.error_count > 0;
-    state.hosts.update(at, |host| {
+    let is_known = host.status.error_message == message && host.status.error_count > 0;
+    state.hosts.update(host_id, |host| {
         let status = &mut host.status;
         status.error_count += 1;
-        (status.error_type, status.error_message) = (kind.into(), message.into());
+        status.error_type = error_type.into();
+        status.error_message = message.into();
         status.last_updated = Some(tick.now);
         status.provisioning_fail_count += u32::from(reason == EventReason::ProvisioningError);
         if reason == EventReason::RegistrationError {
-            let new =
+            let unregistered =
                 Condition::new(REGISTERED, "False", ConditionReason::RegistrationError, message);
-            set_unprobed(&mut status.conditions, new, tick.now);
+            set_unprobed(&mut status.conditions, unregistered, tick.now);
         }
     });
-    // Who was told in vain is still as it was last seen.
+    // A host that was asked in vain may be on or off; one that was told in vain is as it was.
     if matches!(verb, Verb::State | Verb::Inspect) {
-        power(state, at, None, message, tick);
+        set_host_power(state, host_id, None, message, tick);
     }
-    if !known {
+    if !is_known {
         warn(state, tick, reason, (HOST, key), message.into());
     }
 }
 
-/// What is known of its power: on, off, or nothing.
-fn power(state: &mut State, at: HostId, on: Option<bool>, why: &str, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
-    let (key, before) = (host.key(), host.power());
-    let (status, reason) = match on {
+/// Writes down whether a host is on, as far as that is known, and why it is not known.
+fn set_host_power(state: &mut State, host_id: HostId, is_on: Option<bool>, why: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let key = host.key();
+    let is_changed = host.power() != is_on;
+    let (status, reason) = match is_on {
         Some(true) => ("True", ConditionReason::PoweredOn),
         Some(false) => ("False", ConditionReason::PoweredOff),
         None => ("Unknown", ConditionReason::PowerManagementError),
     };
-    state.hosts.update(at, |host| {
-        host.status.powered_on = on.unwrap_or(host.status.powered_on);
-        set_unprobed(
-            &mut host.status.conditions,
-            Condition::new(POWERED_ON, status, reason, why),
-            tick.now,
-        );
+    state.hosts.update(host_id, |host| {
+        host.status.powered_on = is_on.unwrap_or(host.status.powered_on);
+        let condition = Condition::new(POWERED_ON, status, reason, why);
+        set_unprobed(&mut host.status.conditions, condition, tick.now);
     });
-    match on {
-        Some(true) if before != on => {
+    match is_on {
+        Some(true) if is_changed => {
             say(state, tick, EventReason::PowerOn, (HOST, key), "Host is powered on".into());
         }
-        Some(false) if before != on => {
+        Some(false) if is_changed => {
             say(state, tick, EventReason::PowerOff, (HOST, key), "Host is powered off".into());
         }
         _ => {}
     }
 }
 
-/// metal3's words for where it is.
-fn show(state: &mut State, at: HostId, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
-    let (lacks, status) = (missing(state, host), &host.status);
-    let wanted = host.spec.image.as_ref().filter(|image| image.is_live());
-    let attached = status.provisioning.image.as_ref();
-    let place = match () {
-        () if host.spec.bmc.is_none() => "unmanaged",
-        () if status.good_credentials.is_none() => "registering",
-        () if wanted.is_none() && attached.is_some() => "deprovisioning",
-        () if wanted.is_some() && attached.map(|one| &one.url) == wanted.map(|one| &one.url) => {
-            "provisioned"
-        }
-        () if wanted.is_some() && host.spec.online => "provisioning",
-        () if host.spec.externally_provisioned => "externally provisioned",
-        () => "available",
-    };
-    let operational = match () {
-        () if host.spec.bmc.is_none() => "discovered",
-        () if host.is_left_alone() => "detached",
-        () if lacks.is_some() || status.error_count > 0 => "error",
-        () => "OK",
-    };
+/// Writes where a host is, in metal3's words, and what is wrong with its credentials.
+fn write_host_state(state: &mut State, host_id: HostId, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    let problem = credentials_problem(state, host);
+    let provisioning_state = provisioning_state(host);
+    let operational_status = operational_status(host, problem.is_some());
     let uid = host.metadata.uid.clone();
-    state.hosts.update(at, |host| {
+    state.hosts.update(host_id, |host| {
         let status = &mut host.status;
-        place.clone_into(&mut status.provisioning.state);
-        operational.clone_into(&mut status.operational_status);
+        provisioning_state.clone_into(&mut status.provisioning.state);
+        operational_status.clone_into(&mut status.operational_status);
         status.provisioning.id = uid;
-        if let Some((reason, lacks)) = lacks {
+        if let Some((reason, message)) = problem {
             // Nobody was asked: it counts as no failure.
             REGISTRATION_ERROR.clone_into(&mut status.error_type);
-            status.error_message.clone_from(&lacks);
+            status.error_message.clone_from(&message);
             status.error_reason = Some(reason);
-            let new =
-                Condition::new(REGISTERED, "False", ConditionReason::CredentialsMissing, lacks);
-            set_unprobed(&mut status.conditions, new, tick.now);
+            let unregistered =
+                Condition::new(REGISTERED, "False", ConditionReason::CredentialsMissing, message);
+            set_unprobed(&mut status.conditions, unregistered, tick.now);
         } else if status.error_count == 0 {
             status.clear_error();
         }
     });
+}
+
+/// metal3's `status.provisioning.state`.
+fn provisioning_state(host: &BareMetalHost) -> &'static str {
+    let is_image_wanted = wanted_image(host).is_some();
+    if host.spec.bmc.is_none() {
+        "unmanaged"
+    } else if host.status.good_credentials.is_none() {
+        "registering"
+    } else if !is_image_wanted && host.status.provisioning.image.is_some() {
+        "deprovisioning"
+    } else if is_image_wanted && is_wanted_image_attached(host) {
+        "provisioned"
+    } else if is_image_wanted && host.spec.online {
+        "provisioning"
+    } else if host.spec.externally_provisioned {
+        "externally provisioned"
+    } else {
+        "available"
+    }
+}
+
+/// metal3's `status.operationalStatus`.
+fn operational_status(host: &BareMetalHost, has_credentials_problem: bool) -> &'static str {
+    if host.spec.bmc.is_none() {
+        "discovered"
+    } else if host.is_left_alone() {
+        "detached"
+    } else if has_credentials_problem || host.status.error_count > 0 {
+        "error"
+    } else {
+        "OK"
+    }
 }

@@ -1,4 +1,5 @@
-//! A pool's inventory as the pool sees it: `status.inventory`, and what the conditions say of it.
+//! Works out a pool's inventory as the pool sees it: `status.inventory`, and the conditions that follow
+//! from it. It never leases a customization.
 
 use std::collections::BTreeMap;
 
@@ -13,176 +14,211 @@ use crate::model::state::State;
 use super::recipe::trial;
 
 /// Entries that a new cluster could use, most attempts left first, then in the order of the list.
-pub fn free(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let mut entries: Vec<(&str, &InventoryStatus)> = with(pool, EntryStatus::Available).collect();
-    entries.sort_by_key(|(_, known)| std::cmp::Reverse(known.attempts));
+pub fn free_entries(pool: &ClusterPool) -> impl Iterator<Item = &str> {
+    let mut entries: Vec<(&str, &InventoryStatus)> =
+        entries_of_status(pool, EntryStatus::Available).collect();
+    entries.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.attempts));
     entries.into_iter().map(|(name, _)| name)
 }
 
 /// Entries whose name in DNS another cluster had when they were last tried: tried anew when
 /// nothing better is free.
 pub fn entries_with_taken_names(pool: &ClusterPool) -> impl Iterator<Item = &str> {
-    let unavailable = with(pool, EntryStatus::Unavailable);
+    let unavailable = entries_of_status(pool, EntryStatus::Unavailable);
     unavailable.filter(|(_, entry)| entry.name_taken).map(|(name, _)| name)
 }
 
 /// Listed entries of a status, in the order of the list.
-fn with(pool: &ClusterPool, status: EntryStatus) -> impl Iterator<Item = (&str, &InventoryStatus)> {
-    listed(pool).filter(move |(_, known)| known.status == status)
+fn entries_of_status(
+    pool: &ClusterPool,
+    status: EntryStatus,
+) -> impl Iterator<Item = (&str, &InventoryStatus)> {
+    listed_entries(pool).filter(move |(_, entry)| entry.status == status)
 }
 
-fn listed(pool: &ClusterPool) -> impl Iterator<Item = (&str, &InventoryStatus)> {
+fn listed_entries(pool: &ClusterPool) -> impl Iterator<Item = (&str, &InventoryStatus)> {
     let entries = pool.spec.inventory.iter().flatten();
     entries.filter_map(|entry| Some((&*entry.name, pool.status.inventory.get(&entry.name)?)))
 }
 
-/// Each entry that is listed, and each that a cluster of the pool still has, as this pool sees it.
-pub fn seen(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStatus> {
+/// What `status.inventory` of a pool has to be: each entry that is listed, and each that a cluster of
+/// the pool still has, as this pool sees it.
+pub fn inventory_status(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStatus> {
     let key = pool.key();
-    let find = |name: &str| state.customizations.by_key(&Key::new(&*key.namespace, name));
-    let mut all = BTreeMap::new();
-    for at in state.members(&key).clusters {
-        let Some(cluster) = state.clusters.get(at) else { continue };
+    let mut entries = BTreeMap::new();
+    for cluster_id in state.members(&key).clusters {
+        let Some(cluster) = state.clusters.get(cluster_id) else { continue };
         let Some(name) = &cluster.customization else { continue };
+        let Some(customization) = find_customization(state, &key, name) else { continue };
         let holder =
             ClusterHolder { pool: Some(key.clone()), ..ClusterHolder::new(&*cluster.name) };
-        if let Some(one) = find(name).filter(|one| one.holder.as_ref() == Some(&holder)) {
-            let left = InventoryStatus {
+        if customization.holder.as_ref() == Some(&holder) {
+            let unlisted = InventoryStatus {
                 status: EntryStatus::ToBeDeleted,
                 message: format!("No longer listed; goes with cluster {}", cluster.name),
-                ..held(one, &holder, pool.status.inventory.get(name))
+                ..held_entry(customization, &holder, pool.status.inventory.get(name))
             };
-            all.insert(name.clone(), left);
+            entries.insert(name.clone(), unlisted);
         }
     }
-    for entry in pool.spec.inventory.iter().flatten() {
-        let known = pool.status.inventory.get(&entry.name);
-        let status = match find(&entry.name) {
-            None => absent(known),
-            Some(one) => present(state, pool, one, known),
+    // What is listed replaces what was taken for unlisted above.
+    for listed in pool.spec.inventory.iter().flatten() {
+        let before = pool.status.inventory.get(&listed.name);
+        let entry = match find_customization(state, &key, &listed.name) {
+            None => missing_entry(before),
+            Some(customization) => judge_entry(state, pool, customization, before),
         };
-        all.insert(entry.name.clone(), status);
+        entries.insert(listed.name.clone(), entry);
     }
-    all
+    entries
 }
 
-fn absent(known: Option<&InventoryStatus>) -> InventoryStatus {
-    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
-    let message = "There is no customization of that name in the pool's namespace";
-    let status = EntryStatus::Missing;
-    InventoryStatus { status, attempts, message: message.into(), ..InventoryStatus::default() }
+fn find_customization<'a>(state: &'a State, pool: &Key, name: &str) -> Option<&'a Customization> {
+    state.customizations.by_key(&Key::new(&*pool.namespace, name))
 }
 
-/// Leased to a cluster of this pool: until it is free again, the version is the one that the
-/// cluster was made with.
-fn held(
-    one: &Customization,
+fn missing_entry(before: Option<&InventoryStatus>) -> InventoryStatus {
+    InventoryStatus {
+        status: EntryStatus::Missing,
+        attempts: before.map_or(ATTEMPTS, |before| before.attempts),
+        message: "There is no customization of that name in the pool's namespace".into(),
+        ..InventoryStatus::default()
+    }
+}
+
+/// The entry of a customization that a cluster of this pool has: until it is free again, the version
+/// is the one that the cluster was made with.
+fn held_entry(
+    customization: &Customization,
     holder: &ClusterHolder,
-    known: Option<&InventoryStatus>,
+    before: Option<&InventoryStatus>,
 ) -> InventoryStatus {
-    let known = known.filter(|known| known.version > 0);
-    let (cluster, now) = (&holder.cluster, one.metadata.generation);
-    let version = known.map_or(now, |known| known.version);
-    let (status, message) = if one.metadata.deletion_timestamp.is_some() {
+    let before = before.filter(|before| before.version > 0);
+    let cluster = &holder.cluster;
+    let generation = customization.metadata.generation;
+    let version = before.map_or(generation, |before| before.version);
+    let (status, message) = if customization.metadata.deletion_timestamp.is_some() {
         (EntryStatus::Reserved, format!("Being deleted; goes when cluster {cluster} is gone"))
-    } else if version == now {
+    } else if version == generation {
         (EntryStatus::Reserved, String::new())
     } else {
-        (EntryStatus::ToBeUpdated, format!("Version {now} waits until cluster {cluster} is gone"))
+        let message = format!("Version {generation} waits until cluster {cluster} is gone");
+        (EntryStatus::ToBeUpdated, message)
     };
-    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
-    let cluster_deployment = cluster.clone();
-    InventoryStatus { version, status, attempts, cluster_deployment, name_taken: false, message }
-}
-
-fn present(
-    state: &State,
-    pool: &ClusterPool,
-    one: &Customization,
-    known: Option<&InventoryStatus>,
-) -> InventoryStatus {
-    let key = Some(pool.key());
-    let holder = one.holder.as_ref().filter(|by| by.pool == key && !by.preserved);
-    if let Some(holder) = holder {
-        return held(one, holder, known);
-    }
-    let version = one.metadata.generation;
-    // What is known of another version of it does not count.
-    let known = known.filter(|known| known.version == version);
-    let attempts = known.map_or(ATTEMPTS, |known| known.attempts);
-    let entry = |status, message| InventoryStatus {
+    InventoryStatus {
         version,
         status,
-        attempts,
+        attempts: before.map_or(ATTEMPTS, |before| before.attempts),
+        cluster_deployment: cluster.clone(),
+        name_taken: false,
         message,
-        ..InventoryStatus::default()
-    };
-    // This pool's own verdict stands, whoever has it meanwhile.
-    if attempts == 0 {
-        let message = format!("{ATTEMPTS} clusters with it were given up");
-        return entry(EntryStatus::BrokenByCloud, message);
-    }
-    let broken = known.filter(|known| known.status == EntryStatus::BrokenByConfiguration);
-    if broken.is_some()
-        && let Err(why) = trial(state, pool, Some(&one.spec))
-    {
-        return entry(EntryStatus::BrokenByConfiguration, why);
-    }
-    if let Some(holder) = &one.holder {
-        let of = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
-        let of = of.unwrap_or_default();
-        let message = if holder.preserved {
-            format!("Kept by cluster {}{of}, which was left running", holder.cluster)
-        } else {
-            format!("In use by cluster {}{of}", holder.cluster)
-        };
-        return entry(EntryStatus::Unavailable, message);
-    }
-    if one.metadata.deletion_timestamp.is_some() {
-        return entry(EntryStatus::Missing, "Being deleted".into());
-    }
-    match known.filter(|known| known.name_taken) {
-        Some(known) => known.clone(),
-        None => entry(EntryStatus::Available, String::new()),
     }
 }
 
-/// `InventoryValid`, from the pool's own inventory only, with Hive's message.
-pub fn valid(pool: &ClusterPool) -> Option<Condition> {
-    pool.spec.inventory.as_ref()?;
-    let of = |status: EntryStatus| {
-        let mut names: Vec<&str> = with(pool, status).map(|(name, _)| name).collect();
-        names.sort_unstable();
-        names
+/// The entry of a listed customization that exists. `before` is the entry that the pool had of it.
+fn judge_entry(
+    state: &State,
+    pool: &ClusterPool,
+    customization: &Customization,
+    before: Option<&InventoryStatus>,
+) -> InventoryStatus {
+    if let Some(holder) = &customization.holder
+        && holder.pool == Some(pool.key())
+        && !holder.preserved
+    {
+        return held_entry(customization, holder, before);
+    }
+    let version = customization.metadata.generation;
+    // What the pool has learned about another version of it does not count.
+    let before = before.filter(|before| before.version == version);
+    let attempts = before.map_or(ATTEMPTS, |before| before.attempts);
+    let (status, message) = if let Some(verdict) = pool_verdict(state, pool, customization, before)
+    {
+        verdict
+    } else if let Some(holder) = &customization.holder {
+        (EntryStatus::Unavailable, describe_holder(holder))
+    } else if customization.metadata.deletion_timestamp.is_some() {
+        (EntryStatus::Missing, "Being deleted".into())
+    } else if let Some(before) = before.filter(|before| before.name_taken) {
+        return before.clone();
+    } else {
+        (EntryStatus::Available, String::new())
     };
-    let cloud = of(EntryStatus::BrokenByCloud);
-    let syntax = of(EntryStatus::BrokenByConfiguration);
-    let missing = of(EntryStatus::Missing);
-    let all_well = [&cloud, &syntax, &missing].into_iter().all(Vec::is_empty);
-    Some(if all_well {
+    InventoryStatus { version, status, attempts, message, ..InventoryStatus::default() }
+}
+
+/// Why this pool cannot use a customization, whoever else has it meanwhile: too many clusters with it
+/// were given up, or its patches still cannot be applied.
+fn pool_verdict(
+    state: &State,
+    pool: &ClusterPool,
+    customization: &Customization,
+    before: Option<&InventoryStatus>,
+) -> Option<(EntryStatus, String)> {
+    let before = before?;
+    if before.attempts == 0 {
+        let message = format!("{ATTEMPTS} clusters with it were given up");
+        return Some((EntryStatus::BrokenByCloud, message));
+    }
+    if before.status != EntryStatus::BrokenByConfiguration {
+        return None;
+    }
+    let failure = trial(state, pool, Some(&customization.spec)).err()?;
+    Some((EntryStatus::BrokenByConfiguration, failure))
+}
+
+fn describe_holder(holder: &ClusterHolder) -> String {
+    let pool = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
+    let pool = pool.unwrap_or_default();
+    if holder.preserved {
+        format!("Kept by cluster {}{pool}, which was left running", holder.cluster)
+    } else {
+        format!("In use by cluster {}{pool}", holder.cluster)
+    }
+}
+
+/// The condition `InventoryValid`, from the pool's own inventory only, with Hive's message. A pool
+/// without an inventory has none.
+pub fn valid_condition(pool: &ClusterPool) -> Option<Condition> {
+    pool.spec.inventory.as_ref()?;
+    let cloud = sorted_names(pool, EntryStatus::BrokenByCloud);
+    let syntax = sorted_names(pool, EntryStatus::BrokenByConfiguration);
+    let missing = sorted_names(pool, EntryStatus::Missing);
+    let is_valid = cloud.is_empty() && syntax.is_empty() && missing.is_empty();
+    Some(if is_valid {
         Condition::new(ConditionType::InventoryValid, "True", ConditionReason::Valid, "")
     } else {
-        let wrong = serde_json::json!(
+        let problems = serde_json::json!(
             {"BrokenByCloud": cloud, "BrokenBySyntax": syntax, "Missing": missing}
         );
         Condition::new(
             ConditionType::InventoryValid,
             "False",
             ConditionReason::Invalid,
-            wrong.to_string(),
+            problems.to_string(),
         )
     })
 }
 
-/// Whether the inventory suffices for the size; said only of a pool where it once did not.
-pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
+fn sorted_names(pool: &ClusterPool, status: EntryStatus) -> Vec<&str> {
+    let mut names: Vec<&str> = entries_of_status(pool, status).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The condition `InventorySufficient`: whether the inventory suffices for the size. Only a pool has
+/// it whose inventory once did not.
+pub fn sufficient_condition(pool: &ClusterPool) -> Option<Condition> {
     const KIND: ConditionType = ConditionType::InventorySufficient;
-    let (size, usable) = (pool.size(), usable(pool));
-    if let Some(listed) = pool.spec.inventory.as_ref().filter(|_| size > usable) {
+    let size = pool.size();
+    let usable = count_usable_entries(pool);
+    if let Some(inventory) = &pool.spec.inventory
+        && size > usable
+    {
         let message = format!(
             "Size is {size}, and the inventory can serve {usable} clusters: {usable} of its {} \
              customizations are usable",
-            listed.len()
+            inventory.len()
         );
         return Some(Condition::new(KIND, "False", ConditionReason::TooFewCustomizations, message));
     }
@@ -195,27 +231,31 @@ pub fn sufficient(pool: &ClusterPool) -> Option<Condition> {
     Some(Condition::new(KIND, "True", ConditionReason::Sufficient, message))
 }
 
-/// Entries that clusters of the pool have, or may get.
-fn usable(pool: &ClusterPool) -> usize {
-    listed(pool).filter(|(_, known)| known.status.usable()).count()
+/// How many entries clusters of the pool have, or may get.
+fn count_usable_entries(pool: &ClusterPool) -> usize {
+    listed_entries(pool).filter(|(_, entry)| entry.status.usable()).count()
 }
 
 /// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz: ...`.
-pub fn summary(pool: &ClusterPool) -> Option<String> {
-    let many = pool.spec.inventory.as_ref()?.len();
-    let mut said = vec![format!("{} of {many} usable", usable(pool))];
+pub fn inventory_summary(pool: &ClusterPool) -> Option<String> {
+    let number = pool.spec.inventory.as_ref()?.len();
+    let mut parts = vec![format!("{} of {number} usable", count_usable_entries(pool))];
     for status in EntryStatus::ALL.into_iter().filter(|status| !status.usable()) {
-        // Of some the status says it all.
-        let terse = matches!(status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
-        let all = pool.status.inventory.iter().filter(|(_, known)| known.status == status);
-        let names = all.map(|(name, known)| match &*known.message {
-            message if terse || message.is_empty() => name.clone(),
-            message => format!("{name}: {message}"),
-        });
-        let names: Vec<String> = names.collect();
+        let entries = pool.status.inventory.iter().filter(|(_, entry)| entry.status == status);
+        let names: Vec<String> = entries.map(|(name, entry)| describe_entry(name, entry)).collect();
         if !names.is_empty() {
-            said.push(format!("{} {}", status.to_string().to_lowercase(), names.join(", ")));
+            parts.push(format!("{} {}", status.to_string().to_lowercase(), names.join(", ")));
         }
     }
-    Some(said.join("; "))
+    Some(parts.join("; "))
+}
+
+/// The name of an entry, with its message unless its status says it all.
+fn describe_entry(name: &str, entry: &InventoryStatus) -> String {
+    let message = &entry.message;
+    let says_all = matches!(entry.status, EntryStatus::Missing | EntryStatus::BrokenByCloud);
+    if says_all || message.is_empty() {
+        return name.to_owned();
+    }
+    format!("{name}: {message}")
 }

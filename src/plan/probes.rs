@@ -1,9 +1,8 @@
-//! Hosts that are asked how they are though nothing is to be done to them: who is free is to be
-//! there when it is picked, and who failed its cluster is looked at until it answers.
+//! Says when hosts are asked how they are though nothing is to be done to them. A free host has to be
+//! there when it is picked, and one that failed its cluster is looked at until it answers. Starts no job.
 
 use std::collections::HashMap;
 
-use crate::model::agent::Agent;
 use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::state::State;
@@ -15,14 +14,26 @@ const EVERY: Span = Span::minutes(3);
 /// Hosts that are Agents, and whether only their controllers say that they are free.
 pub type Probes = HashMap<Key, bool>;
 
-pub fn of(state: &State) -> Probes {
-    let free = |one: &Agent| one.status.found && one.state().is_free();
-    state.agents.rows().filter_map(|one| Some((one.bmh()?, free(one)))).collect()
+/// The hosts that are asked from time to time.
+pub fn hosts_to_probe(state: &State) -> Probes {
+    let mut probes = Probes::new();
+    for agent in state.agents.rows() {
+        if let Some(host) = agent.bmh() {
+            probes.insert(host, agent.status.found && agent.state().is_free());
+        }
+    }
+    probes
 }
 
-/// When a host is asked next.
-pub fn at(host: &BareMetalHost, probes: &Probes) -> Option<Time> {
-    let free = *probes.get(&host.key())?;
-    let seen = host.status.last_updated.filter(|_| free && host.status.error_count == 0);
-    seen.map(|seen| seen.plus(EVERY)).or_else(|| host.next_attempt_at())
+/// When a host is asked next: a free one some minutes after it was last seen, any other one when its
+/// last attempt failed and is due again. None if it is no Agent.
+pub fn next_probe_at(host: &BareMetalHost, probes: &Probes) -> Option<Time> {
+    let is_free = *probes.get(&host.key())?;
+    if is_free
+        && host.status.error_count == 0
+        && let Some(last_seen) = host.status.last_updated
+    {
+        return Some(last_seen.plus(EVERY));
+    }
+    host.next_attempt_at()
 }

@@ -1,5 +1,5 @@
-//! Hosts whose disks are wiped when they come back from a cluster: nobody gets them before that is
-//! done, and one whose disks could not be wiped is held.
+//! Keeps hosts from everybody whose disks are to be wiped when they come back from a cluster. Nobody gets
+//! them before that is done, and one whose disks could not be wiped is held. It starts no job itself.
 
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeHold, WipeState, wiper};
@@ -12,34 +12,36 @@ use crate::model::time::Time;
 
 use super::{HOST, warn};
 
-/// As much is said of why it failed.
+/// The most letters of a failure that are kept.
 const LONGEST: usize = 300;
 const FAILED: &str = "wipe failed: ";
 
-/// A host comes back, with what its cluster has left on its disks.
-pub fn due(state: &mut State, at: HostId, environment: Option<&Key>, tick: &Tick) {
+/// Notes that a host comes back with what its cluster has left on its disks, and who is to wipe them.
+/// `environment` is the InfraEnv that the host goes back to, which may ask for wiping.
+pub fn due(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: &Tick) {
     let environment = environment.and_then(|key| state.infra_envs.by_key(key));
-    let Some(host) = state.hosts.get(at) else { return };
+    let Some(host) = state.hosts.get(host_id) else { return };
     let driver = wiper(host, environment).map(str::to_owned);
     let wipe = driver.map(|driver| Wipe { state: WipeState::Pending, since: tick.now, driver });
-    state.hosts.update(at, |host| host.status.wipe = wipe);
+    state.hosts.update(host_id, |host| host.status.wipe = wipe);
 }
 
-/// What cannot be wiped any more, or is not to be, does not wait for it.
-pub fn look(state: &mut State, at: HostId, tick: &Tick) {
-    let Some(host) = state.hosts.get(at).filter(|one| one.is_to_be_wiped()) else { return };
-    if state.live_job(&host.key().to_string()).is_some() {
+/// Ends a wipe that is not wanted any more, or that nobody can do any more because the host has lost
+/// its controller.
+pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
+    if !host.is_to_be_wiped() || state.live_job(&host.key().to_string()).is_some() {
         return;
     }
     if host.metadata.annotation(WIPE) == Some(NOBODY) {
-        state.hosts.update(at, |host| host.status.wipe = None);
+        state.hosts.update(host_id, |host| host.status.wipe = None);
     } else if host.spec.bmc.is_none() {
-        failed(state, at, "it has no management controller", tick);
+        fail_wipe(state, host_id, "it has no management controller", tick);
     }
 }
 
-/// What comes next on the way there: no image, no power, then the wiper.
-pub fn next(host: &BareMetalHost) -> Verb {
+/// The next job of a host that is to be wiped: no image, then no power, then the wiper.
+pub fn next_wipe_job(host: &BareMetalHost) -> Verb {
     match host.power() {
         _ if host.status.provisioning.image.is_some() => Verb::Eject,
         None => Verb::State,
@@ -48,32 +50,35 @@ pub fn next(host: &BareMetalHost) -> Verb {
     }
 }
 
-pub fn done(host: &mut BareMetalHost, now: Time) {
-    ended(host, WipeState::Done, now);
+/// The disks of a host are wiped: it can be had again.
+pub fn finish_wipe(host: &mut BareMetalHost, now: Time) {
+    end_wipe(host, WipeState::Done, now);
 }
 
-/// Nobody gets it until somebody lets it go.
-pub fn failed(state: &mut State, at: HostId, why: &str, tick: &Tick) {
-    let Some(host) = state.hosts.get(at) else { return };
+/// Holds a host whose disks could not be wiped: nobody gets it until a person lets it go.
+pub fn fail_wipe(state: &mut State, host_id: HostId, failure: &str, tick: &Tick) {
+    let Some(host) = state.hosts.get(host_id) else { return };
     let key = host.key();
-    let plain = |one: char| if one.is_control() { ' ' } else { one };
-    let why: String = why.chars().take(LONGEST).map(plain).collect();
-    // Why a person held it before stays said.
+    // An annotation is one line.
+    let one_line = failure.replace(char::is_control, " ");
+    let reason: String = one_line.chars().take(LONGEST).collect();
+    // The reason why a person held the host before is kept.
     let held_before = reason_of_person(host);
     let annotation = match &held_before {
-        Some(reason) => format!("{reason}; {FAILED}{why}"),
-        None => format!("{FAILED}{why}"),
+        Some(held_before) => format!("{held_before}; {FAILED}{reason}"),
+        None => format!("{FAILED}{reason}"),
     };
-    state.hosts.update(at, |host| {
+    state.hosts.update(host_id, |host| {
         host.metadata.annotations.insert(HOLD.into(), annotation.clone());
         let status = &mut host.status;
         status.wipe_hold = Some(WipeHold { annotation, held_before });
-        (status.error_count, status.last_updated) = (0, Some(tick.now));
+        status.error_count = 0;
+        status.last_updated = Some(tick.now);
         status.clear_error();
-        ended(host, WipeState::Failed, tick.now);
+        end_wipe(host, WipeState::Failed, tick.now);
     });
-    let text = format!("{FAILED}{why}; it is held: poolctl host unhold {}", key.name);
-    warn(state, tick, EventReason::WipeFailed, (HOST, key), text);
+    let message = format!("{FAILED}{reason}; it is held: poolctl host unhold {}", key.name);
+    warn(state, tick, EventReason::WipeFailed, (HOST, key), message);
 }
 
 /// Why a person holds a host, without what was added when its disks could not be wiped.
@@ -85,10 +90,12 @@ fn reason_of_person(host: &BareMetalHost) -> Option<String> {
     }
 }
 
-/// Whoever has wiped it may have powered it on.
-fn ended(host: &mut BareMetalHost, how: WipeState, now: Time) {
+/// Writes down how a wipe ended. Whoever has wiped the host may have powered it on, so its power is
+/// not known any more.
+fn end_wipe(host: &mut BareMetalHost, outcome: WipeState, now: Time) {
     if let Some(wipe) = &mut host.status.wipe {
-        (wipe.state, wipe.since) = (how, now);
+        wipe.state = outcome;
+        wipe.since = now;
     }
     host.forget_power();
 }
@@ -105,8 +112,8 @@ mod tests {
         let annotations = &mut host.metadata.annotations;
         annotations.insert(HOLD.into(), "wipe failed: last year; bad fan".into());
         let host_id = state.hosts.load(host);
-        for why in ["no answer", "no disk"] {
-            failed(&mut state, host_id, why, &Tick::default());
+        for failure in ["no answer", "no disk"] {
+            fail_wipe(&mut state, host_id, failure, &Tick::default());
         }
         let host = state.hosts.get(host_id).unwrap();
         let hold = "wipe failed: last year; bad fan; wipe failed: no disk";
