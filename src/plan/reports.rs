@@ -1,4 +1,5 @@
-//! Takes in what drivers say of finished jobs.
+//! Takes in what drivers report of their jobs: each job that is over ends, and its cluster or host becomes
+//! what the job made of it. It starts no job.
 
 use std::collections::BTreeMap;
 
@@ -7,109 +8,121 @@ use crate::model::deployment::ClusterMetadata;
 use crate::model::documents::{Secret, SecretValue, Stored};
 use crate::model::event_reason::EventReason;
 use crate::model::job::{
-    FAILED, Failure, Health, INTERRUPTED, Installation, Outcome, Report, SUCCEEDED, Verb,
+    FAILED, Failure, Health, INTERRUPTED, Installation, Job, Outcome, Report, SUCCEEDED, Verb,
 };
-use crate::model::meta::{LocalRef, Meta};
-use crate::model::state::{ClusterId, PoolId, State};
+use crate::model::meta::{Key, LocalRef, Meta};
+use crate::model::state::{ClusterId, JobId, PoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
 use super::agents::joining;
-use super::power::{observe, set_power};
+use super::power::{set_power, take_health};
 use super::{CLUSTER, agents, hosts, life, pause, say, warn};
 
-/// Takes in how clusters do whose driver has done its part.
+/// Takes in how clusters do that are waking or going to sleep, by their names.
 pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
     for (name, health) in healths {
-        let Some(at) = state.cluster(&name) else { continue };
-        let pool = state.clusters.get(at).and_then(|cluster| cluster.pool.clone());
+        let Some(cluster_id) = state.cluster(&name) else { continue };
+        let pool = state.clusters.get(cluster_id).and_then(|cluster| cluster.pool.clone());
         state.act_for(pool);
-        observe(state, at, &health, tick);
+        take_health(state, cluster_id, &health, tick);
     }
     state.act_for(None);
 }
 
-/// Each job ends, and its cluster becomes what the job made of it.
+/// Takes in what drivers report of their jobs. Reports of jobs that are not live any more are dropped.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
-        let found = state.live_job(&report.object).filter(|(_, job)| job.id == report.job);
-        let Some((at, job)) = found else { continue };
-        let (host, job) = (job.host(), job.clone());
-        let (verb, cluster, pool) = (job.verb, state.cluster(&job.object), job.pool.clone());
-        state.act_for(pool);
-        if let Outcome::Hosts(all) = report.outcome {
-            hosts::found(state, &job, all, tick);
+        let Some((job_id, live_job)) = state.live_job(&report.object) else { continue };
+        if live_job.id != report.job {
             continue;
         }
-        if let Outcome::Boots(image) = report.outcome {
-            agents::boots(state, &job, image.as_deref(), tick);
-            continue;
-        }
-        if let Outcome::Saved(made) = report.outcome {
-            if let Some(cluster) = cluster {
-                keep(state, cluster, &made, tick.now);
-            }
-            continue;
-        }
-        if let Outcome::Progress(said) = report.outcome {
-            if let Some(cluster) = cluster {
-                state.clusters.update(cluster, |one| one.progress = Some(said));
-            }
-            continue;
-        }
-        if let Some(cluster) = cluster {
-            state.clusters.update(cluster, |one| match verb {
-                Verb::Provision => one.progress = None,
-                Verb::Health => one.asked_at = Some(tick.now),
-                _ => {}
-            });
-        }
-        let failed = match &report.outcome {
-            Outcome::Failed { message, .. } | Outcome::BrokeOff { message, .. } => {
-                Some(message.clone())
-            }
-            _ => None,
-        };
-        let broke_off = matches!(report.outcome, Outcome::BrokeOff { .. });
-        state.jobs.update(at, |job| {
-            job.ended = Some(tick.now);
-            let outcome = match &failed {
-                Some(_) if broke_off => INTERRUPTED,
-                Some(_) => FAILED,
-                None => SUCCEEDED,
-            };
-            job.outcome = Some(outcome.into());
-            job.message = failed;
-        });
-        if let Some(host) = &host {
-            hosts::over(state, host, verb, &report.outcome, tick);
-        }
-        if let Some(cluster) = cluster {
-            if verb == Verb::AddNodes {
-                joining::over(state, cluster, &report.outcome, tick);
-            }
-            apply(state, cluster, verb, report.outcome, tick);
+        let job = live_job.clone();
+        state.act_for(job.pool.clone());
+        if let Some(outcome) = take_interim_report(state, &job, report.outcome, tick) {
+            finish_job(state, job_id, &job, outcome, tick);
         }
     }
     state.act_for(None);
 }
 
-fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &Tick) {
-    let Some(key) = state.clusters.get(at).map(Cluster::key) else {
-        return;
-    };
-    match (verb, outcome) {
-        (_, Outcome::Failed { message, how }) => {
-            apply_failure(state, at, verb, (&message, how), tick);
-        }
-        (_, Outcome::BrokeOff { message, later }) => {
-            let text = format!("{} broke off: {message}", verb.name());
-            warn(state, tick, EventReason::JobInterrupted, (CLUSTER, key), text);
-            if verb == Verb::Provision {
-                interrupted(state, at, Some(message).filter(|_| later), tick);
+/// Takes in what is reported of a job that goes on. Any other outcome ends the job and is returned.
+fn take_interim_report(
+    state: &mut State,
+    job: &Job,
+    outcome: Outcome,
+    tick: &Tick,
+) -> Option<Outcome> {
+    let cluster_id = state.cluster(&job.object);
+    match outcome {
+        Outcome::Hosts(reports) => hosts::take_reports(state, job, reports, tick),
+        Outcome::Boots(image) => agents::boots(state, job, image.as_deref(), tick),
+        Outcome::Saved(installation) => {
+            if let Some(cluster_id) = cluster_id {
+                keep_secrets(state, cluster_id, &installation, tick.now);
             }
         }
-        (Verb::Health, Outcome::Healthy(health)) => observe(state, at, &health, tick),
+        Outcome::Progress(progress) => {
+            if let Some(cluster_id) = cluster_id {
+                state.clusters.update(cluster_id, |cluster| cluster.progress = Some(progress));
+            }
+        }
+        last => return Some(last),
+    }
+    None
+}
+
+fn finish_job(state: &mut State, job_id: JobId, job: &Job, outcome: Outcome, tick: &Tick) {
+    let cluster_id = state.cluster(&job.object);
+    if let Some(cluster_id) = cluster_id {
+        state.clusters.update(cluster_id, |cluster| match job.verb {
+            Verb::Provision => cluster.progress = None,
+            Verb::Health => cluster.asked_at = Some(tick.now),
+            _ => {}
+        });
+    }
+    let (result, message) = match &outcome {
+        Outcome::Failed { message, .. } => (FAILED, Some(message.clone())),
+        Outcome::BrokeOff { message, .. } => (INTERRUPTED, Some(message.clone())),
+        _ => (SUCCEEDED, None),
+    };
+    state.jobs.update(job_id, |job| {
+        job.ended = Some(tick.now);
+        job.outcome = Some(result.into());
+        job.message = message;
+    });
+    if let Some(host) = job.host() {
+        hosts::finish_host_job(state, &host, job.verb, &outcome, tick);
+    }
+    if let Some(cluster_id) = cluster_id {
+        if job.verb == Verb::AddNodes {
+            joining::over(state, cluster_id, &outcome, tick);
+        }
+        apply_outcome(state, cluster_id, job.verb, outcome, tick);
+    }
+}
+
+/// Makes of a cluster what a job that is over has made of it.
+fn apply_outcome(
+    state: &mut State,
+    cluster_id: ClusterId,
+    verb: Verb,
+    outcome: Outcome,
+    tick: &Tick,
+) {
+    let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
+    match (verb, outcome) {
+        (_, Outcome::Failed { message, how: failure }) => {
+            apply_failure(state, cluster_id, verb, (&message, failure), tick);
+        }
+        (_, Outcome::BrokeOff { message, later }) => {
+            let event = format!("{} broke off: {message}", verb.name());
+            warn(state, tick, EventReason::JobInterrupted, (CLUSTER, key), event);
+            if verb == Verb::Provision {
+                note_interruption(state, cluster_id, later.then_some(message), tick);
+            }
+        }
+        (Verb::Health, Outcome::Healthy(health)) => take_health(state, cluster_id, &health, tick),
         (
             Verb::AddNodes
             | Verb::Health
@@ -130,21 +143,11 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
             | Outcome::Hosts(_),
         )
         | (Verb::Provision, Outcome::Done) => {}
-        (Verb::Deprovision, _)
-            if state.clusters.get(at).is_some_and(|one| one.deleting.is_none()) =>
-        {
-            state.clusters.update(at, |cluster| {
-                (cluster.interrupted, cluster.undo_failures) = (false, 0);
-                cluster.undo_failed_at = None;
-            });
-            let text = "What an interrupted installation left is gone".into();
-            say(state, tick, EventReason::CleanedUp, (CLUSTER, key), text);
-        }
-        (Verb::Deprovision, _) => life::remove(state, at, tick, true),
+        (Verb::Deprovision, _) => note_deprovision(state, cluster_id, tick),
         (Verb::Provision, Outcome::Installed(installation)) => {
-            installed(state, at, &installation, tick.now);
-            if let Some(pool) = pool_of(state, at) {
-                pause::succeeded(state, pool, tick);
+            note_installation(state, cluster_id, &installation, tick.now);
+            if let Some(pool_id) = pool_of(state, cluster_id) {
+                pause::resume_after_success(state, pool_id, tick);
             }
             say(
                 state,
@@ -155,9 +158,25 @@ fn apply(state: &mut State, at: ClusterId, verb: Verb, outcome: Outcome, tick: &
             );
         }
         // Whether the machines do what they were told is seen by looking.
-        (Verb::Start, _) => set_power(state, at, Power::WaitingForMachines, None, tick),
-        (Verb::Stop, _) => set_power(state, at, Power::WaitingForStop, None, tick),
+        (Verb::Start, _) => set_power(state, cluster_id, Power::WaitingForMachines, None, tick),
+        (Verb::Stop, _) => set_power(state, cluster_id, Power::WaitingForStop, None, tick),
     }
+}
+
+/// What was made is destroyed: a deleted cluster goes, any other one is installed anew.
+fn note_deprovision(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    if cluster.deleting.is_some() {
+        return life::remove_cluster(state, cluster_id, tick, true);
+    }
+    let key = cluster.key();
+    state.clusters.update(cluster_id, |cluster| {
+        cluster.interrupted = false;
+        cluster.undo_failures = 0;
+        cluster.undo_failed_at = None;
+    });
+    let message = "What an interrupted installation left is gone".into();
+    say(state, tick, EventReason::CleanedUp, (CLUSTER, key), message);
 }
 
 /// Notes a failed job, and gives the cluster up or lets its pool pause where trying again is of no
@@ -166,160 +185,195 @@ fn apply_failure(
     state: &mut State,
     cluster_id: ClusterId,
     verb: Verb,
-    (message, how): (&str, Failure),
+    (message, failure): (&str, Failure),
     tick: &Tick,
 ) {
     let Some(key) = state.clusters.get(cluster_id).map(Cluster::key) else { return };
-    failed(state, cluster_id, verb, (message, how), tick);
+    note_failure(state, cluster_id, verb, (message, failure), tick);
     // Whether a cluster is healthy is asked again and again.
     if verb != Verb::Health {
-        let text = format!("{} failed: {message}", verb.name());
-        warn(state, tick, EventReason::JobFailed, (CLUSTER, key), text);
+        let event = format!("{} failed: {message}", verb.name());
+        warn(state, tick, EventReason::JobFailed, (CLUSTER, key), event);
     }
     if verb != Verb::Provision {
         return;
     }
-    match how {
+    match failure {
         Failure::Usual => {}
         Failure::Hopeless => {
             // Without a limit it is tried again all the same, later and later.
             let cluster = state.clusters.get(cluster_id);
             if cluster.is_some_and(|cluster| cluster.attempts_limit.is_some()) {
-                life::give_up(state, cluster_id, tick);
+                life::give_up_cluster(state, cluster_id, tick);
             }
         }
         Failure::NothingMade => {
             if let Some(pool_id) = pool_of(state, cluster_id) {
-                pause::begin(state, pool_id, message, tick);
+                pause::begin_pause(state, pool_id, message, tick);
             }
         }
     }
 }
 
-/// What an installation left is cleaned up; what cannot go better at once counts as a failure.
-fn interrupted(state: &mut State, at: ClusterId, later: Option<String>, tick: &Tick) {
-    state.clusters.update(at, |one| {
-        one.interrupted = true;
-        if later.is_some() {
-            (one.failed_at, one.failure) = (Some(tick.now), later);
+/// Notes that an installation broke off, so that what it left is cleaned up. With a `failure` it cannot
+/// go better at once, which counts as a failure.
+fn note_interruption(
+    state: &mut State,
+    cluster_id: ClusterId,
+    failure: Option<String>,
+    tick: &Tick,
+) {
+    state.clusters.update(cluster_id, |cluster| {
+        cluster.interrupted = true;
+        if failure.is_some() {
+            cluster.failed_at = Some(tick.now);
+            cluster.failure = failure;
         }
     });
 }
 
-/// The pool of a cluster.
-fn pool_of(state: &State, cluster: ClusterId) -> Option<PoolId> {
-    state.pools.find(state.clusters.get(cluster)?.pool.as_deref()?)
+fn pool_of(state: &State, cluster_id: ClusterId) -> Option<PoolId> {
+    state.pools.find(state.clusters.get(cluster_id)?.pool.as_deref()?)
 }
 
-fn failed(
+/// Writes down with a cluster that a job of it failed, and when it is tried again.
+fn note_failure(
     state: &mut State,
-    at: ClusterId,
+    cluster_id: ClusterId,
     verb: Verb,
-    (message, how): (&str, Failure),
+    (message, failure): (&str, Failure),
     tick: &Tick,
 ) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let (key, forever) = (cluster.key(), cluster.attempts_limit.is_none());
-    let said = Some(message.to_owned());
     match verb {
         Verb::Provision => {
-            state.clusters.update(at, |cluster| {
-                // What failed before anything existed says nothing of this cluster.
-                cluster.restarts += u32::from(how != Failure::NothingMade);
-                cluster.failed_at = Some(tick.now);
-                cluster.failure = said;
-                // Something of it may be there.
-                cluster.interrupted |= cluster.driver.supervised();
-            });
-            let times = state.clusters.get(at).map_or(0, |one| one.restarts);
-            if forever && times >= life::WORRYING && how != Failure::NothingMade {
-                let text = format!(
-                    "Installation failed {times} times, and is tried for ever: set \
-                     installAttemptsLimit"
-                );
-                warn(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), text);
-            }
+            note_failed_installation(state, cluster_id, (message, failure), tick);
         }
         Verb::Deprovision => {
-            state.clusters.update(at, |cluster| {
+            state.clusters.update(cluster_id, |cluster| {
                 cluster.undo_failures += 1;
                 cluster.undo_failed_at = Some(tick.now);
             });
         }
-        Verb::Start => set_power(state, at, Power::FailedToStart, said, tick),
-        Verb::Stop => set_power(state, at, Power::FailedToStop, said, tick),
-        // Its hosts have it, each.
+        Verb::Start => {
+            set_power(state, cluster_id, Power::FailedToStart, Some(message.into()), tick);
+        }
+        Verb::Stop => {
+            set_power(state, cluster_id, Power::FailedToStop, Some(message.into()), tick);
+        }
+        // It is noted with each of the hosts that were to join.
         Verb::AddNodes => {}
-        // Why nobody knows how it does is said where it is said what is waited for.
-        _ => drop(state.clusters.update(at, |cluster| cluster.power_message = said)),
+        // Why nobody knows how it does is shown where it is shown what it waits for.
+        _ => {
+            state.clusters.update(cluster_id, |cluster| {
+                cluster.power_message = Some(message.into());
+            });
+        }
     }
 }
 
-/// Secrets of a cluster that an installation makes; those that are there already become like it.
-fn keep(state: &mut State, at: ClusterId, made: &Installation, now: Time) {
-    let Some(cluster) = state.clusters.get(at) else {
-        return;
-    };
-    let (name, namespace) = (cluster.name.clone(), cluster.namespace.clone());
-    let [kubeconfig, password, metadata_json] =
-        LEFT_BY_INSTALLATION.map(|what| format!("{name}-{what}"));
-    let user = made.password.is_some().then(|| SecretValue::new("kubeadmin"));
+fn note_failed_installation(
+    state: &mut State,
+    cluster_id: ClusterId,
+    (message, failure): (&str, Failure),
+    tick: &Tick,
+) {
+    // What failed before anything existed says nothing of this cluster.
+    let is_counted = failure != Failure::NothingMade;
+    state.clusters.update(cluster_id, |cluster| {
+        cluster.restarts += u32::from(is_counted);
+        cluster.failed_at = Some(tick.now);
+        cluster.failure = Some(message.to_owned());
+        // Something of it may be there.
+        cluster.interrupted |= cluster.driver.supervised();
+    });
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let times = cluster.restarts;
+    if is_counted && times >= life::WORRYING && cluster.attempts_limit.is_none() {
+        let key = cluster.key();
+        let event = format!(
+            "Installation failed {times} times, and is tried for ever: set installAttemptsLimit"
+        );
+        warn(state, tick, EventReason::InstallKeepsFailing, (CLUSTER, key), event);
+    }
+}
+
+/// Keeps what an installation has made that has to be secret: the kubeconfig, the password of the
+/// administrator, and what destroying the cluster needs. Secrets that exist already are overwritten.
+fn keep_secrets(state: &mut State, cluster_id: ClusterId, installation: &Installation, now: Time) {
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let namespace = cluster.namespace.clone();
+    let [kubeconfig, password, metadata_json] = secret_names(cluster);
+    let user = installation.password.is_some().then(|| SecretValue::new("kubeadmin"));
     for (name, values) in [
-        (kubeconfig, vec![("kubeconfig", made.kubeconfig.clone())]),
-        (password, vec![("username", user), ("password", made.password.clone())]),
+        (kubeconfig, vec![("kubeconfig", installation.kubeconfig.clone())]),
+        (password, vec![("username", user), ("password", installation.password.clone())]),
         (
             metadata_json,
-            vec![("metadata.json", made.metadata.clone()), ("nodes.json", made.nodes.clone())],
+            vec![
+                ("metadata.json", installation.metadata.clone()),
+                ("nodes.json", installation.nodes.clone()),
+            ],
         ),
     ] {
-        let values = values.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        let values: BTreeMap<String, Stored> =
-            values.map(|(key, value)| (key.into(), Stored::New(value))).collect();
-        if values.is_empty() {
-            continue;
+        let mut stored: BTreeMap<String, Stored> = BTreeMap::new();
+        for (key, value) in values {
+            if let Some(value) = value {
+                stored.insert(key.into(), Stored::New(value));
+            }
         }
-        let metadata = Meta {
-            name,
-            namespace: namespace.clone(),
-            creation_timestamp: Some(now),
-            generation: 1,
-            ..Meta::default()
-        };
-        match state.secrets.find(&metadata.key()) {
-            Some(known) => {
-                state.secrets.update(known, |secret| secret.values.extend(values));
-            }
-            None => {
-                state.secrets.insert(Secret { metadata, values, ..Secret::default() });
-            }
+        if !stored.is_empty() {
+            keep_secret(state, Key::new(&*namespace, name), stored, now);
         }
     }
 }
 
-fn installed(state: &mut State, at: ClusterId, made: &Installation, now: Time) {
-    keep(state, at, made, now);
-    let Some(cluster) = state.clusters.get(at) else {
+fn keep_secret(state: &mut State, key: Key, values: BTreeMap<String, Stored>, now: Time) {
+    if let Some(secret_id) = state.secrets.find(&key) {
+        state.secrets.update(secret_id, |secret| secret.values.extend(values));
         return;
+    }
+    let metadata = Meta {
+        name: key.name,
+        namespace: key.namespace,
+        creation_timestamp: Some(now),
+        generation: 1,
+        ..Meta::default()
     };
-    let [kubeconfig, password, metadata_json] =
-        LEFT_BY_INSTALLATION.map(|what| format!("{}-{what}", cluster.name));
-    let reference =
-        |name: String, value: &Option<SecretValue>| value.as_ref().map(|_| LocalRef::to(name));
+    state.secrets.insert(Secret { metadata, values, ..Secret::default() });
+}
+
+/// The names of the Secrets with the kubeconfig, the password and metadata.json.
+fn secret_names(cluster: &Cluster) -> [String; 3] {
+    LEFT_BY_INSTALLATION.map(|suffix| format!("{}-{suffix}", cluster.name))
+}
+
+/// Notes that a cluster is installed and runs, and keeps what the installation left.
+fn note_installation(
+    state: &mut State,
+    cluster_id: ClusterId,
+    installation: &Installation,
+    now: Time,
+) {
+    keep_secrets(state, cluster_id, installation, now);
+    let Some(cluster) = state.clusters.get(cluster_id) else { return };
+    let [kubeconfig, password, metadata_json] = secret_names(cluster);
+    let password = installation.password.is_some().then(|| LocalRef::to(password));
+    let metadata_json = installation.metadata.is_some().then(|| LocalRef::to(metadata_json));
     let metadata = ClusterMetadata {
-        infra_id: made.infra_id.clone(),
-        cluster_id: made.cluster_id.clone(),
+        infra_id: installation.infra_id.clone(),
+        cluster_id: installation.cluster_id.clone(),
         admin_kubeconfig_secret_ref: LocalRef::to(kubeconfig),
-        admin_password_secret_ref: reference(password, &made.password),
-        metadata_json_secret_ref: reference(metadata_json, &made.metadata),
+        admin_password_secret_ref: password,
+        metadata_json_secret_ref: metadata_json,
         platform: None,
     };
-    state.clusters.update(at, |cluster| {
+    state.clusters.update(cluster_id, |cluster| {
         cluster.installed_at = Some(now);
         cluster.power = Power::Running;
-        (cluster.power_since, cluster.awake_since) = (Some(now), Some(now));
-        (cluster.failed_at, cluster.failure) = (None, None);
+        cluster.power_since = Some(now);
+        cluster.awake_since = Some(now);
+        cluster.failed_at = None;
+        cluster.failure = None;
         if let Some(body) = &mut cluster.body {
             body.spec.cluster_metadata = Some(metadata);
         }
