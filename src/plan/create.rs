@@ -1,4 +1,6 @@
-//! Makes clusters for a pool: a name, a customization, an install-config, copies of its secrets.
+//! Makes clusters for a pool. Each gets a name, addresses, hosts, an install-config and copies of the
+//! pool's secrets, and a customization if the pool has an inventory. How many are made is decided
+//! elsewhere; nothing is installed here.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,20 +24,19 @@ use crate::render::install_config::Rendered;
 use crate::render::redact;
 
 use super::agents;
-use super::customizations::write_status;
-use super::inventory::{entries_with_taken_names, free};
-use super::recipe::{bounded, recipe, render};
+use super::customizations::write_customization_status;
+use super::dependencies::missing_dependencies;
+use super::inventory::{entries_with_taken_names, free_entries};
+use super::recipe::{cluster_name, render_install_config, unpatched_install_config};
 use super::version::pool_version;
 use super::vips;
-use super::{CLUSTER, CUSTOMIZATION, POOL, dependencies, leases, say, warn};
-
-/// Reasons of CapacityAvailable.
-const ADDRESSES: ConditionReason = ConditionReason::AddressesExhausted;
-const HOSTS: ConditionReason = ConditionReason::HostsExhausted;
+use super::{CLUSTER, CUSTOMIZATION, POOL, leases, say, warn};
 
 /// What is the same for every cluster that is made in one go.
 struct Batch<'a> {
+    /// A copy of the pool, whose ordinal counts the names that were drawn.
     pool: ClusterPool,
+    /// The install-config before any patch.
     base: Value,
     version: Rc<str>,
     key: Rc<Key>,
@@ -43,231 +44,285 @@ struct Batch<'a> {
     /// Entries that turned out unusable, as the pool sees them from now on.
     unusable: BTreeMap<String, InventoryStatus>,
     /// Why there are no addresses or hosts for another one.
-    short: Option<Shortage>,
+    shortage: Option<Shortage>,
 }
 
 /// What a cluster is made of, beside its customization: all of it is leased with it.
 struct Parts {
     rendered: Rendered,
     leases: Vec<IpLease>,
-    /// Places of its Agents.
     hosts: Vec<AgentId>,
 }
 
-/// Makes up to `number` clusters and says how many it made.
-pub fn add(state: &mut State, at: PoolId, number: usize, tick: &Tick, names: &dyn Books) -> usize {
-    let Some(pool) = state.pools.get(at) else {
-        return 0;
-    };
-    if !dependencies::missing(state, pool).is_empty() {
+/// Why a cluster cannot be made.
+enum Obstacle {
+    /// There are no addresses or hosts for it.
+    Shortage(Shortage),
+    /// Its install-config cannot be rendered.
+    BrokenConfiguration(String),
+    /// Another cluster has its name in DNS.
+    NameTaken(String),
+}
+
+impl Obstacle {
+    fn no_addresses(message: String) -> Self {
+        Self::Shortage(Shortage::new(ConditionReason::AddressesExhausted, message))
+    }
+
+    fn no_hosts(message: String) -> Self {
+        Self::Shortage(Shortage::new(ConditionReason::HostsExhausted, message))
+    }
+}
+
+/// Makes up to `number` clusters and says how many it made. It makes none while the pool lacks
+/// something that it refers to.
+pub fn create_clusters(
+    state: &mut State,
+    pool_id: PoolId,
+    number: usize,
+    tick: &Tick,
+    names: &dyn Books,
+) -> usize {
+    let Some(pool) = state.pools.get(pool_id) else { return 0 };
+    if !missing_dependencies(state, pool).is_empty() {
         return 0;
     }
-    let Ok(base) = recipe(state, pool) else {
-        return 0;
+    let Ok(base) = unpatched_install_config(state, pool) else { return 0 };
+    let mut batch = Batch {
+        pool: pool.clone(),
+        base,
+        version: pool_version(pool).into(),
+        key: Rc::new(pool.key()),
+        names,
+        unusable: BTreeMap::new(),
+        shortage: None,
     };
-    let version = pool_version(pool).into();
-    let (pool, key) = (pool.clone(), Rc::new(pool.key()));
-    let unusable = BTreeMap::new();
-    let mut batch = Batch { pool, base, version, key, names, unusable, short: None };
-    let made = if batch.pool.spec.inventory.is_some() {
-        let usable = free(&batch.pool).chain(entries_with_taken_names(&batch.pool));
-        let candidates: Vec<String> = usable.map(str::to_owned).collect();
-        let mut made = 0;
-        for name in candidates {
-            if made == number {
-                break;
-            }
-            let key = Key::new(&*batch.key.namespace, &*name);
-            if let Some(found) = state.customizations.find(&key) {
-                made += usize::from(with_customization(state, &mut batch, found, tick));
-            }
-        }
-        made
+    let created = if batch.pool.spec.inventory.is_some() {
+        create_from_inventory(state, &mut batch, number, tick)
     } else {
-        (0..number).filter(|_| plain(state, &mut batch, tick)).count()
+        create_without_inventory(state, &mut batch, number, tick)
     };
-    if let Some(why) = batch.short.take() {
-        state.short.insert((*batch.key).clone(), why);
+    if let Some(shortage) = batch.shortage.take() {
+        state.short.insert((*batch.key).clone(), shortage);
     }
-    write_back(state, at, batch);
-    made
+    write_back(state, pool_id, batch);
+    created
 }
 
-fn write_back(state: &mut State, at: PoolId, batch: Batch<'_>) {
-    let ordinal = batch.pool.status.ordinal;
-    let news = |pool: &ClusterPool| {
-        let mut verdicts = batch.unusable.iter();
-        let is_new = verdicts.any(|(name, entry)| pool.status.inventory.get(name) != Some(entry));
-        pool.status.ordinal != ordinal || is_new
-    };
-    if state.pools.get(at).is_some_and(news) {
-        state.pools.update(at, |pool| {
-            pool.status.ordinal = ordinal;
-            for (name, verdict) in batch.unusable {
-                if let Some(entry) = pool.status.inventory.get_mut(&name) {
-                    *entry = verdict;
-                }
-            }
-        });
-    }
-}
-
-fn plain(state: &mut State, batch: &mut Batch<'_>, tick: &Tick) -> bool {
-    let drawn = batch.pool.status.ordinal;
-    let name = draw_name(state, batch, tick);
-    let made = addressed(state, batch, &name, tick).is_some_and(|(leases, base)| {
-        let rendered = render(&base, &name, None, &batch.pool).ok();
-        let rendered = rendered.filter(|one| taken(state, batch, one).is_none());
-        let parts = rendered.and_then(|one| hosted(state, batch, &name, (one, leases), tick));
-        parts.map(|parts| insert(state, batch, &name, None, parts, tick)).is_some()
-    });
-    if !made {
-        // A name that was not used is not drawn: a second look changes nothing.
-        batch.pool.status.ordinal = drawn;
-    }
-    made
-}
-
-/// Addresses of its API and ingress, and what it is made from with them; none if there are none.
-fn addressed(
-    state: &State,
-    batch: &mut Batch<'_>,
-    name: &str,
-    tick: &Tick,
-) -> Option<(Vec<IpLease>, Value)> {
-    let found = vips::lease(state, &batch.pool, name, &batch.base, batch.names, tick);
-    found.map_err(|why| batch.short = Some(Shortage::new(ADDRESSES, why))).ok()
-}
-
-/// The hosts that its install-config asks for, and their addresses; none if there are too few.
-fn hosted(
-    state: &State,
-    batch: &mut Batch<'_>,
-    name: &str,
-    (rendered, mut leases): (Rendered, Vec<IpLease>),
-    tick: &Tick,
-) -> Option<Parts> {
-    let found = agents::pick::hosts(state, &batch.pool, &rendered.document, tick);
-    let hosts = found.map_err(|why| batch.short = Some(Shortage::new(HOSTS, why))).ok()?;
-    let called = |at: &AgentId| Some(state.agents.get(*at)?.metadata.name.clone());
-    let names: Vec<String> = hosts.iter().filter_map(called).collect();
-    let all = vips::for_hosts(state, &batch.pool, (name, &names), &mut leases, batch.names, tick);
-    all.map_err(|why| batch.short = Some(Shortage::new(ADDRESSES, why))).ok()?;
-    Some(Parts { rendered, leases, hosts })
-}
-
-/// Makes a cluster with a customization, or notes why it cannot be used.
-fn with_customization(
+/// Tries one entry of the inventory after the other.
+fn create_from_inventory(
     state: &mut State,
     batch: &mut Batch<'_>,
-    at: CustomizationId,
+    number: usize,
     tick: &Tick,
-) -> bool {
-    let Some(one) = state.customizations.get(at).filter(|one| one.holder.is_none()) else {
-        return false;
-    };
-    let entry = one.metadata.name.clone();
-    let drawn = batch.pool.status.ordinal;
-    let name = draw_name(state, batch, tick);
-    let Some((leases, base)) = addressed(state, batch, &name, tick) else {
-        batch.pool.status.ordinal = drawn;
-        return false;
-    };
-    let Some(one) = state.customizations.get(at) else { return false };
-    let (status, message) = match render(&base, &name, Some(&one.spec), &batch.pool) {
-        Err(message) => {
-            note_broken(state, at, &message, tick);
-            (EntryStatus::BrokenByConfiguration, message)
+) -> usize {
+    let usable = free_entries(&batch.pool).chain(entries_with_taken_names(&batch.pool));
+    let candidates: Vec<String> = usable.map(str::to_owned).collect();
+    let mut created = 0;
+    for candidate in candidates {
+        if created == number {
+            break;
         }
-        Ok(rendered) => {
-            if let Some(message) = taken(state, batch, &rendered) {
-                (EntryStatus::Unavailable, message)
-            } else if let Some(parts) = hosted(state, batch, &name, (rendered, leases), tick) {
-                insert(state, batch, &name, Some(at), parts, tick);
-                return true;
-            } else {
-                batch.pool.status.ordinal = drawn;
-                return false;
+        let key = Key::new(&*batch.key.namespace, candidate);
+        let Some(customization_id) = state.customizations.find(&key) else { continue };
+        let customization = state.customizations.get(customization_id);
+        if customization.is_some_and(|customization| customization.holder.is_none()) {
+            created += usize::from(create_cluster(state, batch, Some(customization_id), tick));
+        }
+    }
+    created
+}
+
+fn create_without_inventory(
+    state: &mut State,
+    batch: &mut Batch<'_>,
+    number: usize,
+    tick: &Tick,
+) -> usize {
+    let mut created = 0;
+    for _ in 0..number {
+        created += usize::from(create_cluster(state, batch, None, tick));
+    }
+    created
+}
+
+/// Writes back to the pool how many names were drawn, and which entries turned out unusable.
+fn write_back(state: &mut State, pool_id: PoolId, batch: Batch<'_>) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let ordinal = batch.pool.status.ordinal;
+    let entries = &pool.status.inventory;
+    let mut verdicts = batch.unusable.iter();
+    let has_new_verdict = verdicts.any(|(name, verdict)| entries.get(name) != Some(verdict));
+    if pool.status.ordinal == ordinal && !has_new_verdict {
+        return;
+    }
+    state.pools.update(pool_id, |pool| {
+        pool.status.ordinal = ordinal;
+        for (name, verdict) in batch.unusable {
+            if let Some(entry) = pool.status.inventory.get_mut(&name) {
+                *entry = verdict;
             }
         }
-    };
-    batch.pool.status.ordinal = drawn;
-    let name_taken = status == EntryStatus::Unavailable;
-    let known = batch.pool.status.inventory.get(&entry).cloned().unwrap_or_default();
-    let verdict = InventoryStatus { status, name_taken, message, ..known.clone() };
-    if verdict != known {
-        let text = format!("Customization {entry}: {}", verdict.message);
-        warn(state, tick, EventReason::CustomizationUnusable, (POOL, (*batch.key).clone()), text);
+    });
+}
+
+/// Makes a cluster, with a customization or without, or notes why it cannot be made.
+fn create_cluster(
+    state: &mut State,
+    batch: &mut Batch<'_>,
+    customization_id: Option<CustomizationId>,
+    tick: &Tick,
+) -> bool {
+    let ordinal_before = batch.pool.status.ordinal;
+    let name = draw_name(state, batch, tick);
+    let customization = customization_id.and_then(|id| state.customizations.get(id));
+    match prepare_parts(state, batch, &name, customization, tick) {
+        Ok(parts) => {
+            insert_cluster(state, batch, &name, customization_id, parts, tick);
+            true
+        }
+        Err(obstacle) => {
+            // A name that was not used is not drawn, so that a second pass changes nothing.
+            batch.pool.status.ordinal = ordinal_before;
+            note_obstacle(state, batch, customization_id, obstacle, tick);
+            false
+        }
     }
-    batch.unusable.insert(entry, verdict);
-    false
+}
+
+/// Chooses what a cluster is made of. Addresses of its API and ingress come first, because they are
+/// part of its install-config; hosts last, because the install-config says how many there have to be.
+fn prepare_parts(
+    state: &State,
+    batch: &Batch<'_>,
+    name: &str,
+    customization: Option<&Customization>,
+    tick: &Tick,
+) -> Result<Parts, Obstacle> {
+    let Batch { pool, base, names, .. } = batch;
+    let (mut leases, base) = vips::choose_cluster_addresses(state, pool, name, base, *names, tick)
+        .map_err(Obstacle::no_addresses)?;
+    let patches = customization.map(|customization| &customization.spec);
+    let rendered =
+        render_install_config(&base, name, patches, pool).map_err(Obstacle::BrokenConfiguration)?;
+    if let Some(message) = describe_taken_name(state, batch, &rendered) {
+        return Err(Obstacle::NameTaken(message));
+    }
+    let hosts =
+        agents::pick::hosts(state, pool, &rendered.document, tick).map_err(Obstacle::no_hosts)?;
+    let picked = hosts.iter().filter_map(|agent_id| state.agents.get(*agent_id));
+    let host_names: Vec<String> = picked.map(|agent| agent.metadata.name.clone()).collect();
+    vips::choose_host_addresses(state, pool, (name, &host_names), &mut leases, *names, tick)
+        .map_err(Obstacle::no_addresses)?;
+    Ok(Parts { rendered, leases, hosts })
 }
 
 /// Why the name that a cluster would have in DNS cannot be its.
-fn taken(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
-    let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
-    let by = state.holder_of(batch.names, name, domain)?;
-    Some(format!("The name is taken: {name}.{domain} is cluster {by}"))
+fn describe_taken_name(state: &State, batch: &Batch<'_>, rendered: &Rendered) -> Option<String> {
+    let name = &rendered.cluster_name;
+    let domain = &rendered.base_domain;
+    let holder = state.holder_of(batch.names, name, domain)?;
+    Some(format!("The name is taken: {name}.{domain} is cluster {holder}"))
 }
 
-fn note_broken(state: &mut State, at: CustomizationId, message: &str, tick: &Tick) {
-    let new = Condition::new(
+/// Notes with the pool and with the customization why no cluster was made.
+fn note_obstacle(
+    state: &mut State,
+    batch: &mut Batch<'_>,
+    customization_id: Option<CustomizationId>,
+    obstacle: Obstacle,
+    tick: &Tick,
+) {
+    let (status, message) = match obstacle {
+        Obstacle::Shortage(shortage) => {
+            batch.shortage = Some(shortage);
+            return;
+        }
+        Obstacle::BrokenConfiguration(message) => (EntryStatus::BrokenByConfiguration, message),
+        Obstacle::NameTaken(message) => (EntryStatus::Unavailable, message),
+    };
+    let Some(customization_id) = customization_id else { return };
+    let Some(customization) = state.customizations.get(customization_id) else { return };
+    let entry = customization.metadata.name.clone();
+    if status == EntryStatus::BrokenByConfiguration {
+        note_broken_customization(state, customization_id, &message, tick);
+    }
+    let name_taken = status == EntryStatus::Unavailable;
+    let before = batch.pool.status.inventory.get(&entry).cloned().unwrap_or_default();
+    let verdict = InventoryStatus { status, name_taken, message, ..before.clone() };
+    if verdict != before {
+        let message = format!("Customization {entry}: {}", verdict.message);
+        let object = (POOL, (*batch.key).clone());
+        warn(state, tick, EventReason::CustomizationUnusable, object, message);
+    }
+    batch.unusable.insert(entry, verdict);
+}
+
+/// Writes in the status of a customization that its patches cannot be applied. The words are those of
+/// the pool that tried first; each pool's own are in its inventory.
+fn note_broken_customization(
+    state: &mut State,
+    customization_id: CustomizationId,
+    message: &str,
+    tick: &Tick,
+) {
+    let Some(customization) = state.customizations.get(customization_id) else { return };
+    let broken = Condition::new(
         ConditionType::ApplySucceeded,
         "False",
         ConditionReason::BrokenBySyntax,
         message,
     );
-    let Some(one) = state.customizations.get(at) else {
-        return;
-    };
-    // The words are those of the pool that tried first; each pool's own are in its inventory.
-    if one.condition(APPLY_SUCCEEDED).is_some_and(|old| old.reason == new.reason) {
+    let before = customization.condition(APPLY_SUCCEEDED);
+    if before.is_some_and(|before| before.reason == broken.reason) {
         return;
     }
-    let mut status = one.status.clone();
-    if status.set(new, tick.now) {
-        state.customizations.update(at, |one| one.status = status);
+    let mut status = customization.status.clone();
+    if status.set(broken, tick.now) {
+        state.customizations.update(customization_id, |customization| {
+            customization.status = status;
+        });
     }
 }
 
-/// `<pool>-<5 random characters>`, never one that is in use.
+/// `POOL-XXXXX`, where X are random characters; never a name that is in use.
 fn draw_name(state: &State, batch: &mut Batch<'_>, tick: &Tick) -> String {
     let pool = &mut batch.pool;
     loop {
         pool.status.ordinal += 1;
         let suffix = tick.suffix("cluster", &pool.metadata.uid, pool.status.ordinal);
-        let name = bounded(&pool.metadata.name, &suffix);
+        let name = cluster_name(&pool.metadata.name, &suffix);
         if state.cluster(&name).is_none() && !batch.names.cluster_exists(&name) {
             return name;
         }
     }
 }
 
-fn insert(
+fn insert_cluster(
     state: &mut State,
-    batch: &mut Batch<'_>,
+    batch: &Batch<'_>,
     name: &str,
-    customization: Option<CustomizationId>,
-    Parts { rendered, leases: addresses, hosts }: Parts,
+    customization_id: Option<CustomizationId>,
+    parts: Parts,
     tick: &Tick,
 ) {
-    for lease in addresses {
+    let Parts { rendered, leases: address_leases, hosts } = parts;
+    for lease in address_leases {
         leases::grant_address(state, lease);
     }
-    let config = Key::new(name, format!("{name}-install-config"));
+    let key = Key::new(name, name);
     let spec = &batch.pool.spec;
-    let customization_name = customization
-        .and_then(|at| state.customizations.get(at))
-        .map(|one: &Customization| one.metadata.name.clone());
-    let mut wire = document(batch, name, tick);
+    let customization = customization_id.and_then(|id| state.customizations.get(id));
+    let customization_name = customization.map(|customization| customization.metadata.name.clone());
+    let mut document = new_deployment(batch, name, tick);
     let template = Template::new(rendered.text.clone());
-    for secret in secrets(batch, name, rendered.text, &mut wire) {
+    for secret in new_secrets(batch, name, rendered.text, &mut document) {
         state.secrets.insert(secret);
     }
     let cluster = Cluster {
         created: tick.now,
         pool: Some(Rc::clone(&batch.key)),
-        customization: customization_name,
+        customization: customization_name.clone(),
         version: Some(Rc::clone(&batch.version)),
         // An annotation copied from the pool evicts nobody.
         marked: false,
@@ -275,42 +330,59 @@ fn insert(
         cluster_name: rendered.cluster_name,
         base_domain: rendered.base_domain,
         attempts_limit: spec.install_attempts_limit.or_else(|| spec.inventory.as_ref().map(|_| 1)),
-        ..Cluster::from_wire(wire)
+        ..Cluster::from_wire(document)
     };
-    let pool = &batch.key.name;
-    let mut message = format!("Made for pool {pool}");
-    if let Some(at) = customization {
-        state.customizations.update(at, |customization| {
-            let applied = redact::applied(&customization.spec);
-            customization.status.last_applied_configuration = Some(applied);
-        });
-        let holder = ClusterHolder { pool: Some((*batch.key).clone()), ..ClusterHolder::new(name) };
-        leases::grant_customization(state, at, holder);
-        let used = cluster.customization.clone().unwrap_or_default();
-        message = format!("Made for pool {pool} with customization {used}");
-        let object = (CUSTOMIZATION, Key::new(&*batch.key.namespace, used));
-        say(state, tick, EventReason::Reserved, object, format!("Leased to cluster {name}"));
+    if let Some(customization_id) = customization_id {
+        lease_customization(state, batch, name, customization_id, tick);
     }
     state.insert_cluster(cluster);
     if !hosts.is_empty() {
-        state.templates.insert(config, template);
-        agents::pick::take(state, &hosts, &Key::new(name, name), tick);
+        let install_config = Key::new(name, format!("{name}-install-config"));
+        state.templates.insert(install_config, template);
+        agents::pick::take(state, &hosts, &key, tick);
     }
-    if let Some(at) = customization {
-        write_status(state, at, &batch.key, tick);
+    if let Some(customization_id) = customization_id {
+        write_customization_status(state, customization_id, &batch.key, tick);
     }
-    say(state, tick, EventReason::ClusterCreated, (CLUSTER, Key::new(name, name)), message);
+    let pool = &batch.key.name;
+    let message = match customization_name {
+        Some(customization) => format!("Made for pool {pool} with customization {customization}"),
+        None => format!("Made for pool {pool}"),
+    };
+    say(state, tick, EventReason::ClusterCreated, (CLUSTER, key), message);
 }
 
-fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
-    let (pool, spec) = (&batch.pool, &batch.pool.spec);
-    let mut labels = spec.labels.clone();
+/// Leases a customization to a cluster, and keeps what it said when the cluster was made.
+fn lease_customization(
+    state: &mut State,
+    batch: &Batch<'_>,
+    cluster: &str,
+    customization_id: CustomizationId,
+    tick: &Tick,
+) {
+    state.customizations.update(customization_id, |customization| {
+        let applied = redact::applied(&customization.spec);
+        customization.status.last_applied_configuration = Some(applied);
+    });
+    let holder = ClusterHolder { pool: Some((*batch.key).clone()), ..ClusterHolder::new(cluster) };
+    leases::grant_customization(state, customization_id, holder);
+    if let Some(key) = state.customizations.get(customization_id).map(Customization::key) {
+        let message = format!("Leased to cluster {cluster}");
+        say(state, tick, EventReason::Reserved, (CUSTOMIZATION, key), message);
+    }
+}
+
+/// The ClusterDeployment of a new cluster, as its pool wants it.
+fn new_deployment(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
+    let pool = &batch.pool;
+    let pool_spec = &pool.spec;
+    let mut labels = pool_spec.labels.clone();
     for (label, value) in [
-        ("hive.openshift.io/clusterpool-namespace", &pool.metadata.namespace),
-        ("hive.openshift.io/clusterpool-name", &pool.metadata.name),
-        ("hive.openshift.io/cluster-platform", &spec.platform.name().to_owned()),
+        ("hive.openshift.io/clusterpool-namespace", pool.metadata.namespace.as_str()),
+        ("hive.openshift.io/clusterpool-name", pool.metadata.name.as_str()),
+        ("hive.openshift.io/cluster-platform", pool_spec.platform.name()),
     ] {
-        labels.insert(label.into(), value.clone());
+        labels.insert(label.into(), value.into());
     }
     let metadata = Meta {
         name: name.into(),
@@ -318,59 +390,71 @@ fn document(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployment {
         uid: tick.uid("uid", &pool.metadata.uid, pool.status.ordinal).to_string(),
         generation: 1,
         labels,
-        annotations: spec.annotations.clone(),
+        annotations: pool_spec.annotations.clone(),
         ..Meta::default()
     };
     let provisioning = Provisioning {
-        image_set_ref: Some(spec.image_set_ref.clone()),
-        customization_ref: spec.customization_ref.clone(),
-        installer_env: spec.installer_env.clone(),
+        image_set_ref: Some(pool_spec.image_set_ref.clone()),
+        customization_ref: pool_spec.customization_ref.clone(),
+        installer_env: pool_spec.installer_env.clone(),
         ..Provisioning::default()
     };
     let spec = DeploymentSpec {
-        platform: spec.platform.clone(),
-        hibernate_after: spec.hibernate_after,
+        platform: pool_spec.platform.clone(),
+        hibernate_after: pool_spec.hibernate_after,
         provisioning: Some(provisioning),
         ..DeploymentSpec::default()
     };
     ClusterDeployment { metadata, spec, ..ClusterDeployment::default() }
 }
 
-/// The install-config, and copies of the pool's secrets: destroying the cluster needs its own.
-fn secrets(
+/// The Secrets of a new cluster, to which its ClusterDeployment then refers: the install-config, and
+/// copies of the pool's secrets. A cluster has its own because destroying it needs them, even if those
+/// of the pool are gone by then.
+fn new_secrets(
     batch: &Batch<'_>,
     name: &str,
     install_config: SecretValue,
-    wire: &mut ClusterDeployment,
+    document: &mut ClusterDeployment,
 ) -> Vec<Secret> {
-    let secret = |what: &str, values: BTreeMap<String, Stored>| Secret {
-        metadata: Meta {
-            name: format!("{name}-{what}"),
-            namespace: name.to_owned(),
-            generation: 1,
-            creation_timestamp: wire.metadata.creation_timestamp,
-            ..Meta::default()
-        },
-        values,
-        ..Secret::default()
-    };
-    let config = BTreeMap::from([("install-config.yaml".into(), Stored::New(install_config))]);
-    let mut all = vec![secret("install-config", config)];
-    let copy = |from: &str| {
-        let from = Key::new(&*batch.key.namespace, from);
-        BTreeMap::from([(String::new(), Stored::CopyOf(from))])
-    };
+    let values = BTreeMap::from([("install-config.yaml".into(), Stored::New(install_config))]);
+    let mut secrets = vec![new_secret(document, "install-config", values)];
     if let Some(pull_secret) = &batch.pool.spec.pull_secret_ref {
-        all.push(secret("pull-secret", copy(&pull_secret.name)));
-        wire.spec.pull_secret_ref = Some(LocalRef::to(format!("{name}-pull-secret")));
+        let values = copied_values(batch, &pull_secret.name);
+        secrets.push(new_secret(document, "pull-secret", values));
+        document.spec.pull_secret_ref = Some(LocalRef::to(format!("{name}-pull-secret")));
     }
     if let Some(credentials) = batch.pool.credentials() {
-        all.push(secret("creds", copy(credentials)));
-        wire.spec.platform.set_credentials(&format!("{name}-creds"));
+        let values = copied_values(batch, credentials);
+        secrets.push(new_secret(document, "creds", values));
+        document.spec.platform.set_credentials(&format!("{name}-creds"));
     }
-    if let Some(provisioning) = &mut wire.spec.provisioning {
+    if let Some(provisioning) = &mut document.spec.provisioning {
         let reference = LocalRef::to(format!("{name}-install-config"));
         provisioning.install_config_secret_ref = Some(reference);
     }
-    all
+    secrets
+}
+
+/// A Secret of a cluster, `CLUSTER-SUFFIX`.
+fn new_secret(
+    document: &ClusterDeployment,
+    suffix: &str,
+    values: BTreeMap<String, Stored>,
+) -> Secret {
+    let cluster = &document.metadata;
+    let metadata = Meta {
+        name: format!("{}-{suffix}", cluster.name),
+        namespace: cluster.name.clone(),
+        generation: 1,
+        creation_timestamp: cluster.creation_timestamp,
+        ..Meta::default()
+    };
+    Secret { metadata, values, ..Secret::default() }
+}
+
+/// The values of a Secret that is to be a copy of one in the pool's namespace.
+fn copied_values(batch: &Batch<'_>, secret: &str) -> BTreeMap<String, Stored> {
+    let original = Key::new(&*batch.key.namespace, secret);
+    BTreeMap::from([(String::new(), Stored::CopyOf(original))])
 }
