@@ -1,64 +1,119 @@
-//! Names of leases: where two addresses would be called alike, the later one gets a name of its
-//! own.
+//! Keeps the names of IPAddresses unique: where two addresses would be called alike, the later one gets
+//! a name of its own. It never renames an address that was leased before.
 
 use std::collections::HashSet;
 
 use crate::model::address::Addr;
+use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::IpPool;
 use crate::model::state::{AddressBook, IpLeaseId, State};
-use crate::model::table::Owner;
+use crate::model::table::{Change, Owner};
 
-/// `10.0.0.1` and `10:0:0:1::` would be called alike, and so would addresses of pools whose
-/// prefixes meet.
-pub fn tell_apart(state: &mut State, book: &dyn AddressBook) {
-    let mut alike: Vec<(IpLeaseId, String, Owner)> = Vec::new();
-    for pool in state.ip_pools.rows() {
-        let pools = meeting(state, pool);
-        if pools.is_empty() {
-            continue;
-        }
-        let key = pool.metadata.key();
-        let all = state.ip_leases.rows().filter(|one| one.namespace == key.namespace);
-        let here: HashSet<Addr> = all.filter_map(|one| one.address).collect();
-        let leased =
-            |other: Addr| here.contains(&other) || book.holder(&key.namespace, other).is_some();
-        for change in state.ip_leases.difference() {
-            let Some(one) = change.after.filter(|one| one.pool_key() == key) else { continue };
-            let Some(address) = one.address else { continue };
-            let name = pool.name_of(address);
-            let had = change.before.and_then(|before| before.address);
-            if had == Some(address) || state.name_of(one) != name {
-                continue;
-            }
-            let mut others = pools.iter().flat_map(|other| other.addresses_named(&name));
-            let taken = others.any(|other| other != address && leased(other));
-            if let Some(at) = state.ip_leases.find(&one.key()).filter(|_| taken) {
-                alike.push((at, format!("{name}-of-{}", one.claim), change.owner.clone()));
-            }
-        }
-    }
-    for (at, name, owner) in alike {
-        state.ip_leases.act_for(&owner);
-        state.ip_leases.update(at, |one| one.notes.get_or_insert_default().address.name = name);
+/// A lease whose address would be called like another one, and the name that it gets instead.
+struct Renaming {
+    lease_id: IpLeaseId,
+    name: String,
+    /// On whose behalf the lease was changed.
+    owner: Owner,
+}
+
+/// Gives names of their own to addresses that were leased in this pass and would be called like
+/// another one: `10.0.0.1` and `10:0:0:1::` would, and so would addresses of pools whose prefixes meet.
+pub fn give_unique_names(state: &mut State, book: &dyn AddressBook) {
+    for renaming in find_renamings(state, book) {
+        state.ip_leases.act_for(&renaming.owner);
+        state.ip_leases.update(renaming.lease_id, |lease| {
+            lease.notes.get_or_insert_default().address.name = renaming.name;
+        });
     }
     state.ip_leases.act_for(&None);
 }
 
-/// Pools of which a lease may be called like one of this pool; itself if it has both families.
-fn meeting<'a>(state: &'a State, pool: &IpPool) -> Vec<&'a IpPool> {
-    let (meta, prefix) = (&pool.metadata, pool.name_prefix());
-    let within = |one: &str, other: &str| {
-        one.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    };
-    let meets = |other: &&IpPool| {
-        if other.metadata.name == meta.name {
-            let mut families = pool.ranges().map(|(_, range)| range.start.is_v4());
-            let first = families.next();
-            return families.any(|family| Some(family) != first);
+fn find_renamings(state: &State, book: &dyn AddressBook) -> Vec<Renaming> {
+    let mut renamings = Vec::new();
+    for pool in state.ip_pools.rows() {
+        let similar_pools = find_similar_pools(state, pool);
+        if similar_pools.is_empty() {
+            continue;
         }
-        let its = other.name_prefix();
-        within(prefix, its) || within(its, prefix)
-    };
-    let all = state.ip_pools.rows().filter(|other| other.metadata.namespace == meta.namespace);
-    all.filter(meets).collect()
+        let names = PoolNames { state, book, pool, similar_pools, leased: leased_in(state, pool) };
+        for change in state.ip_leases.difference() {
+            renamings.extend(names.rename(&change));
+        }
+    }
+    renamings
+}
+
+/// What decides whether the name of an address of a pool is unique.
+struct PoolNames<'a> {
+    state: &'a State,
+    book: &'a dyn AddressBook,
+    pool: &'a IpPool,
+    similar_pools: Vec<&'a IpPool>,
+    /// Addresses of the namespace that are leased, as far as they are in the state.
+    leased: HashSet<Addr>,
+}
+
+impl PoolNames<'_> {
+    /// The new name of an address of the pool that was just leased, if it needs one.
+    fn rename(&self, change: &Change<'_, IpLease>) -> Option<Renaming> {
+        let lease = change.after?;
+        if lease.pool_key() != self.pool.metadata.key() {
+            return None;
+        }
+        let address = lease.address?;
+        let name = self.pool.name_of(address);
+        let address_before = change.before.and_then(|before| before.address);
+        if address_before == Some(address) || self.state.name_of(lease) != name {
+            return None;
+        }
+        let mut alike =
+            self.similar_pools.iter().flat_map(|similar| similar.addresses_named(&name));
+        if !alike.any(|similar| similar != address && self.is_leased(similar)) {
+            return None;
+        }
+        let lease_id = self.state.ip_leases.find(&lease.key())?;
+        let name = format!("{name}-of-{}", lease.claim);
+        Some(Renaming { lease_id, name, owner: change.owner.clone() })
+    }
+
+    fn is_leased(&self, address: Addr) -> bool {
+        let namespace = &self.pool.metadata.namespace;
+        self.leased.contains(&address) || self.book.holder(namespace, address).is_some()
+    }
+}
+
+/// The addresses of a pool's namespace that are leased, as far as they are in the state.
+fn leased_in(state: &State, pool: &IpPool) -> HashSet<Addr> {
+    let namespace = &pool.metadata.namespace;
+    let leases = state.ip_leases.rows().filter(|lease| lease.namespace == *namespace);
+    leases.filter_map(|lease| lease.address).collect()
+}
+
+/// Pools of which a lease may be called like one of this pool; itself if it has both families.
+fn find_similar_pools<'a>(state: &'a State, pool: &IpPool) -> Vec<&'a IpPool> {
+    let namespace = &pool.metadata.namespace;
+    let neighbours =
+        state.ip_pools.rows().filter(|neighbour| neighbour.metadata.namespace == *namespace);
+    neighbours.filter(|neighbour| may_share_names(pool, neighbour)).collect()
+}
+
+fn may_share_names(pool: &IpPool, neighbour: &IpPool) -> bool {
+    if neighbour.metadata.name == pool.metadata.name {
+        return has_both_families(pool);
+    }
+    let prefix = pool.name_prefix();
+    let neighbour_prefix = neighbour.name_prefix();
+    begins_with_words(prefix, neighbour_prefix) || begins_with_words(neighbour_prefix, prefix)
+}
+
+fn has_both_families(pool: &IpPool) -> bool {
+    let has_v4 = pool.ranges().any(|(_, range)| range.start.is_v4());
+    let has_v6 = pool.ranges().any(|(_, range)| !range.start.is_v4());
+    has_v4 && has_v6
+}
+
+/// Whether a name is `words`, or begins with it and a dash.
+fn begins_with_words(name: &str, words: &str) -> bool {
+    name.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }

@@ -1,9 +1,8 @@
-//! Makes half-written links whole: what an import brings, and what `doctor` finds. The cluster's
-//! side holds; each repair leaves one event.
+//! Completes half-written links: what an import brings, and what `doctor` finds. Where two objects
+//! disagree, what the cluster says holds; each repair leaves one event. A pass does not come here.
 
 use std::rc::Rc;
 
-use crate::model::cluster::Cluster;
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::customization::Customization;
 use crate::model::event_reason::EventReason;
@@ -12,41 +11,35 @@ use crate::model::meta::Key;
 use crate::model::state::{CustomizationId, State};
 use crate::model::tick::Tick;
 
-use super::{CUSTOMIZATION, claim_of_host, customizations, leases, links, warn};
+use super::customizations::{lease_named_customizations, write_customization_status};
+use super::{CUSTOMIZATION, claim_of_host, leases, links, warn};
 
-/// Needs the whole state.
+/// Completes the links between pools, clusters, claims, customizations and addresses. Needs the whole
+/// state: what is not in it does not exist.
 pub fn mend(state: &mut State, tick: &Tick) {
     name_agents_of_leases(state);
     drop_reservations(state, tick);
     let mut pools: Vec<Key> = state.pools_with_members().cloned().collect();
     pools.sort();
     for pool in pools {
-        for at in customizations::take_what_clusters_name(state, &pool, tick) {
-            customizations::write_status(state, at, &pool, tick);
+        for customization_id in lease_named_customizations(state, &pool, tick) {
+            write_customization_status(state, customization_id, &pool, tick);
         }
-        links::mend(state, &pool, tick);
+        links::complete_pairs(state, &pool, tick);
     }
 }
 
 /// Exports of earlier versions do not say for which host of a cluster an address is. It follows
 /// from the hosts that are bound to the cluster and from how their claims are called.
 fn name_agents_of_leases(state: &mut State) {
-    let hosts = state.agents.rows().filter_map(|agent| {
-        // Claims of this name are those of a cluster's API and ingress.
-        if VIPS.contains(&agent.metadata.name.as_str()) {
-            return None;
-        }
-        let cluster = agent.bound_to()?.name;
-        let pool = state.clusters.get(state.cluster(&cluster)?)?.pool.clone()?;
-        Some((agent.metadata.name.clone(), cluster, pool))
-    });
-    let hosts: Vec<(String, String, Rc<Key>)> = hosts.collect();
-    for (agent, cluster, pool_key) in hosts {
+    for (agent, cluster, pool_key) in hosts_of_pools(state) {
         let Some(pool) = state.pools.by_key(&pool_key) else { continue };
         let ip_pools = pool.nodes_from();
-        let claims =
-            ip_pools.iter().map(|ip_pool| claim_of_host(&cluster, &agent, &ip_pools, ip_pool));
-        for claim in claims.collect::<Vec<_>>() {
+        let mut claims: Vec<String> = Vec::new();
+        for ip_pool in &ip_pools {
+            claims.push(claim_of_host(&cluster, &agent, &ip_pools, ip_pool));
+        }
+        for claim in claims {
             let key = Key::new(&*pool_key.namespace, claim);
             let Some(lease_id) = state.ip_leases.find(&key) else { continue };
             state.ip_leases.update(lease_id, |lease| {
@@ -60,57 +53,73 @@ fn name_agents_of_leases(state: &mut State) {
     }
 }
 
-/// A reservation whose cluster is not there, or does not use it, is none.
+/// The hosts that clusters of pools have: the name of the Agent, the cluster and its pool.
+fn hosts_of_pools(state: &State) -> Vec<(String, String, Rc<Key>)> {
+    let hosts = state.agents.rows().filter_map(|agent| {
+        // Claims of this name are those of a cluster's API and ingress.
+        if VIPS.contains(&agent.metadata.name.as_str()) {
+            return None;
+        }
+        let cluster = agent.bound_to()?.name;
+        let pool = state.clusters.get(state.cluster(&cluster)?)?.pool.clone()?;
+        Some((agent.metadata.name.clone(), cluster, pool))
+    });
+    hosts.collect()
+}
+
+/// Frees customizations whose cluster is not there, or does not use them.
 fn drop_reservations(state: &mut State, tick: &Tick) {
-    let wrong: Vec<(CustomizationId, String)> = state
-        .customizations
-        .iter()
-        .filter_map(|(at, one)| Some((at, unfounded(state, one)?)))
-        .collect();
-    for (at, why) in wrong {
-        free(state, at, tick);
-        if let Some(key) = state.customizations.get(at).map(Customization::key) {
-            let message = format!("Reservation dropped: {why}");
+    let mut unfounded: Vec<(CustomizationId, String)> = Vec::new();
+    for (customization_id, customization) in state.customizations.iter() {
+        if let Some(problem) = reservation_problem(state, customization) {
+            unfounded.push((customization_id, problem));
+        }
+    }
+    for (customization_id, problem) in unfounded {
+        free(state, customization_id, tick);
+        if let Some(key) = state.customizations.get(customization_id).map(Customization::key) {
+            let message = format!("Reservation dropped: {problem}");
             warn(state, tick, EventReason::ReservationDropped, (CUSTOMIZATION, key), message);
         }
     }
 }
 
-/// Ends a lease, whoever has it; a customization that is being deleted goes.
-pub fn free(state: &mut State, at: CustomizationId, tick: &Tick) {
-    let goes = |one: &Customization| {
-        one.metadata.deletion_timestamp.is_some() && one.metadata.finalizers.is_empty()
-    };
-    if state.customizations.get(at).is_some_and(goes) {
-        return state.customizations.remove(at);
+/// Ends the lease of a customization, whoever has it. A customization that is being deleted goes.
+pub fn free(state: &mut State, customization_id: CustomizationId, tick: &Tick) {
+    let Some(customization) = state.customizations.get(customization_id) else { return };
+    let metadata = &customization.metadata;
+    if metadata.deletion_timestamp.is_some() && metadata.finalizers.is_empty() {
+        return state.customizations.remove(customization_id);
     }
-    let free =
+    let available =
         Condition::new(ConditionType::Available, "True", ConditionReason::Available, "available");
-    leases::return_customization(state, at);
-    state.customizations.update(at, |one| {
-        let status = &mut one.status;
-        (status.cluster_deployment_ref, status.cluster_pool_ref) = (None, None);
+    leases::return_customization(state, customization_id);
+    state.customizations.update(customization_id, |customization| {
+        let status = &mut customization.status;
+        status.cluster_deployment_ref = None;
+        status.cluster_pool_ref = None;
         status.preserved = false;
         status.preserved_name.clear();
-        status.set(free, tick.now);
+        status.set(available, tick.now);
     });
 }
 
-fn unfounded(state: &State, one: &Customization) -> Option<String> {
-    let Some(holder) = &one.holder else {
-        let half = one.status.cluster_pool_ref.as_ref()?;
-        return Some(format!("it names pool {} and no cluster", half.name));
+/// Why a customization cannot be leased to the cluster that has it, as it seems.
+fn reservation_problem(state: &State, customization: &Customization) -> Option<String> {
+    let Some(holder) = &customization.holder else {
+        let pool = customization.status.cluster_pool_ref.as_ref()?;
+        return Some(format!("it names pool {} and no cluster", pool.name));
     };
     if holder.preserved {
         return None;
     }
-    let Some(cluster) = state.cluster(&holder.cluster).and_then(|at| state.clusters.get(at)) else {
+    let cluster = state.cluster(&holder.cluster).and_then(|id| state.clusters.get(id));
+    let Some(cluster) = cluster else {
         return Some(format!("there is no cluster {}", holder.cluster));
     };
-    let uses = |cluster: &Cluster| {
-        cluster.customization.as_deref() == Some(one.metadata.name.as_str())
-            && cluster.pool.as_deref() == holder.pool.as_ref()
-            && cluster.pool.as_ref().is_some_and(|pool| pool.namespace == one.metadata.namespace)
-    };
-    (!uses(cluster)).then(|| format!("cluster {} does not use it", cluster.name))
+    let Key { namespace, name } = customization.key();
+    let is_used = cluster.customization.as_ref() == Some(&name)
+        && cluster.pool.as_deref() == holder.pool.as_ref()
+        && cluster.pool.as_ref().is_some_and(|pool| pool.namespace == namespace);
+    if is_used { None } else { Some(format!("cluster {} does not use it", cluster.name)) }
 }
