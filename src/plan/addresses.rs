@@ -1,9 +1,10 @@
-//! Addresses: claims that wait get one, the oldest first; one that cannot be served is in nobody's
-//! way, and says why until it can.
+//! Leases addresses to the claims that wait, the oldest claim first. A claim that cannot be served is in
+//! nobody's way, and says why until it can. Which address a claim gets is the allocator's choice.
 
 use crate::model::address::Addr;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
+use crate::model::ip_lease::IpLease;
 use crate::model::ip_pool::{IpPool, PAUSES};
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
@@ -11,98 +12,122 @@ use crate::model::state::{AddressBook, IpLeaseId, IpPoolId, State};
 use crate::model::tick::Tick;
 use crate::model::time::Time;
 
-use super::desk::Desk;
+use super::address_allocator::AddressAllocator;
 
-/// Every claim that waits is looked at, and those that go, go.
-pub fn advance(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
-    go(state);
+/// Serves the claims that wait, and removes those that everybody has let go.
+pub fn lease_addresses(state: &mut State, book: &dyn AddressBook, tick: &Tick) {
+    remove_released_claims(state);
     state.resting.clear();
-    let pools: Vec<IpPoolId> = state.ip_pools.iter().map(|(at, _)| at).collect();
-    let mut waiting: Vec<(Time, String, IpLeaseId)> = state
-        .ip_leases
-        .iter()
-        .filter(|(_, one)| one.address.is_none() && one.deleting.is_none())
-        .map(|(at, one)| (one.created, one.claim.clone(), at))
-        .collect();
+    let waiting = waiting_claims(state);
     if waiting.is_empty() {
         return;
     }
-    waiting.sort_unstable();
-    for at in pools {
-        let Some(pool) = state.ip_pools.get(at).cloned() else { continue };
-        let key = pool.metadata.key();
-        if pauses(state, &pool) || pool.metadata.deletion_timestamp.is_some() {
-            continue;
-        }
-        let mut desk = Desk::new(&pool, book, state, tick);
-        for (_, _, lease) in &waiting {
-            let Some(one) = state.ip_leases.get(*lease).filter(|one| one.pool_key() == key) else {
-                continue;
-            };
-            if one
-                .claim_meta()
-                .is_some_and(|meta| PAUSES.iter().any(|note| meta.annotated_at_all(note)))
-            {
-                continue;
-            }
-            match desk.serve(one) {
-                Ok(address) => give(state, *lease, &pool, address, tick),
-                Err(why) => refuse(state, *lease, why, tick),
-            }
-        }
-        if let Some(until) = desk.due {
-            state.resting.insert(key, until);
+    let pool_ids: Vec<IpPoolId> = state.ip_pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        let Some(pool) = state.ip_pools.get(pool_id).cloned() else { continue };
+        if !is_paused(state, &pool) && pool.metadata.deletion_timestamp.is_none() {
+            serve_claims(state, &pool, &waiting, book, tick);
         }
     }
 }
 
-/// A claim that was let go by everybody, and whose pool is not paused.
-fn go(state: &mut State) {
-    let gone: Vec<IpLeaseId> = state
-        .ip_leases
-        .iter()
-        .filter(|(_, one)| {
-            let pool = state.ip_pools.by_key(&one.pool_key());
-            one.deleting.is_some()
-                && !one.is_kept()
-                && !pool.is_some_and(|pool| pauses(state, pool))
-        })
-        .map(|(at, _)| at)
-        .collect();
-    for at in gone {
-        state.ip_leases.remove(at);
+/// Claims without an address, the oldest first; of those of the same time the first by name.
+fn waiting_claims(state: &State) -> Vec<IpLeaseId> {
+    let mut waiting: Vec<(Time, &str, IpLeaseId)> = Vec::new();
+    for (lease_id, lease) in state.ip_leases.iter() {
+        if lease.address.is_none() && lease.deleting.is_none() {
+            waiting.push((lease.created, lease.claim.as_str(), lease_id));
+        }
+    }
+    waiting.sort_unstable();
+    waiting.into_iter().map(|(_, _, lease_id)| lease_id).collect()
+}
+
+/// Leases addresses of a pool to those of the claims that ask it for one.
+fn serve_claims(
+    state: &mut State,
+    pool: &IpPool,
+    waiting: &[IpLeaseId],
+    book: &dyn AddressBook,
+    tick: &Tick,
+) {
+    let key = pool.metadata.key();
+    let mut allocator = AddressAllocator::new(pool, book, state, tick);
+    for lease_id in waiting {
+        let Some(lease) = state.ip_leases.get(*lease_id) else { continue };
+        if lease.pool_key() != key || is_claim_paused(lease) {
+            continue;
+        }
+        match allocator.allocate(lease) {
+            Ok(address) => grant(state, *lease_id, pool, address, tick),
+            Err(problem) => note_problem(state, *lease_id, problem, tick),
+        }
+    }
+    if let Some(until) = allocator.resting_until {
+        state.resting.insert(key, until);
+    }
+}
+
+fn is_claim_paused(lease: &IpLease) -> bool {
+    let Some(metadata) = lease.claim_meta() else { return false };
+    PAUSES.iter().any(|annotation| metadata.annotated_at_all(annotation))
+}
+
+/// Removes claims that everybody has let go, unless their pool is paused.
+fn remove_released_claims(state: &mut State) {
+    let mut released: Vec<IpLeaseId> = Vec::new();
+    for (lease_id, lease) in state.ip_leases.iter() {
+        if lease.deleting.is_none() || lease.is_kept() {
+            continue;
+        }
+        let pool = state.ip_pools.by_key(&lease.pool_key());
+        if pool.is_none_or(|pool| !is_paused(state, pool)) {
+            released.push(lease_id);
+        }
+    }
+    for lease_id in released {
+        state.ip_leases.remove(lease_id);
     }
 }
 
 /// Whether a pool, or the cluster that it names, is paused.
-pub fn pauses(state: &State, pool: &IpPool) -> bool {
-    let cluster = state.cluster(&pool.spec.cluster_name).and_then(|at| state.clusters.get(at));
+pub fn is_paused(state: &State, pool: &IpPool) -> bool {
+    let cluster = state.cluster(&pool.spec.cluster_name).and_then(|id| state.clusters.get(id));
     pool.is_paused() || cluster.is_some_and(|cluster| cluster.paused)
 }
 
-fn give(state: &mut State, at: IpLeaseId, pool: &IpPool, address: Addr, tick: &Tick) {
+/// Gives an address to a claim. Only a claim that had to wait for it gets an event.
+fn grant(state: &mut State, lease_id: IpLeaseId, pool: &IpPool, address: Addr, tick: &Tick) {
+    let Some(lease) = state.ip_leases.get(lease_id) else { return };
     let network = pool.network_of(pool.entry_of(address));
-    let Some(waited) = state.ip_leases.get(at) else { return };
-    let leased = (waited.created != tick.now).then_some(tick.now);
-    let late = !waited.error.is_empty();
-    let key = waited.key();
-    state.ip_leases.update(at, |one| {
-        (one.address, one.network, one.leased) = (Some(address), network, leased);
-        one.error.clear();
+    let leased_at = (lease.created != tick.now).then_some(tick.now);
+    let has_waited = !lease.error.is_empty();
+    let key = lease.key();
+    state.ip_leases.update(lease_id, |lease| {
+        lease.address = Some(address);
+        lease.network = network;
+        lease.leased = leased_at;
+        lease.error.clear();
     });
-    if late {
-        say(state, tick, false, EventReason::Leased, key, format!("It has {address}"));
+    if has_waited {
+        let message = format!("It has {address}");
+        record_event(state, tick, false, EventReason::Leased, key, message);
     }
 }
 
-fn refuse(state: &mut State, at: IpLeaseId, why: String, tick: &Tick) {
-    let Some(one) = state.ip_leases.get(at).filter(|one| one.error != why) else { return };
-    let key = one.key();
-    state.ip_leases.update(at, |one| one.error.clone_from(&why));
-    say(state, tick, true, EventReason::AllocationFailed, key, why);
+/// Writes down why a claim gets no address, and records an event if that is news.
+fn note_problem(state: &mut State, lease_id: IpLeaseId, problem: String, tick: &Tick) {
+    let Some(lease) = state.ip_leases.get(lease_id) else { return };
+    if lease.error == problem {
+        return;
+    }
+    let key = lease.key();
+    state.ip_leases.update(lease_id, |lease| lease.error.clone_from(&problem));
+    record_event(state, tick, true, EventReason::AllocationFailed, key, problem);
 }
 
-fn say(
+/// Records an event of a claim. Its actor is whoever started the pass.
+fn record_event(
     state: &mut State,
     tick: &Tick,
     warning: bool,
@@ -110,14 +135,13 @@ fn say(
     object: Key,
     message: String,
 ) {
-    let (kind, actor) = (Kind::IpClaim.name(), tick.actor.clone());
     state.event(Event {
         time: tick.now,
         warning,
         reason: reason.into(),
-        kind,
+        kind: Kind::IpClaim.name(),
         object,
-        actor,
+        actor: tick.actor.clone(),
         message,
         ..Event::default()
     });

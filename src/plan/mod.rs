@@ -1,6 +1,7 @@
-//! Decides: State + Tick -> State. Pure and total; no clock, dice, disk or program. This file is
-//! the order of the steps; each concern has a file of its own.
+//! Decides: State + Tick -> State. It is pure and cannot fail, and touches no clock, dice, disk or
+//! program. This file is the order of the steps; each concern has a file of its own.
 
+mod address_allocator;
 mod addresses;
 pub mod agents;
 mod assign;
@@ -11,7 +12,6 @@ mod create;
 mod customizations;
 mod deadline;
 mod dependencies;
-mod desk;
 mod expire;
 mod hosts;
 mod inventory;
@@ -35,16 +35,15 @@ mod wiping;
 use std::rc::Rc;
 
 pub use deadline::{deadline, overdue};
-pub use dependencies::missing;
 pub use expire::effective_lifetime;
 pub use hosts::version;
-pub use inventory::summary as inventory_summary;
+pub use inventory::inventory_summary;
 pub use life::{WORRYING, next_attempt_at, waits_until};
-pub use pause::end as end_pause;
+pub use pause::end_pause;
 pub use power::hibernates_at;
 pub use recipe::trial;
 pub use reports::{absorb, look};
-pub use schedule::of as schedule_of;
+pub use schedule::schedule_of;
 pub use size::{BROKEN, STALE};
 pub use version::pool_version;
 pub use vips::claim_of_host;
@@ -62,15 +61,15 @@ use crate::model::tick::Tick;
 use crate::model::time::Time;
 
 /// Rounds after which a plan counts as not settling.
-const PATIENCE: usize = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// The rounds changed something every time.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotConverged;
 
-/// Repeats `round` until nothing changes, time standing still.
+/// Repeats rounds until nothing changes, time standing still.
 pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), NotConverged> {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_ROUNDS {
         let before = state.changes_made();
         round(state, tick, names);
         if state.changes_made() == before {
@@ -82,118 +81,108 @@ pub fn settle(state: &mut State, tick: &Tick, names: &dyn Books) -> Result<(), N
 
 /// One round: what Hive would do in one reconcile of each pool, in its order.
 pub fn round(state: &mut State, tick: &Tick, names: &dyn Books) {
-    // How hosts are now: what is begun below is begun on them.
+    // Agents first: the pools below pick hosts, so host states must already be those of this pass.
     agents::advance(state, tick);
-    let pools: Vec<PoolId> = state.pools.iter().map(|(at, _)| at).collect();
-    for at in pools {
-        let Some(key) = state.pools.get(at).map(|pool| Rc::new(pool.key())) else {
-            continue;
-        };
-        state.act_for(Some(Rc::clone(&key)));
-        pause::look(state, at, tick);
-        expire::lifetimes(state, &key, tick);
-        links::sync(state, &key, tick);
-        links::conditions(state, &key, tick);
-        customizations::sync(state, at, tick);
-        if state.pools.get(at).is_some_and(acts) {
-            schedule::act(state, at, tick);
-            choose(state, at, &key, tick, names);
-        }
-        for cluster in state.members(&key).clusters {
-            life::advance(state, cluster, tick);
-        }
-        status::write(state, at, tick);
+    let pool_ids: Vec<PoolId> = state.pools.iter().map(|(pool_id, _)| pool_id).collect();
+    for pool_id in pool_ids {
+        plan_pool(state, pool_id, tick, names);
     }
     state.act_for(None);
-    without_pool(state, tick);
-    hosts::advance(state, tick);
-    addresses::advance(state, names, tick);
-    lease_names::tell_apart(state, names);
+    plan_clusters_without_pool(state, tick);
+    hosts::advance_hosts(state, tick);
+    addresses::lease_addresses(state, names, tick);
+    lease_names::give_unique_names(state, names);
 }
 
-/// A paused pool neither makes nor hands over; when it is deleted it goes all the same.
-fn acts(pool: &ClusterPool) -> bool {
+fn plan_pool(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
+    let Some(pool) = state.pools.get(pool_id) else { return };
+    let key = Rc::new(pool.key());
+    state.act_for(Some(Rc::clone(&key)));
+    pause::lift_expired_pause(state, pool_id, tick);
+    expire::expire_claims(state, &key, tick);
+    links::sync_links(state, &key, tick);
+    links::write_claim_conditions(state, &key, tick);
+    customizations::sync_customizations(state, pool_id, tick);
+    if state.pools.get(pool_id).is_some_and(may_act) {
+        schedule::apply_schedule(state, pool_id, tick);
+        // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
+        // it is never deleted as stale in the pass that hands it over.
+        assign::assign_clusters(state, &key, tick);
+        size::choose_size(state, pool_id, tick, names);
+        power::choose_running_clusters(state, pool_id, tick);
+    }
+    for cluster_id in state.members(&key).clusters {
+        life::advance_cluster(state, cluster_id, tick);
+    }
+    status::write_pool_status(state, pool_id, tick);
+}
+
+/// Whether a pool makes clusters and hands them over. A paused one does not, unless it is being
+/// deleted: then it goes all the same.
+fn may_act(pool: &ClusterPool) -> bool {
     !pool.metadata.annotated(PAUSED) || pool.metadata.deletion_timestamp.is_some()
 }
 
-/// What a pool does of its own accord.
-fn choose(state: &mut State, at: PoolId, key: &Key, tick: &Tick, names: &dyn Books) {
-    // Assignment before size: a claimed cluster is not in the pool when size looks at it, so
-    // it is never deleted as stale in the pass that hands it over.
-    assign::claims(state, key, tick);
-    size::choose(state, at, tick, names);
-    power::choose(state, at, tick);
-}
-
-/// Clusters that were applied by hand, and claims whose pool is not there.
-fn without_pool(state: &mut State, tick: &Tick) {
-    let loose: Vec<ClusterId> =
-        state.clusters.iter().filter(|(_, one)| one.pool.is_none()).map(|(at, _)| at).collect();
-    for at in loose {
-        life::advance(state, at, tick);
+/// Clusters that were applied by hand, and the clusters and claims of pools that are not there.
+fn plan_clusters_without_pool(state: &mut State, tick: &Tick) {
+    let clusters = state.clusters.iter().filter(|(_, cluster)| cluster.pool.is_none());
+    let cluster_ids: Vec<ClusterId> = clusters.map(|(cluster_id, _)| cluster_id).collect();
+    for cluster_id in cluster_ids {
+        life::advance_cluster(state, cluster_id, tick);
     }
-    let orphaned: Vec<Key> =
-        state.pools_with_members().filter(|key| state.pools.find(key).is_none()).cloned().collect();
-    for key in orphaned {
-        // With the jobs of its clusters, which are the pool's too.
+    let pools = state.pools_with_members().filter(|key| state.pools.find(key).is_none());
+    let missing_pools: Vec<Key> = pools.cloned().collect();
+    for key in missing_pools {
+        // The jobs of its clusters are the pool's, too.
         state.act_for(Some(Rc::new(key.clone())));
-        expire::lifetimes(state, &key, tick);
-        links::sync(state, &key, tick);
-        for at in state.members(&key).clusters {
-            life::advance(state, at, tick);
+        expire::expire_claims(state, &key, tick);
+        links::sync_links(state, &key, tick);
+        for cluster_id in state.members(&key).clusters {
+            life::advance_cluster(state, cluster_id, tick);
         }
-        links::conditions(state, &key, tick);
+        links::write_claim_conditions(state, &key, tick);
     }
     state.act_for(None);
 }
 
 /// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a plan
-/// the end of a rest. An instant that has passed is none any more: what was to be done then is done, or
-/// waits for something else.
+/// the end of an address's rest. An instant that has passed is none any more: what was to be done then
+/// is done, or waits for something else.
 pub fn due(state: &State, now: Time) -> Option<Time> {
-    let schedules = state.pools.rows().filter_map(schedule::due);
-    let expiries = state.claims.rows().filter(|claim| claim.deleting.is_none());
-    let expiries = expiries.flat_map(|claim| {
-        let soon = claim.expires_soon().filter(|_| !claim.warned);
-        [soon, claim.expires()].into_iter().flatten()
-    });
-    // Nothing happens to a cluster that is paused, or that no driver looks after.
-    let lives = |one: &&Cluster| {
-        let looked_after = one.driver != Driver::Missing || one.power.waits();
-        looked_after && !one.paused
-    };
-    let clusters = || state.clusters.rows().filter(lives);
-    let retries = clusters().flat_map(|one| {
-        [life::next_attempt_at(state, one), life::undo_at(one), life::waits_until(one)]
-            .into_iter()
-            .flatten()
-    });
-    let powers = clusters().flat_map(|one| {
-        let settled = power::settled_at(one, SETTLE);
-        [
-            power::hibernates_at(state, one),
-            power::retry_at(one),
-            power::asks_at(state, one),
-            settled,
-        ]
-        .into_iter()
-        .flatten()
-    });
-    let active = state.pools.rows().filter(|pool| acts(pool));
-    let timeouts = active.flat_map(|pool| buckets::timeouts(state, pool));
-    let hosts = hosts::due(state);
-    let joins = agents::joining::due(state);
-    let all = expiries
-        .chain(hosts)
-        .chain(joins)
-        .chain(retries)
-        .chain(powers)
-        .chain(timeouts)
-        .chain(schedules);
-    all.chain(state.resting.values().copied()).filter(|instant| *instant > now).min()
+    let mut instants: Vec<Time> = Vec::new();
+    instants.extend(hosts::next_due_at(state));
+    instants.extend(agents::joining::due(state));
+    for pool in state.pools.rows() {
+        instants.extend(schedule::next_tick_at(pool));
+        if may_act(pool) {
+            instants.extend(buckets::waking_deadlines(state, pool));
+        }
+    }
+    for claim in state.claims.rows().filter(|claim| claim.deleting.is_none()) {
+        if !claim.warned {
+            instants.extend(claim.expires_soon());
+        }
+        instants.extend(claim.expires());
+    }
+    for cluster in state.clusters.rows().filter(|cluster| is_looked_after(cluster)) {
+        instants.extend(life::next_attempt_at(state, cluster));
+        instants.extend(life::next_deprovision_at(cluster));
+        instants.extend(life::waits_until(cluster));
+        instants.extend(power::hibernates_at(state, cluster));
+        instants.extend(power::next_power_attempt_at(cluster));
+        instants.extend(power::next_health_check_at(state, cluster));
+        instants.extend(power::settled_at(cluster, SETTLE));
+    }
+    instants.extend(state.resting.values().copied());
+    instants.into_iter().filter(|instant| *instant > now).min()
 }
 
-/// Writes down what is done and why.
+/// Nothing happens to a cluster that is paused, or that no driver looks after.
+fn is_looked_after(cluster: &Cluster) -> bool {
+    !cluster.paused && (cluster.driver != Driver::Missing || cluster.power.waits())
+}
+
+/// Records an event: what is done to an object, and why. `object` is its kind and its key.
 fn say(
     state: &mut State,
     tick: &Tick,
@@ -201,9 +190,10 @@ fn say(
     object: (&'static str, Key),
     message: String,
 ) {
-    event(state, tick, false, reason, object, message);
+    record_event(state, tick, false, reason, object, message);
 }
 
+/// Records a warning: what went wrong with an object, or soon will.
 fn warn(
     state: &mut State,
     tick: &Tick,
@@ -211,10 +201,10 @@ fn warn(
     object: (&'static str, Key),
     message: String,
 ) {
-    event(state, tick, true, reason, object, message);
+    record_event(state, tick, true, reason, object, message);
 }
 
-fn event(
+fn record_event(
     state: &mut State,
     tick: &Tick,
     warning: bool,
@@ -222,11 +212,19 @@ fn event(
     (kind, object): (&'static str, Key),
     message: String,
 ) {
-    let (time, reason, actor) = (tick.now, reason.into(), PASS.to_owned());
-    state.event(Event { time, warning, reason, kind, object, actor, message, ..Event::default() });
+    state.event(Event {
+        time: tick.now,
+        warning,
+        reason: reason.into(),
+        kind,
+        object,
+        actor: PASS.to_owned(),
+        message,
+        ..Event::default()
+    });
 }
 
-/// Who does what nobody has typed: whoever started the pass has only started it.
+/// The actor of what a pass decides. Whoever started the pass has typed nothing of the kind.
 const PASS: &str = "reconcile";
 const POOL: &str = "ClusterPool";
 const AGENT: &str = "Agent";

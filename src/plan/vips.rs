@@ -1,4 +1,5 @@
-//! Chooses the addresses of a cluster: of its API and ingress, and of its hosts. Gives nothing back.
+//! Chooses the addresses of a cluster: of its API and ingress, and of its hosts. It grants nothing and
+//! gives nothing back.
 
 use serde_json::{Value, json};
 
@@ -10,14 +11,16 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 
+use super::address_allocator::AddressAllocator;
 use super::addresses;
-use super::desk::Desk;
 
 /// What of a cluster has an address, and the field of its platform.
 const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
 
-/// Addresses for a new cluster, and what it is made from with them in it; all of them or why not.
-pub fn lease(
+/// Chooses the addresses of the API and ingress of a new cluster, from each IPPool that its pool names.
+/// Returns the leases, and the install-config with the addresses in it; the error says why there are
+/// not enough.
+pub fn choose_cluster_addresses(
     state: &State,
     pool: &ClusterPool,
     cluster: &str,
@@ -25,38 +28,34 @@ pub fn lease(
     book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<(Vec<IpLease>, Value), String> {
-    let (mut leases, mut document) = (Vec::new(), base.clone());
-    let names = pool.vips_from();
-    if names.is_empty() {
+    let mut leases: Vec<IpLease> = Vec::new();
+    let mut document = base.clone();
+    let ip_pools = pool.vips_from();
+    if ip_pools.is_empty() {
         return Ok((leases, document));
     }
-    let given = PLATFORMS.iter().filter(|platform| platform.vips == Vips::Given);
-    let platform =
-        given.map(|platform| platform.name).find(|name| document["platform"][*name].is_object());
-    let platform = platform.ok_or("the platform has no addresses for API and ingress")?;
-    let mut found = [Vec::new(), Vec::new()];
-    for (place, (role, _)) in ROLES.into_iter().enumerate() {
-        for name in &names {
-            let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
-            let claim = format!("{cluster}-{role}{many}");
+    let mut platforms = PLATFORMS.iter().filter(|platform| platform.vips == Vips::Given);
+    let platform = platforms
+        .find(|platform| document["platform"][platform.name].is_object())
+        .ok_or("the platform has no addresses for API and ingress")?;
+    for (role, field) in ROLES {
+        let mut addresses: Vec<String> = Vec::new();
+        for ip_pool in &ip_pools {
+            let claim = format!("{cluster}-{role}{}", pool_suffix(&ip_pools, ip_pool));
             let request = Request { cluster, agent: None, claim };
-            let one = desk(state, pool, name, &leases, book, tick)
-                .and_then(|desk| leased(desk, pool, name, request, tick))
-                .map_err(|why| format!("IPPool {name}, {role}: {why}"))?;
-            if let Some(all) = found.get_mut(place) {
-                all.extend(one.address.map(|address| address.to_string()));
-            }
-            leases.push(one);
+            let lease = choose_address(state, pool, ip_pool, request, &leases, book, tick)
+                .map_err(|problem| format!("IPPool {ip_pool}, {role}: {problem}"))?;
+            addresses.extend(lease.address.map(|address| address.to_string()));
+            leases.push(lease);
         }
-    }
-    for ((_, field), all) in ROLES.into_iter().zip(found) {
-        document["platform"][platform][field] = json!(all);
+        document["platform"][platform.name][field] = json!(addresses);
     }
     Ok((leases, document))
 }
 
-/// An address for each host of a new cluster, of each pool; or why there is none.
-pub fn for_hosts(
+/// Chooses an address for each host of a new cluster, from each IPPool that its pool names for hosts,
+/// and adds them to `leases`. The error says why there are not enough.
+pub fn choose_host_addresses(
     state: &State,
     pool: &ClusterPool,
     (cluster, hosts): (&str, &[String]),
@@ -64,59 +63,55 @@ pub fn for_hosts(
     book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<(), String> {
-    let names = pool.nodes_from();
+    let ip_pools = pool.nodes_from();
     for host in hosts {
-        for name in &names {
-            let claim = claim_of_host(cluster, host, &names, name);
-            if leases.iter().any(|one| one.claim == claim) {
+        for ip_pool in &ip_pools {
+            let claim = claim_of_host(cluster, host, &ip_pools, ip_pool);
+            if leases.iter().any(|lease| lease.claim == claim) {
                 return Err(format!("host {host}: the claim {claim} is another's already"));
             }
             let request = Request { cluster, agent: Some(host), claim };
-            let one = desk(state, pool, name, leases, book, tick)
-                .and_then(|desk| leased(desk, pool, name, request, tick))
-                .map_err(|why| format!("IPPool {name}, host {host}: {why}"))?;
-            leases.push(one);
+            let lease = choose_address(state, pool, ip_pool, request, leases, book, tick)
+                .map_err(|problem| format!("IPPool {ip_pool}, host {host}: {problem}"))?;
+            leases.push(lease);
         }
     }
     Ok(())
 }
 
-/// What the claim of a host's address is called.
-pub fn claim_of_host(cluster: &str, host: &str, names: &[&str], name: &str) -> String {
-    let many = if names.len() > 1 { format!("-{name}") } else { String::new() };
-    format!("{cluster}-{host}{many}")
+/// The name of the claim of a host's address from one of the IPPools: `CLUSTER-HOST`, with `-IPPOOL`
+/// where there are several.
+pub fn claim_of_host(cluster: &str, host: &str, ip_pools: &[&str], ip_pool: &str) -> String {
+    format!("{cluster}-{host}{}", pool_suffix(ip_pools, ip_pool))
 }
 
-fn desk<'a>(
-    state: &'a State,
-    pool: &ClusterPool,
-    name: &str,
-    leases: &[IpLease],
-    book: &'a dyn AddressBook,
-    tick: &'a Tick,
-) -> Result<Desk<'a>, String> {
-    let key = Key::new(&*pool.metadata.namespace, name);
-    let from = state.ip_pools.by_key(&key).ok_or("there is no such IPPool")?;
-    if addresses::pauses(state, from) {
-        return Err("it is paused".into());
-    }
-    let mut desk = Desk::new(from, book, state, tick);
-    desk.keep(leases.iter().filter_map(|one| one.address));
-    Ok(desk)
+/// What tells the claims of one cluster or host apart where they are for addresses of several pools.
+fn pool_suffix(ip_pools: &[&str], ip_pool: &str) -> String {
+    if ip_pools.len() > 1 { format!("-{ip_pool}") } else { String::new() }
 }
 
-fn leased(
-    mut desk: Desk<'_>,
+/// Chooses an address of an IPPool, and none that one of `leases` has already.
+fn choose_address(
+    state: &State,
     pool: &ClusterPool,
-    name: &str,
+    ip_pool_name: &str,
     request: Request<'_>,
+    leases: &[IpLease],
+    book: &dyn AddressBook,
     tick: &Tick,
 ) -> Result<IpLease, String> {
-    let mut one = waiting(pool, name, request, tick);
-    let address = desk.serve(&one)?;
-    let from = desk.pool();
-    (one.address, one.network) = (Some(address), from.network_of(from.entry_of(address)));
-    Ok(one)
+    let key = Key::new(&*pool.metadata.namespace, ip_pool_name);
+    let ip_pool = state.ip_pools.by_key(&key).ok_or("there is no such IPPool")?;
+    if addresses::is_paused(state, ip_pool) {
+        return Err("it is paused".into());
+    }
+    let mut allocator = AddressAllocator::new(ip_pool, book, state, tick);
+    allocator.reserve(leases.iter().filter_map(|lease| lease.address));
+    let mut lease = waiting(pool, ip_pool_name, request, tick);
+    let address = allocator.allocate(&lease)?;
+    lease.address = Some(address);
+    lease.network = ip_pool.network_of(ip_pool.entry_of(address));
+    Ok(lease)
 }
 
 /// For whom an address of a cluster is: one of its hosts, by the name of its Agent, or the cluster
@@ -127,13 +122,14 @@ pub struct Request<'a> {
     pub claim: String,
 }
 
-/// The claim of an address that goes with a cluster, and not before. Its name is for people.
-pub fn waiting(pool: &ClusterPool, name: &str, request: Request<'_>, tick: &Tick) -> IpLease {
+/// The claim of an address that goes with a cluster, and not before. It has no address yet. Its name
+/// is for people.
+pub fn waiting(pool: &ClusterPool, ip_pool: &str, request: Request<'_>, tick: &Tick) -> IpLease {
     let agent = request.agent.map(str::to_owned);
     IpLease {
         namespace: pool.metadata.namespace.clone(),
         claim: request.claim,
-        pool: name.to_owned(),
+        pool: ip_pool.to_owned(),
         created: tick.now,
         claimed: true,
         holder: Some(ClusterHolder { agent, ..ClusterHolder::new(request.cluster) }),
