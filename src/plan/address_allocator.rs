@@ -1,5 +1,5 @@
-//! Chooses addresses of an IPPool, for one claim after the other. It never writes down who has them: it
-//! only remembers what it has given, so that nobody else gets it in the same pass.
+//! Chooses addresses of an IPPool, for one claim after the other. It never writes down who has
+//! them: it only remembers what it has given, so that nobody else gets it in the same pass.
 
 use std::cell::OnceCell;
 use std::collections::{HashSet, VecDeque};
@@ -11,8 +11,8 @@ use crate::model::state::{AddressBook, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 
-/// Draws before the free addresses of a random pool are counted: with one address of a thousand free
-/// it takes about that many.
+/// Draws before the free addresses of a random pool are counted: with one address of a thousand
+/// free it takes about that many.
 const DRAWS: u64 = 8192;
 const EXHAUSTED: &str = "Exhausted IP Pools";
 
@@ -88,8 +88,8 @@ impl<'a> AddressAllocator<'a> {
         }
     }
 
-    /// Chooses the address of a claim: the one that the pool has pre-allocated for it, the one that it
-    /// wants, or any. The error says why it gets none, in metal3's words where metal3 has some.
+    /// Chooses the address of a claim: the one that the pool has pre-allocated for it, the one that
+    /// it wants, or any. The error says why it gets none, in metal3's words where metal3 has some.
     pub fn allocate(&mut self, lease: &IpLease) -> Result<Addr, String> {
         let pre_allocation = self.pool.pre_allocated().find(|(claim, _)| *claim == lease.claim);
         let pre_allocated = pre_allocation.map(|(_, address)| address);
@@ -205,8 +205,8 @@ impl<'a> AddressAllocator<'a> {
         first
     }
 
-    /// Notes until when a claim waits for an address, and says so. The message names the instant, not
-    /// the time that is left, so that it stays the same until then.
+    /// Notes until when a claim waits for an address, and says so. The message names the instant,
+    /// not the time that is left, so that it stays the same until then.
     fn note_resting(&mut self, address: Addr, until: Time) -> String {
         let soonest = self.resting_until.map_or(until, |earlier| earlier.min(until));
         self.resting_until = Some(soonest);
@@ -245,7 +245,8 @@ impl<'a> AddressAllocator<'a> {
         (self.pool.entry_of(address), address)
     }
 
-    /// The next address in the book's free ranges, which has never been leased or is not remembered.
+    /// The next address in the book's free ranges, which has never been leased or is not
+    /// remembered.
     fn next_fresh(&mut self) -> Option<Addr> {
         loop {
             while let Some(range) = self.current_range {

@@ -1,5 +1,6 @@
-//! Leases addresses to the claims that wait, the oldest claim first. A claim that cannot be served is in
-//! nobody's way, and says why until it can. Which address a claim gets is the allocator's choice.
+//! Leases addresses to the claims that wait, the oldest claim first. A claim that cannot be served
+//! is in nobody's way, and says why until it can. Which address a claim gets is the allocator's
+//! choice.
 
 use crate::model::address::Addr;
 use crate::model::event::Event;

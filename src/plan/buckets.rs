@@ -1,5 +1,5 @@
-//! Sorts a pool's clusters by what can be done with them, and finds its claims that wait. It decides
-//! nothing about them and changes nothing.
+//! Sorts a pool's clusters by what can be done with them, and finds its claims that wait. It
+//! decides nothing about them and changes nothing.
 
 use std::collections::HashSet;
 
@@ -106,8 +106,8 @@ impl Buckets {
     }
 }
 
-/// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as broken
-/// depends on `now`.
+/// Sorts the clusters of a pool and finds the claims that wait. Which waking clusters count as
+/// broken depends on `now`.
 pub fn sort_pool(state: &State, pool: &ClusterPool, now: Time) -> Buckets {
     let version = pool_version(pool);
     let inventory = pool.spec.inventory.as_ref();
@@ -175,8 +175,8 @@ fn is_waking(cluster: &Cluster) -> bool {
 }
 
 /// When a cluster that is waking counts as broken. With a resumeTimeout its whole waking counts.
-/// Without one only the present step does, and only once its machines were told to start: an outage of
-/// the platform must break no standby.
+/// Without one only the present step does, and only once its machines were told to start: an outage
+/// of the platform must break no standby.
 fn counts_as_broken_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;
@@ -190,8 +190,8 @@ fn counts_as_broken_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     Some(cluster.power_since?.plus(pool.usual_resume_timeout()))
 }
 
-/// When a cluster that is waking has kept a claim waiting for so long that the next standby is woken
-/// for that claim, too.
+/// When a cluster that is waking has kept a claim waiting for so long that the next standby is
+/// woken for that claim, too.
 pub fn passed_over_at(pool: &ClusterPool, cluster: &Cluster) -> Option<Time> {
     if !is_waking(cluster) {
         return None;

@@ -1,5 +1,5 @@
-//! Starts the jobs of clusters: works out which try a job is, which hosts it works on, and which driver
-//! does it. It never decides whether a cluster needs a job.
+//! Starts the jobs of clusters: works out which try a job is, which hosts it works on, and which
+//! driver does it. It never decides whether a cluster needs a job.
 
 use crate::model::cluster::Cluster;
 use crate::model::driver::Driver;
@@ -52,8 +52,8 @@ fn plan_job(state: &State, cluster: &Cluster, verb: Verb) -> JobPlan {
     JobPlan { verb, attempt, hosts, driver }
 }
 
-/// Starts a job as it was planned. It gets an id of its own, and an ordinal among the installations of
-/// its pool if it is one.
+/// Starts a job as it was planned. It gets an id of its own, and an ordinal among the installations
+/// of its pool if it is one.
 pub fn start_planned_job(state: &mut State, cluster_id: ClusterId, plan: JobPlan, tick: &Tick) {
     state.clusters.update(cluster_id, |cluster| cluster.ordinal += 1);
     let Some(cluster) = state.clusters.get(cluster_id) else { return };

@@ -60,8 +60,8 @@ pub fn switch_on_hosts(state: &mut State, cluster: &str) {
 }
 
 /// Prepares a host for the job that switches it on and boots it from the image of its cluster. From
-/// here on the machine may run on behalf of that cluster, however far the installation gets. That is
-/// written down, so that giving the host back switches it off.
+/// here on the machine may run on behalf of that cluster, however far the installation gets. That
+/// is written down, so that giving the host back switches it off.
 pub fn switch_on(host: &mut BareMetalHost, cluster: &str) {
     host.spec.online = true;
     // It has been discovered, and does not boot from the discovery image again.

@@ -1,6 +1,6 @@
-//! Makes clusters for a pool. Each gets a name, addresses, hosts, an install-config and copies of the
-//! pool's secrets, and a customization if the pool has an inventory. How many are made is decided
-//! elsewhere; nothing is installed here.
+//! Makes clusters for a pool. Each gets a name, addresses, hosts, an install-config and copies of
+//! the pool's secrets, and a customization if the pool has an inventory. How many are made is
+//! decided elsewhere; nothing is installed here.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -191,7 +191,8 @@ fn create_cluster(
 }
 
 /// Chooses what a cluster is made of. Addresses of its API and ingress come first, because they are
-/// part of its install-config; hosts last, because the install-config says how many there have to be.
+/// part of its install-config; hosts last, because the install-config says how many there have to
+/// be.
 fn prepare_parts(
     state: &State,
     batch: &Batch<'_>,
@@ -258,8 +259,8 @@ fn note_obstacle(
     batch.unusable.insert(entry, verdict);
 }
 
-/// Writes in the status of a customization that its patches cannot be applied. The words are those of
-/// the pool that tried first; each pool's own are in its inventory.
+/// Writes in the status of a customization that its patches cannot be applied. The words are those
+/// of the pool that tried first; each pool's own are in its inventory.
 fn note_broken_customization(
     state: &mut State,
     customization_id: CustomizationId,
@@ -408,9 +409,9 @@ fn new_deployment(batch: &Batch<'_>, name: &str, tick: &Tick) -> ClusterDeployme
     ClusterDeployment { metadata, spec, ..ClusterDeployment::default() }
 }
 
-/// The Secrets of a new cluster, to which its ClusterDeployment then refers: the install-config, and
-/// copies of the pool's secrets. A cluster has its own because destroying it needs them, even if those
-/// of the pool are gone by then.
+/// The Secrets of a new cluster, to which its ClusterDeployment then refers: the install-config,
+/// and copies of the pool's secrets. A cluster has its own because destroying it needs them, even
+/// if those of the pool are gone by then.
 fn new_secrets(
     batch: &Batch<'_>,
     name: &str,

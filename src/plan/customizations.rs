@@ -1,6 +1,7 @@
-//! Keeps the leases of customizations in step with the clusters that use them: a customization belongs
-//! to one cluster of one pool at a time, over all pools of a namespace. Writes `status.inventory` of the
-//! pool and the status of each customization. It never chooses a customization for a new cluster.
+//! Keeps the leases of customizations in step with the clusters that use them: a customization
+//! belongs to one cluster of one pool at a time, over all pools of a namespace. Writes
+//! `status.inventory` of the pool and the status of each customization. It never chooses a
+//! customization for a new cluster.
 
 use crate::model::cluster::{Cluster, Phase};
 use crate::model::condition::{Condition, ConditionReason, ConditionType};
@@ -68,8 +69,8 @@ pub fn lease_named_customizations(
     leased
 }
 
-/// Frees the leases of this pool whose cluster is gone. All clusters of the pool are in scope, so one
-/// that is not in the state does not exist.
+/// Frees the leases of this pool whose cluster is gone. All clusters of the pool are in scope, so
+/// one that is not in the state does not exist.
 fn return_orphaned_customizations(state: &mut State, pool_id: PoolId) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let key = pool.key();
@@ -89,8 +90,8 @@ fn return_orphaned_customizations(state: &mut State, pool_id: PoolId) {
     }
 }
 
-/// Writes the status of a customization: who has it, and how its last use went. A customization that
-/// another pool's cluster has is left to that pool; a deleted one that nobody has is removed.
+/// Writes the status of a customization: who has it, and how its last use went. A customization
+/// that another pool's cluster has is left to that pool; a deleted one that nobody has is removed.
 pub fn write_customization_status(
     state: &mut State,
     customization_id: CustomizationId,
@@ -133,8 +134,8 @@ pub fn write_customization_status(
     }
 }
 
-/// Whether writing the status would change nothing: the same as writing it and comparing, but without
-/// a copy of the status, which is large.
+/// Whether writing the status would change nothing: the same as writing it and comparing, but
+/// without a copy of the status, which is large.
 fn is_status_current(state: &State, customization: &Customization) -> bool {
     let status = &customization.status;
     let cluster_in_status = status.cluster_deployment_ref.as_ref().map(|to| to.name.as_str());

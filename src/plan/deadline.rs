@@ -1,5 +1,5 @@
-//! Decides how long a job may take, and reports those that took longer as failed. It never ends a job
-//! itself.
+//! Decides how long a job may take, and reports those that took longer as failed. It never ends a
+//! job itself.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub fn deadline(job: &Job, annotations: &BTreeMap<String, String>) -> Time {
     job.started.plus(time_limit(job.verb, annotations))
 }
 
-/// The failure to report for a job that is past its deadline and whose driver says nothing. While the
-/// clock has jumped no job is late, because nobody knows how much time has really passed.
+/// The failure to report for a job that is past its deadline and whose driver says nothing. While
+/// the clock has jumped no job is late, because nobody knows how much time has really passed.
 pub fn overdue(job: &Job, annotations: &BTreeMap<String, String>, tick: &Tick) -> Option<Report> {
     if tick.jumped || tick.now < deadline(job, annotations) {
         return None;

@@ -1,5 +1,5 @@
-//! Lists what a pool refers to by name and that is missing: without it the pool cannot make a cluster.
-//! It never looks at what clusters have that exist already.
+//! Lists what a pool refers to by name and that is missing: without it the pool cannot make a
+//! cluster. It never looks at what clusters have that exist already.
 
 use crate::model::driver::{Driver, FAKE};
 use crate::model::meta::{Key, LocalRef};
@@ -62,7 +62,8 @@ fn missing_customization(state: &State, pool: &ClusterPool) -> Option<String> {
     Some(format!("pool-wide customizationRef {name} not found"))
 }
 
-/// Why the install-config template cannot be used. One that is not there is reported with the secrets.
+/// Why the install-config template cannot be used. One that is not there is reported with the
+/// secrets.
 fn template_problem(state: &State, pool: &ClusterPool) -> Option<String> {
     if let Some(reference) = &pool.spec.install_config_secret_template_ref {
         let key = Key::new(&*pool.metadata.namespace, &*reference.name);

@@ -1,5 +1,5 @@
-//! Ends claims whose lifetime is over, and warns their owners before that. It never takes the cluster
-//! away itself: that follows from the deletion of the claim.
+//! Ends claims whose lifetime is over, and warns their owners before that. It never takes the
+//! cluster away itself: that follows from the deletion of the claim.
 
 use crate::model::claim::Claim;
 use crate::model::event_reason::EventReason;
@@ -11,8 +11,8 @@ use crate::model::time::Span;
 
 use super::{CLAIM, say, warn};
 
-/// How long a claim keeps its cluster: what it asks for, else the pool's default, and never more than
-/// the pool's maximum. Without any of these it has no end.
+/// How long a claim keeps its cluster: what it asks for, else the pool's default, and never more
+/// than the pool's maximum. Without any of these it has no end.
 pub fn effective_lifetime(claim: &Claim, pool: Option<&ClusterPool>) -> Option<Span> {
     let limits = pool.and_then(|pool| pool.spec.claim_lifetime.as_ref());
     let asked = claim.lifetime.or_else(|| limits?.default);
@@ -47,8 +47,8 @@ fn warn_before_expiry(state: &mut State, claim_id: ClaimId, pool: &Key, tick: &T
     }
 }
 
-/// Writes down the effective lifetime of each claim of a pool, and deletes the claims whose lifetime
-/// is over.
+/// Writes down the effective lifetime of each claim of a pool, and deletes the claims whose
+/// lifetime is over.
 pub fn expire_claims(state: &mut State, pool: &Key, tick: &Tick) {
     for claim_id in state.members(pool).claims {
         let Some(claim) = state.claims.get(claim_id) else { continue };

@@ -1,6 +1,6 @@
-//! Decides what each host needs of its management controller, and takes in what became of that. One thing
-//! is done at a time for each host; those of a cluster that is starting or stopping are left to the jobs
-//! of their cluster. It never decides which cluster has a host.
+//! Decides what each host needs of its management controller, and takes in what became of that. One
+//! thing is done at a time for each host; those of a cluster that is starting or stopping are left
+//! to the jobs of their cluster. It never decides which cluster has a host.
 
 use crate::model::condition::{self, Condition, ConditionReason, set_unprobed};
 use crate::model::driver::Driver;
@@ -160,8 +160,8 @@ fn is_wanted_image_attached(host: &BareMetalHost) -> bool {
     wanted_image(host).map(|image| &image.url) == attached.map(|image| &image.url)
 }
 
-/// What is on the disk of a host that is to be installed, or was given back, must not run again: the
-/// host boots from the image of its cluster alone.
+/// What is on the disk of a host that is to be installed, or was given back, must not run again:
+/// the host boots from the image of its cluster alone.
 fn may_start(state: &State, host: &BareMetalHost) -> bool {
     let Some(name) = host.cluster() else { return true };
     let cluster = state.cluster(name).and_then(|id| state.clusters.get(id));

@@ -1,5 +1,5 @@
-//! Works out a pool's inventory as the pool sees it: `status.inventory`, and the conditions that follow
-//! from it. It never leases a customization.
+//! Works out a pool's inventory as the pool sees it: `status.inventory`, and the conditions that
+//! follow from it. It never leases a customization.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ fn listed_entries(pool: &ClusterPool) -> impl Iterator<Item = (&str, &InventoryS
     entries.filter_map(|entry| Some((&*entry.name, pool.status.inventory.get(&entry.name)?)))
 }
 
-/// What `status.inventory` of a pool has to be: each entry that is listed, and each that a cluster of
-/// the pool still has, as this pool sees it.
+/// What `status.inventory` of a pool has to be: each entry that is listed, and each that a cluster
+/// of the pool still has, as this pool sees it.
 pub fn inventory_status(state: &State, pool: &ClusterPool) -> BTreeMap<String, InventoryStatus> {
     let key = pool.key();
     let mut entries = BTreeMap::new();
@@ -86,8 +86,8 @@ fn missing_entry(before: Option<&InventoryStatus>) -> InventoryStatus {
     }
 }
 
-/// The entry of a customization that a cluster of this pool has: until it is free again, the version
-/// is the one that the cluster was made with.
+/// The entry of a customization that a cluster of this pool has: until it is free again, the
+/// version is the one that the cluster was made with.
 fn held_entry(
     customization: &Customization,
     holder: &ClusterHolder,
@@ -147,8 +147,8 @@ fn judge_entry(
     InventoryStatus { version, status, attempts, message, ..InventoryStatus::default() }
 }
 
-/// Why this pool cannot use a customization, whoever else has it meanwhile: too many clusters with it
-/// were given up, or its patches still cannot be applied.
+/// Why this pool cannot use a customization, whoever else has it meanwhile: too many clusters with
+/// it were given up, or its patches still cannot be applied.
 fn pool_verdict(
     state: &State,
     pool: &ClusterPool,
@@ -206,8 +206,8 @@ fn sorted_names(pool: &ClusterPool, status: EntryStatus) -> Vec<&str> {
     names
 }
 
-/// The condition `InventorySufficient`: whether the inventory suffices for the size. Only a pool has
-/// it whose inventory once did not.
+/// The condition `InventorySufficient`: whether the inventory suffices for the size. Only a pool
+/// has it whose inventory once did not.
 pub fn sufficient_condition(pool: &ClusterPool) -> Option<Condition> {
     const KIND: ConditionType = ConditionType::InventorySufficient;
     let size = pool.size();
@@ -236,7 +236,8 @@ fn count_usable_entries(pool: &ClusterPool) -> usize {
     listed_entries(pool).filter(|(_, entry)| entry.status.usable()).count()
 }
 
-/// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz: ...`.
+/// The inventory in a sentence: `4 of 7 usable; missing foo, bar; broken by configuration baz:
+/// ...`.
 pub fn inventory_summary(pool: &ClusterPool) -> Option<String> {
     let number = pool.spec.inventory.as_ref()?.len();
     let mut parts = vec![format!("{} of {number} usable", count_usable_entries(pool))];

@@ -1,5 +1,5 @@
-//! Keeps the names of IPAddresses unique: where two addresses would be called alike, the later one gets
-//! a name of its own. It never renames an address that was leased before.
+//! Keeps the names of IPAddresses unique: where two addresses would be called alike, the later one
+//! gets a name of its own. It never renames an address that was leased before.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,8 @@ struct Renaming {
 }
 
 /// Gives names of their own to addresses that were leased in this pass and would be called like
-/// another one: `10.0.0.1` and `10:0:0:1::` would, and so would addresses of pools whose prefixes meet.
+/// another one: `10.0.0.1` and `10:0:0:1::` would, and so would addresses of pools whose prefixes
+/// meet.
 pub fn give_unique_names(state: &mut State, book: &dyn AddressBook) {
     for renaming in find_renamings(state, book) {
         state.ip_leases.act_for(&renaming.owner);

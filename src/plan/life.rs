@@ -1,5 +1,5 @@
-//! Leads a cluster through its life: decides which job it needs now, when it is given up, and when its
-//! object goes. It never decides that a cluster is made or deleted: its pool does, or a person.
+//! Leads a cluster through its life: decides which job it needs now, when it is given up, and when
+//! its object goes. It never decides that a cluster is made or deleted: its pool does, or a person.
 
 use crate::model::agent::Agent;
 use crate::model::backoff::Backoff;
@@ -50,9 +50,9 @@ pub fn advance_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     }
 }
 
-/// Whether nothing can be done for a cluster without a driver. Without one nothing is made and, worse,
-/// what was made cannot be destroyed. But hosts start and stop an installed cluster, and an object that
-/// has nothing to destroy can go.
+/// Whether nothing can be done for a cluster without a driver. Without one nothing is made and,
+/// worse, what was made cannot be destroyed. But hosts start and stop an installed cluster, and an
+/// object that has nothing to destroy can go.
 fn needs_driver(state: &State, cluster: &Cluster) -> bool {
     if cluster.deleting.is_some() {
         return cluster.started_at.is_some() && !cluster.preserve;
@@ -60,9 +60,9 @@ fn needs_driver(state: &State, cluster: &Cluster) -> bool {
     !cluster.installed() || clusters_hosts::power_hosts(state, cluster).is_empty()
 }
 
-/// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after the
-/// failure, at most a day. One that is to be removed, or waits for something else, is not tried again
-/// by the clock.
+/// When a cluster whose last installation failed may be installed again: 1, 2, 4 ... minutes after
+/// the failure, at most a day. One that is to be removed, or waits for something else, is not tried
+/// again by the clock.
 pub fn next_install_at(cluster: &Cluster) -> Option<Time> {
     if cluster.phase() != Phase::Retrying || cluster.marked || cluster.unmet.is_some() {
         return None;
@@ -299,8 +299,8 @@ pub fn next_deprovision_at(cluster: &Cluster) -> Option<Time> {
 }
 
 /// Lets the object of a cluster go, and with it its leases. `is_destroyed` says whether a job has
-/// destroyed what was made; otherwise nothing was made, or it is left running (preserveOnDelete) and
-/// keeps its customization and addresses.
+/// destroyed what was made; otherwise nothing was made, or it is left running (preserveOnDelete)
+/// and keeps its customization and addresses.
 pub fn remove_cluster(state: &mut State, cluster_id: ClusterId, tick: &Tick, is_destroyed: bool) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if cluster.held {

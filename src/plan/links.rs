@@ -1,6 +1,6 @@
 //! Keeps claims and clusters naming each other: half-written pairs are completed, claims that are
-//! deleted release their clusters, and the conditions of claims say how things stand. It never chooses
-//! a cluster for a claim.
+//! deleted release their clusters, and the conditions of claims say how things stand. It never
+//! chooses a cluster for a claim.
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
 use crate::model::cluster::{Cluster, Power};
@@ -22,8 +22,8 @@ pub fn sync_links(state: &mut State, pool: &Key, tick: &Tick) {
     complete_pairs(state, pool, tick);
 }
 
-/// Completes pairs of which only one end was written. Where the ends disagree, what the cluster says
-/// holds.
+/// Completes pairs of which only one end was written. Where the ends disagree, what the cluster
+/// says holds.
 pub fn complete_pairs(state: &mut State, pool: &Key, tick: &Tick) {
     let members = state.members(pool);
     for claim_id in members.claims {
@@ -58,7 +58,8 @@ fn check_claim_of_cluster(state: &mut State, cluster_id: ClusterId, pool: &Key, 
     warn(state, tick, EventReason::AssignmentRepaired, (CLAIM, key), message);
 }
 
-/// Marks the cluster of a claim that is being deleted; once the cluster is gone, the claim goes, too.
+/// Marks the cluster of a claim that is being deleted; once the cluster is gone, the claim goes,
+/// too.
 fn release_cluster(state: &mut State, claim_id: ClaimId, tick: &Tick) {
     let Some(claim) = state.claims.get(claim_id) else { return };
     let key = claim.key();

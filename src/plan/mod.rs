@@ -145,9 +145,9 @@ fn plan_clusters_without_pool(state: &mut State, tick: &Tick) {
     state.act_for(None);
 }
 
-/// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a plan
-/// the end of an address's rest. An instant that has passed is none any more: what was to be done then
-/// is done, or waits for something else.
+/// When something is next due by itself: an expiry, a retry, a timeout, a schedule, and after a
+/// plan the end of an address's rest. An instant that has passed is none any more: what was to be
+/// done then is done, or waits for something else.
 pub fn due(state: &State, now: Time) -> Option<Time> {
     let mut instants: Vec<Time> = Vec::new();
     instants.extend(hosts::next_due_at(state));

@@ -1,6 +1,7 @@
-//! Pauses a pool whose installations fail for a reason that the next one would meet, too: the platform
-//! is away, or all that is tried is wrong. The pause grows with each wave of failures; one installation
-//! that succeeds, or a change of the pool, ends it. It never stops an installation that has begun.
+//! Pauses a pool whose installations fail for a reason that the next one would meet, too: the
+//! platform is away, or all that is tried is wrong. The pause grows with each wave of failures; one
+//! installation that succeeds, or a change of the pool, ends it. It never stops an installation
+//! that has begun.
 
 use crate::model::backoff::Backoff;
 use crate::model::event_reason::EventReason;
@@ -38,8 +39,8 @@ pub fn is_paused(pool: &ClusterPool) -> bool {
     pool.status.install_pause.as_ref().is_some_and(|pause| pause.until.is_some())
 }
 
-/// Begins a pause after an installation that failed before anything existed. Installations that were
-/// begun together with it and fail, too, belong to the same wave and do not prolong the pause.
+/// Begins a pause after an installation that failed before anything existed. Installations that
+/// were begun together with it and fail, too, belong to the same wave and do not prolong the pause.
 pub fn begin_pause(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick) {
     let Some(pool) = state.pools.get(pool_id).filter(|pool| !is_paused(pool)) else { return };
     let key = pool.key();
@@ -59,9 +60,9 @@ pub fn begin_pause(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick)
     warn(state, tick, EventReason::InstallationsPaused, (POOL, key), message);
 }
 
-/// Counts a cluster that was given up and that another one replaces. One alone may have been bad luck,
-/// several in a row begin a pause. Pools with an inventory do without it: the inventory counts the
-/// attempts of each entry, so they come to an end by themselves.
+/// Counts a cluster that was given up and that another one replaces. One alone may have been bad
+/// luck, several in a row begin a pause. Pools with an inventory do without it: the inventory
+/// counts the attempts of each entry, so they come to an end by themselves.
 pub fn count_given_up_cluster(state: &mut State, pool_id: PoolId, cause: &str, tick: &Tick) {
     state.pools.update(pool_id, |pool| pool.status.given_up_in_a_row += 1);
     let Some(pool) = state.pools.get(pool_id) else { return };

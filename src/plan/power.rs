@@ -1,6 +1,7 @@
-//! Decides which clusters run and which hibernate, and starts the jobs that take them there. The oldest
-//! clusters of a pool run, as many as its runningCount and the claims that wait; a claimed cluster runs
-//! until its user or its hibernateAfter says otherwise. It never makes or deletes a cluster.
+//! Decides which clusters run and which hibernate, and starts the jobs that take them there. The
+//! oldest clusters of a pool run, as many as its runningCount and the claims that wait; a claimed
+//! cluster runs until its user or its hibernateAfter says otherwise. It never makes or deletes a
+//! cluster.
 
 use crate::model::cluster::{Cluster, Phase, Power};
 use crate::model::driver::Driver;
@@ -138,8 +139,8 @@ pub fn advance_power(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     start_or_stop(state, cluster_id, tick);
 }
 
-/// Starts the job that a cluster needs to become as it is wanted: one that asks how it does while it
-/// is on its way, else one that starts or stops it.
+/// Starts the job that a cluster needs to become as it is wanted: one that asks how it does while
+/// it is on its way, else one that starts or stops it.
 fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     if state.live_job(&cluster.name).is_some() {
@@ -158,7 +159,8 @@ fn start_or_stop(state: &mut State, cluster_id: ClusterId, tick: &Tick) {
         }
         return;
     }
-    // What failed has its time. What is on its way without a job that still works on it begins anew.
+    // What failed has its time. What is on its way without a job that still works on it begins
+    // anew.
     if is_on_its_way && next_power_attempt_at(cluster).is_some_and(|next| tick.now < next) {
         return;
     }

@@ -1,5 +1,6 @@
-//! Says when hosts are asked how they are though nothing is to be done to them. A free host has to be
-//! there when it is picked, and one that failed its cluster is looked at until it answers. Starts no job.
+//! Says when hosts are asked how they are though nothing is to be done to them. A free host has to
+//! be there when it is picked, and one that failed its cluster is looked at until it answers.
+//! Starts no job.
 
 use std::collections::HashMap;
 
@@ -25,8 +26,8 @@ pub fn hosts_to_probe(state: &State) -> Probes {
     probes
 }
 
-/// When a host is asked next: a free one some minutes after it was last seen, any other one when its
-/// last attempt failed and is due again. None if it is no Agent.
+/// When a host is asked next: a free one some minutes after it was last seen, any other one when
+/// its last attempt failed and is due again. None if it is no Agent.
 pub fn next_probe_at(host: &BareMetalHost, probes: &Probes) -> Option<Time> {
     let is_free = *probes.get(&host.key())?;
     if is_free

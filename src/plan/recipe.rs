@@ -1,5 +1,5 @@
-//! Says what a cluster is made from: the install-config of its pool, before and after the patches of a
-//! customization. It makes nothing and changes nothing.
+//! Says what a cluster is made from: the install-config of its pool, before and after the patches
+//! of a customization. It makes nothing and changes nothing.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Takes in what drivers report of their jobs: each job that is over ends, and its cluster or host becomes
-//! what the job made of it. It starts no job.
+//! Takes in what drivers report of their jobs: each job that is over ends, and its cluster or host
+//! becomes what the job made of it. It starts no job.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ pub fn look(state: &mut State, healths: Vec<(String, Health)>, tick: &Tick) {
     state.act_for(None);
 }
 
-/// Takes in what drivers report of their jobs. Reports of jobs that are not live any more are dropped.
+/// Takes in what drivers report of their jobs. Reports of jobs that are not live any more are
+/// dropped.
 pub fn absorb(state: &mut State, reports: Vec<Report>, tick: &Tick) {
     for report in reports {
         let Some((job_id, live_job)) = state.live_job(&report.object) else { continue };
@@ -215,8 +216,8 @@ fn apply_failure(
     }
 }
 
-/// Notes that an installation broke off, so that what it left is cleaned up. With a `failure` it cannot
-/// go better at once, which counts as a failure.
+/// Notes that an installation broke off, so that what it left is cleaned up. With a `failure` it
+/// cannot go better at once, which counts as a failure.
 fn note_interruption(
     state: &mut State,
     cluster_id: ClusterId,
@@ -298,7 +299,8 @@ fn note_failed_installation(
 }
 
 /// Keeps what an installation has made that has to be secret: the kubeconfig, the password of the
-/// administrator, and what destroying the cluster needs. Secrets that exist already are overwritten.
+/// administrator, and what destroying the cluster needs. Secrets that exist already are
+/// overwritten.
 fn keep_secrets(state: &mut State, cluster_id: ClusterId, installation: &Installation, now: Time) {
     let Some(cluster) = state.clusters.get(cluster_id) else { return };
     let namespace = cluster.namespace.clone();

@@ -1,5 +1,5 @@
-//! Applies the schedule of a pool: its size and runningCount follow its cron lines. Each tick of the
-//! schedule acts once, so what is scaled by hand holds until the next tick.
+//! Applies the schedule of a pool: its size and runningCount follow its cron lines. Each tick of
+//! the schedule acts once, so what is scaled by hand holds until the next tick.
 
 use crate::model::event_reason::EventReason;
 use crate::model::pool::{ClusterPool, ScheduleStatus};
@@ -10,7 +10,8 @@ use crate::model::time::Time;
 
 use super::{POOL, may_act, say};
 
-/// The schedule of a pool, if it has one. One that cannot be parsed was refused when it was written.
+/// The schedule of a pool, if it has one. One that cannot be parsed was refused when it was
+/// written.
 pub fn schedule_of(pool: &ClusterPool) -> Option<Schedule> {
     pool.metadata.annotation(SCHEDULE)?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! Decides how many clusters a pool has: which are made, and which are deleted. It takes one branch a
-//! round, in Hive's order, with the corrections of decision 11. It never touches a claimed cluster that
-//! is not marked.
+//! Decides how many clusters a pool has: which are made, and which are deleted. It takes one branch
+//! a round, in Hive's order, with the corrections of decision 11. It never touches a claimed
+//! cluster that is not marked.
 
 use std::collections::HashSet;
 
@@ -25,8 +25,8 @@ type DeletionCause = (EventReason, &'static str);
 
 const TOO_MANY: DeletionCause = (DELETING, "more than the pool's size");
 
-/// Makes clusters, or deletes those that are marked, broken, too many or stale. A pool that is being
-/// deleted loses its clusters, and goes itself once none is left.
+/// Makes clusters, or deletes those that are marked, broken, too many or stale. A pool that is
+/// being deleted loses its clusters, and goes itself once none is left.
 pub fn choose_size(state: &mut State, pool_id: PoolId, tick: &Tick, names: &dyn Books) {
     let Some(pool) = state.pools.get(pool_id) else { return };
     let sorted = sort_pool(state, pool, tick.now);
@@ -90,8 +90,8 @@ fn learn_from_broken(state: &mut State, pool_id: PoolId, broken: &[ClusterId]) {
 }
 
 /// The marked clusters to delete now, and how many other clusters may be made or destroyed besides
-/// within maxConcurrent. Hive does not count marked clusters that are still installing. Here they leave
-/// no room for others, but may be destroyed in their own place.
+/// within maxConcurrent. Hive does not count marked clusters that are still installing. Here they
+/// leave no room for others, but may be destroyed in their own place.
 fn choose_marked_clusters(
     state: &State,
     pool: &ClusterPool,
@@ -126,9 +126,9 @@ fn count_in_flight(state: &State, clusters: &[ClusterId]) -> usize {
     clusters.iter().filter(|cluster_id| is_in_flight(state, **cluster_id)).count()
 }
 
-/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on them, so
-/// some can be deleted without more being in flight. Otherwise a pool whose installations all fail
-/// could never shrink.
+/// Clusters that wait for their next attempt while maxConcurrent is used up: nothing works on them,
+/// so some can be deleted without more being in flight. Otherwise a pool whose installations all
+/// fail could never shrink.
 fn choose_failing_clusters(
     state: &State,
     pool_id: PoolId,
@@ -145,9 +145,9 @@ fn choose_failing_clusters(
     failing
 }
 
-/// Deletes stale clusters, so that new ones are made in their place. By default that is one at a time,
-/// oldest first, and only while the pool has all its clusters; with the policy `fast` as many as
-/// maxConcurrent allows; with `none` not at all.
+/// Deletes stale clusters, so that new ones are made in their place. By default that is one at a
+/// time, oldest first, and only while the pool has all its clusters; with the policy `fast` as many
+/// as maxConcurrent allows; with `none` not at all.
 fn replace_stale_clusters(
     state: &mut State,
     pool_id: PoolId,

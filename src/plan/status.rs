@@ -171,7 +171,8 @@ fn capacity_condition(state: &State, pool: &ClusterPool, sorted: &Buckets) -> Co
     Condition::new(kind, "True", ConditionReason::Available, room)
 }
 
-/// Whether all clusters are of the pool's version. Another version is reported before an unknown one.
+/// Whether all clusters are of the pool's version. Another version is reported before an unknown
+/// one.
 fn currency_condition(state: &State, sorted: &Buckets) -> Condition {
     let kind = ConditionType::AllClustersCurrent;
     let unassigned = "unassigned ClusterDeployments";

@@ -4,9 +4,9 @@
 use crate::model::hash::fnv1a;
 use crate::model::pool::ClusterPool;
 
-/// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field that
-/// poolctl learns later does not change it, because absent fields are not hashed. So no cluster is
-/// replaced just because poolctl was upgraded.
+/// The version of a pool: 16 hexadecimal digits, a hash over the inputs that Hive hashes. A field
+/// that poolctl learns later does not change it, because absent fields are not hashed. So no
+/// cluster is replaced just because poolctl was upgraded.
 pub fn pool_version(pool: &ClusterPool) -> String {
     let spec = &pool.spec;
     let inputs = serde_json::json!({

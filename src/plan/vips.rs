@@ -1,5 +1,5 @@
-//! Chooses the addresses of a cluster: of its API and ingress, and of its hosts. It grants nothing and
-//! gives nothing back.
+//! Chooses the addresses of a cluster: of its API and ingress, and of its hosts. It grants nothing
+//! and gives nothing back.
 
 use serde_json::{Value, json};
 
@@ -17,9 +17,9 @@ use super::addresses;
 /// What of a cluster has an address, and the field of its platform.
 const ROLES: [(&str, &str); 2] = [(VIPS[0], "apiVIPs"), (VIPS[1], "ingressVIPs")];
 
-/// Chooses the addresses of the API and ingress of a new cluster, from each IPPool that its pool names.
-/// Returns the leases, and the install-config with the addresses in it; the error says why there are
-/// not enough.
+/// Chooses the addresses of the API and ingress of a new cluster, from each IPPool that its pool
+/// names. Returns the leases, and the install-config with the addresses in it; the error says why
+/// there are not enough.
 pub fn choose_cluster_addresses(
     state: &State,
     pool: &ClusterPool,
@@ -53,8 +53,8 @@ pub fn choose_cluster_addresses(
     Ok((leases, document))
 }
 
-/// Chooses an address for each host of a new cluster, from each IPPool that its pool names for hosts,
-/// and adds them to `leases`. The error says why there are not enough.
+/// Chooses an address for each host of a new cluster, from each IPPool that its pool names for
+/// hosts, and adds them to `leases`. The error says why there are not enough.
 pub fn choose_host_addresses(
     state: &State,
     pool: &ClusterPool,
@@ -79,13 +79,14 @@ pub fn choose_host_addresses(
     Ok(())
 }
 
-/// The name of the claim of a host's address from one of the IPPools: `CLUSTER-HOST`, with `-IPPOOL`
-/// where there are several.
+/// The name of the claim of a host's address from one of the IPPools: `CLUSTER-HOST`, with
+/// `-IPPOOL` where there are several.
 pub fn claim_of_host(cluster: &str, host: &str, ip_pools: &[&str], ip_pool: &str) -> String {
     format!("{cluster}-{host}{}", pool_suffix(ip_pools, ip_pool))
 }
 
-/// What tells the claims of one cluster or host apart where they are for addresses of several pools.
+/// What tells the claims of one cluster or host apart where they are for addresses of several
+/// pools.
 fn pool_suffix(ip_pools: &[&str], ip_pool: &str) -> String {
     if ip_pools.len() > 1 { format!("-{ip_pool}") } else { String::new() }
 }
@@ -122,8 +123,8 @@ pub struct Request<'a> {
     pub claim: String,
 }
 
-/// The claim of an address that goes with a cluster, and not before. It has no address yet. Its name
-/// is for people.
+/// The claim of an address that goes with a cluster, and not before. It has no address yet. Its
+/// name is for people.
 pub fn waiting(pool: &ClusterPool, ip_pool: &str, request: Request<'_>, tick: &Tick) -> IpLease {
     let agent = request.agent.map(str::to_owned);
     IpLease {

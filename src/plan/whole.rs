@@ -14,8 +14,8 @@ use crate::model::tick::Tick;
 use super::customizations::{lease_named_customizations, write_customization_status};
 use super::{CUSTOMIZATION, claim_of_host, leases, links, warn};
 
-/// Completes the links between pools, clusters, claims, customizations and addresses. Needs the whole
-/// state: what is not in it does not exist.
+/// Completes the links between pools, clusters, claims, customizations and addresses. Needs the
+/// whole state: what is not in it does not exist.
 pub fn mend(state: &mut State, tick: &Tick) {
     name_agents_of_leases(state);
     drop_reservations(state, tick);

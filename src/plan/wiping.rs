@@ -1,5 +1,6 @@
-//! Keeps hosts from everybody whose disks are to be wiped when they come back from a cluster. Nobody gets
-//! them before that is done, and one whose disks could not be wiped is held. It starts no job itself.
+//! Keeps hosts from everybody whose disks are to be wiped when they come back from a cluster.
+//! Nobody gets them before that is done, and one whose disks could not be wiped is held. It starts
+//! no job itself.
 
 use crate::model::event_reason::EventReason;
 use crate::model::host::wipe::{NOBODY, WIPE, Wipe, WipeHold, WipeState, wiper};
@@ -26,8 +27,8 @@ pub fn due(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: 
     state.hosts.update(host_id, |host| host.status.wipe = wipe);
 }
 
-/// Ends a wipe that is not wanted any more, or that nobody can do any more because the host has lost
-/// its controller.
+/// Ends a wipe that is not wanted any more, or that nobody can do any more because the host has
+/// lost its controller.
 pub fn end_impossible_wipe(state: &mut State, host_id: HostId, tick: &Tick) {
     let Some(host) = state.hosts.get(host_id) else { return };
     if !host.is_to_be_wiped() || state.live_job(&host.key().to_string()).is_some() {
