@@ -12,8 +12,9 @@ use crate::model::time::Time;
 
 use super::version::pool_version;
 
-/// The clusters of a pool and its waiting claims, by their ids in the state. `claimed`, `unknown` and
-/// `mismatched` overlap with the other lists of clusters, which do not overlap with each other.
+/// The clusters of a pool and its waiting claims, by their ids in the state. The lists `claimed`,
+/// `unknown` and `mismatched` overlap with the other lists of clusters, which do not overlap with
+/// each other.
 #[derive(Debug, Default)]
 pub struct Buckets {
     pub deleting: Vec<ClusterId>,

@@ -36,9 +36,9 @@ pub fn controlled_hosts(state: &State, cluster: &str) -> Vec<String> {
 
 /// Those of the controlled hosts that are booted from the image of their cluster.
 pub fn image_booted_hosts(state: &State, cluster: &str) -> Vec<String> {
-    let hosts = hosts_of(state, cluster);
-    let hosts = hosts.filter(|host| !host.is_left_alone() && host.boots_images());
-    hosts.map(|host| host.key().to_string()).collect()
+    let controlled = hosts_of(state, cluster).filter(|host| !host.is_left_alone());
+    let booted = controlled.filter(|host| host.boots_images());
+    booted.map(|host| host.key().to_string()).collect()
 }
 
 fn hosts_of<'a>(state: &'a State, cluster: &str) -> impl Iterator<Item = &'a BareMetalHost> {

@@ -168,12 +168,14 @@ fn pool_verdict(
 }
 
 fn describe_holder(holder: &ClusterHolder) -> String {
-    let pool = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
-    let pool = pool.unwrap_or_default();
+    let cluster = match &holder.pool {
+        Some(pool) => format!("{} of pool {}", holder.cluster, pool.name),
+        None => holder.cluster.clone(),
+    };
     if holder.preserved {
-        format!("Kept by cluster {}{pool}, which was left running", holder.cluster)
+        format!("Kept by cluster {cluster}, which was left running")
     } else {
-        format!("In use by cluster {}{pool}", holder.cluster)
+        format!("In use by cluster {cluster}")
     }
 }
 

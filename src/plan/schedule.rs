@@ -37,22 +37,24 @@ pub fn apply_schedule(state: &mut State, pool_id: PoolId, tick: &Tick) {
     };
     let lines = pool.metadata.annotation(SCHEDULE).unwrap_or_default().to_owned();
     // A last tick in the future was written by a clock that has been set back since.
-    let applied = pool.status.schedule.as_ref();
-    let applied = applied.filter(|status| status.lines == lines && status.last <= tick.now);
+    let status = pool.status.schedule.as_ref();
+    let applied = status.filter(|status| status.lines == lines && status.last <= tick.now);
     let Some(applied) = applied else {
         // A new schedule acts from its first tick on, not for those before it was written.
-        let status = ScheduleStatus { lines, last: tick.now };
-        state.pools.update(pool_id, |pool| pool.status.schedule = Some(status));
+        let begun = ScheduleStatus { lines, last: tick.now };
+        state.pools.update(pool_id, |pool| pool.status.schedule = Some(begun));
         return;
     };
     if tick.jumped {
         return;
     }
-    let Some((time, size, running)) = schedule.since(applied.last, tick.now) else { return };
+    let Some((time, new_size, new_running_count)) = schedule.since(applied.last, tick.now) else {
+        return;
+    };
     let key = pool.key();
     let counts_before = (pool.spec.size, pool.spec.running_count);
-    let size = size.unwrap_or(pool.spec.size);
-    let running_count = running.unwrap_or(pool.spec.running_count);
+    let size = new_size.unwrap_or(pool.spec.size);
+    let running_count = new_running_count.unwrap_or(pool.spec.running_count);
     let is_changed = counts_before != (size, running_count);
     state.pools.update(pool_id, |pool| {
         pool.status.schedule = Some(ScheduleStatus { lines, last: time });

@@ -213,8 +213,8 @@ fn deletion_condition(state: &State, pool: &ClusterPool) -> Condition {
 
 /// The names of clusters, sorted, with commas between them.
 fn join_names(state: &State, clusters: &[ClusterId]) -> String {
-    let clusters = clusters.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
-    let mut names: Vec<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
+    let rows = clusters.iter().filter_map(|cluster_id| state.clusters.get(*cluster_id));
+    let mut names: Vec<&str> = rows.map(|cluster| cluster.name.as_str()).collect();
     names.sort_unstable();
     names.join(", ")
 }

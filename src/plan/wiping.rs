@@ -17,12 +17,12 @@ use super::{HOST, warn};
 const LONGEST: usize = 300;
 const FAILED: &str = "wipe failed: ";
 
-/// Notes that a host comes back with what its cluster has left on its disks, and who is to wipe them.
+/// Notes that a host comes back with what its cluster has left on its disks, and who wipes them.
 /// `environment` is the InfraEnv that the host goes back to, which may ask for wiping.
 pub fn due(state: &mut State, host_id: HostId, environment: Option<&Key>, tick: &Tick) {
-    let environment = environment.and_then(|key| state.infra_envs.by_key(key));
+    let infra_env = environment.and_then(|key| state.infra_envs.by_key(key));
     let Some(host) = state.hosts.get(host_id) else { return };
-    let driver = wiper(host, environment).map(str::to_owned);
+    let driver = wiper(host, infra_env).map(str::to_owned);
     let wipe = driver.map(|driver| Wipe { state: WipeState::Pending, since: tick.now, driver });
     state.hosts.update(host_id, |host| host.status.wipe = wipe);
 }
