@@ -112,7 +112,7 @@ fn grant(state: &mut State, lease_id: IpLeaseId, pool: &IpPool, address: Addr, t
     });
     if has_waited {
         let message = format!("It has {address}");
-        record_event(state, tick, false, EventReason::Leased, key, message);
+        record_claim_event(state, tick, false, EventReason::Leased, key, message);
     }
 }
 
@@ -124,11 +124,11 @@ fn note_problem(state: &mut State, lease_id: IpLeaseId, problem: String, tick: &
     }
     let key = lease.key();
     state.ip_leases.update(lease_id, |lease| lease.error.clone_from(&problem));
-    record_event(state, tick, true, EventReason::AllocationFailed, key, problem);
+    record_claim_event(state, tick, true, EventReason::AllocationFailed, key, problem);
 }
 
 /// Records an event of a claim. Its actor is whoever started the pass.
-fn record_event(
+fn record_claim_event(
     state: &mut State,
     tick: &Tick,
     warning: bool,

@@ -190,7 +190,7 @@ fn say(
     object: (&'static str, Key),
     message: String,
 ) {
-    record_event(state, tick, false, reason, object, message);
+    push_event(state, tick, false, reason, object, message);
 }
 
 /// Records a warning: what went wrong with an object, or soon will.
@@ -201,10 +201,10 @@ fn warn(
     object: (&'static str, Key),
     message: String,
 ) {
-    record_event(state, tick, true, reason, object, message);
+    push_event(state, tick, true, reason, object, message);
 }
 
-fn record_event(
+fn push_event(
     state: &mut State,
     tick: &Tick,
     warning: bool,
