@@ -3,7 +3,7 @@
 //! chooses a cluster for a claim.
 
 use crate::model::claim::{Claim, ClusterRunning, Pending};
-use crate::model::cluster::{Cluster, Power};
+use crate::model::cluster::Power;
 use crate::model::event_reason::EventReason;
 use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
