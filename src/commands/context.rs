@@ -1,7 +1,8 @@
-//! What every command has: the global options, the world, the state, and how to speak.
+//! What every command has at hand: the global options, the world, the state, and the ways to answer
+//! and to ask. It decides nothing about the objects that it reads and shows.
 
 use std::cell::{OnceCell, RefCell};
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Stdin, Write};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -25,11 +26,13 @@ use crate::world::World;
 
 use crate::commands::target;
 
-/// How long a prompt sleeps before it looks for signals.
-const SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How long a prompt waits for input before it looks for signals: a tenth of a second.
+const PROMPT_SLICE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// When answers are coloured, as `--color` says. `auto` colours them on a terminal, unless the
+/// environment says that it takes no colours.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum When {
+pub enum ColorChoice {
     #[default]
     Auto,
     Always,
@@ -41,13 +44,13 @@ pub enum When {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Global options")]
 pub struct Globals {
-    /// State file
+    /// State file to use
     #[arg(long, global = true, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Namespace; $POOLCTL_NAMESPACE, else default
+    /// Namespace (else $POOLCTL_NAMESPACE, else default)
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// All namespaces
+    /// Look in all namespaces
     #[arg(short = 'A', long, global = true, conflicts_with = "namespace")]
     pub all_namespaces: bool,
     #[arg(
@@ -70,58 +73,65 @@ pub struct Globals {
         hide_default_value = true,
         hide_possible_values = true
     )]
-    pub color: When,
+    pub color: ColorChoice,
     /// Print names only, no hints
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say yes to every question
+    /// Answer yes to every question
     #[arg(short, long, global = true)]
     pub yes: bool,
-    /// Leave the pass to cron
+    /// Run no pass after a change; leave it to cron
     #[arg(long, global = true)]
     pub no_reconcile: bool,
 }
 
+/// What a command is run with. It opens the state only when it is asked to.
 pub struct Context {
     pub globals: Globals,
     pub world: World,
+    /// Who asks, if that is a guest behind sudo; found out when it is needed.
     pub(super) guest: OnceCell<Option<Person>>,
-    /// What was answered in documents, which are one when the command is done.
+    /// What was answered as documents so far. They are printed as one when the command is done.
     answered: RefCell<Answer>,
 }
 
 impl Context {
     pub fn new(globals: Globals) -> Result<Self, Refusal> {
-        let (world, guest) = (World::new()?, OnceCell::new());
-        Ok(Self { globals, world, guest, answered: RefCell::default() })
+        let world = World::new()?;
+        Ok(Self { globals, world, guest: OnceCell::new(), answered: RefCell::default() })
     }
 
+    /// The path of the state file, whether there is one or not.
     pub fn path(&self) -> Result<PathBuf, Refusal> {
         self.globals.state.clone().map_or_else(|| self.world.state_path(), Ok)
     }
 
-    /// The state, for looking. There must be one.
+    /// Opens the state, which must exist: for commands that only look, or change what is there.
     pub fn look(&self) -> Result<Store, Refusal> {
-        self.in_time(Store::open(&self.path()?)?)
+        self.advance_standing_clock(Store::open(&self.path()?)?)
     }
 
-    /// The state, for changing; made if there is none.
+    /// Opens the state, and creates it if there is none.
     pub fn open(&self) -> Result<Store, Refusal> {
-        self.in_time(Store::open_or_create(&self.path()?)?)
+        self.advance_standing_clock(Store::open_or_create(&self.path()?)?)
     }
 
-    /// A rehearsed clock goes on where the last command left it.
-    fn in_time(&self, store: Store) -> Result<Store, Refusal> {
+    /// Moves a clock that stands to the last pass of the state, so that a rehearsal of several
+    /// commands goes on where the last one left it.
+    fn advance_standing_clock(&self, store: Store) -> Result<Store, Refusal> {
         if self.world.stands() {
             self.world.wait(store.mark()?.1.now, Span::default());
         }
         Ok(store)
     }
 
+    /// The door through which a command changes the state. A pass follows the change unless
+    /// `--no-reconcile` is given.
     pub fn door<'a>(&'a self, store: &'a Store) -> Door<'a> {
         Door { store, world: &self.world, pass: !self.globals.no_reconcile }
     }
 
+    /// The namespace that the command works in. A name that cannot be one is refused with exit 2.
     pub fn namespace(&self) -> Result<String, Refusal> {
         let given = self.globals.namespace.as_deref();
         let name = given.or_else(|| self.world.variable("POOLCTL_NAMESPACE")).unwrap_or("default");
@@ -130,19 +140,20 @@ impl Context {
         Ok(name.to_owned())
     }
 
-    /// The namespace to look in, none for all of them.
+    /// The namespace to look in, or none with `--all-namespaces`.
     pub fn namespaces(&self) -> Result<Option<String>, Refusal> {
         if self.globals.all_namespaces { Ok(None) } else { self.namespace().map(Some) }
     }
 
-    /// A name from the command line, as a key of its kind.
+    /// The key of a name from the command line, in the namespace of the command if its kind has
+    /// one. A name that no object of the kind can have is refused with exit 2.
     pub fn key(&self, kind: Kind, name: &str) -> Result<Key, Refusal> {
         rules::name_of(kind, name).map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         let namespace = if kind.namespaced() { self.namespace()? } else { String::new() };
         Ok(Key::new(namespace, name))
     }
 
-    /// A resource that must be there and may be seen.
+    /// A resource by its name; refused if it does not exist or may not be seen.
     pub fn find<R: Resource>(&self, store: &Store, name: &str) -> Result<R, Refusal> {
         let object = self.find_object(store, R::KIND, name)?;
         R::from_object(object).ok_or_else(|| {
@@ -151,33 +162,35 @@ impl Context {
         })
     }
 
-    /// An object of a kind that is known only now; it must be there and may be seen.
+    /// An object of the kind that was typed; refused if it does not exist or may not be seen.
     pub fn find_object(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         if !matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
             self.admit_to(&format!("{} `{}`", kind.word(), target::bare(kind, name)))?;
         }
-        let found = self.there(store, kind, name)?;
-        self.permit(store, Deed::See, &found)?;
-        Ok(found)
+        let object = self.there(store, kind, name)?;
+        self.permit(store, Deed::See, &object)?;
+        Ok(object)
     }
 
-    /// An object that must be there; otherwise says where it is, or what is called alike.
+    /// An object by its name, whoever asks. If there is none, the refusal says in which other
+    /// namespace it is, or which object is called nearly so.
     pub fn there(&self, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
         let name = &target::bare(kind, name);
         let key = self.key(kind, name)?;
         let filter = Filter { whole: true, ..Filter::named(&key) };
         let object = store.objects(kind, &filter)?.into_iter().next();
         object.ok_or_else(|| {
+            // Guests are told no names of objects that are not theirs.
             if kind != Kind::ClusterPool && self.guest().is_some() {
                 return Refusal::not_found(format!("there is no {} `{name}`", kind.word()));
             }
             let namespace = kind.namespaced().then_some(key.namespace.as_str());
-            absent(store, kind, name, namespace)
+            absent_object(store, kind, name, namespace)
         })
     }
 
+    /// Writes a text to stdout. A reader that went away, such as `head`, is no error.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    /// Text for stdout. A reader that went away is no error.
     pub fn print(&self, text: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -186,7 +199,7 @@ impl Context {
         }
     }
 
-    /// A value as it is; on a terminal without what would move its cursor.
+    /// Prints a value unchanged; on a terminal without the characters that would move its cursor.
     pub fn print_value(&self, text: &str) -> anyhow::Result<()> {
         if std::io::stdout().is_terminal() {
             return self.print(&clean_lines(text));
@@ -194,17 +207,17 @@ impl Context {
         self.print(text)
     }
 
-    /// Whether the answer is whole documents: then nothing else of it needs to be made.
+    /// Whether the answer is made of whole documents. Then its rows and lines need not be made.
     pub fn wants_documents(&self) -> bool {
         self.globals.output.is_whole()
     }
 
-    /// Whether people read the answer: then it is neither documents nor names alone.
+    /// Whether people read the answer. Then it is neither documents nor names alone.
     pub fn is_for_people(&self) -> bool {
         self.globals.output.is_for_people() && !self.globals.quiet
     }
 
-    /// A thing of a list, with what the format shows of it.
+    /// An entry of a list. Its row or its document is made only if the format shows it.
     pub fn entry(
         &self,
         name: Option<Name>,
@@ -216,8 +229,8 @@ impl Context {
         Entry { name, row, document }
     }
 
-    /// What the command has to say, in the format that was asked for. People see it at once; of
-    /// documents a program can read only one, so they wait until the command is done.
+    /// Answers in the format that was asked for. People see an answer at once. A program can read
+    /// only one document, so documents are kept until `conclude` prints them together.
     pub fn answer(&self, answer: Answer) -> anyhow::Result<()> {
         if self.wants_documents() && !answer.is_stream() {
             self.answered.borrow_mut().append(answer);
@@ -226,7 +239,7 @@ impl Context {
         self.print_answer(answer)
     }
 
-    /// Prints the documents of what was answered so far.
+    /// Prints the documents of all answers so far as one.
     pub fn conclude(&self) -> anyhow::Result<()> {
         if self.wants_documents() { self.print_answer(self.answered.take()) } else { Ok(()) }
     }
@@ -237,12 +250,12 @@ impl Context {
         if is_verbatim { self.print_value(&text) } else { self.print(&text) }
     }
 
-    /// What became of an object: `clusterpool/lab scaled`, with -q the bare name.
-    pub fn changed(&self, kind: Kind, key: &Key, what: &str) -> anyhow::Result<()> {
-        self.answer(Answer::change(kind, key, what))
+    /// Answers what became of an object: `clusterpool/lab scaled`, with -q the bare name.
+    pub fn changed(&self, kind: Kind, key: &Key, result: &str) -> anyhow::Result<()> {
+        self.answer(Answer::change(kind, key, result))
     }
 
-    /// Says what a pass could not do, and fails if a pool's changes were undone.
+    /// Warns of what a pass could not do. It is refused if the changes of a pool were undone.
     pub fn finish(&self, passed: &Passed) -> Result<(), Refusal> {
         for warning in &passed.warnings {
             self.warn(warning);
@@ -250,93 +263,105 @@ impl Context {
         passed.check()
     }
 
-    /// ` -n NAMESPACE`, where a command needs it to find an object.
+    /// ` -n NAMESPACE` for a command that is suggested, or nothing if it finds the object without.
     pub fn in_namespace(&self, namespace: &str) -> String {
-        let usual = self.world.variable("POOLCTL_NAMESPACE").unwrap_or("default");
-        if namespace.is_empty() || namespace == usual {
+        let default_namespace = self.world.variable("POOLCTL_NAMESPACE").unwrap_or("default");
+        if namespace.is_empty() || namespace == default_namespace {
             String::new()
         } else {
             format!(" -n {namespace}")
         }
     }
 
-    /// A hint for stderr.
+    /// Writes a hint to stderr, unless `--quiet` is given.
     pub fn hint(&self, text: &str) {
         if !self.globals.quiet {
             drop(writeln!(std::io::stderr(), "{}", clean(text)));
         }
     }
 
+    /// Writes a warning to stderr, even with `--quiet`.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn warn(&self, text: &str) {
         drop(writeln!(std::io::stderr(), "warning: {}", clean(text)));
     }
 
     /// Whether stderr is a terminal that can redraw a line.
-    pub fn draws(&self) -> bool {
-        let dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
-        std::io::stderr().is_terminal() && !dumb && self.world.variable("CI").is_none()
+    pub fn can_redraw(&self) -> bool {
+        let is_dumb = self.world.variable("TERM").is_none_or(|term| term == "dumb");
+        std::io::stderr().is_terminal() && !is_dumb && self.world.variable("CI").is_none()
     }
 
-    /// Whether somebody sits at the keyboard.
+    /// Whether stdin is a terminal, so that somebody can be asked.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
     pub fn at_terminal(&self) -> bool {
         std::io::stdin().is_terminal()
     }
 
-    /// Asks for what must not be seen.
+    /// Asks for a value at the terminal, which does not show what is typed. `instead` is what to
+    /// type where there is no terminal.
     pub fn ask_hidden(&self, prompt: &str, instead: &str) -> Result<SecretValue, Refusal> {
         let stdin = std::io::stdin();
-        let wrong = |why: String| {
-            Refusal::usage("there is no terminal to ask at").because(why).advise(instead)
-        };
         if !self.at_terminal() {
-            return Err(wrong("stdin is not a terminal".into()));
+            return Err(cannot_ask("stdin is not a terminal", instead));
         }
-        let shown = tcgetattr(&stdin).map_err(|error| wrong(error.to_string()))?;
-        let mut hidden = shown.clone();
+        let visible = tcgetattr(&stdin).map_err(|error| cannot_ask(error.to_string(), instead))?;
+        let mut hidden = visible.clone();
         hidden.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&stdin, OptionalActions::Now, &hidden)
-            .map_err(|error| wrong(error.to_string()))?;
+            .map_err(|error| cannot_ask(error.to_string(), instead))?;
         drop(write!(std::io::stderr(), "{}", clean(prompt)));
-        self.world.catch_signals();
-        let mut answer = String::new();
-        // Looked at in slices: Ctrl-C must not leave a terminal that shows nothing.
-        let read = loop {
-            if let Some(caught) = self.world.interrupted() {
-                break Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
-            }
-            let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-            if poll(&mut ready, Some(&SLICE)).is_ok_and(|ready| ready > 0) {
-                break stdin.read_line(&mut answer).map_err(|error| wrong(error.to_string()));
-            }
-        };
-        let _ = tcsetattr(&stdin, OptionalActions::Now, &shown);
+        let line = self.read_line_unless_interrupted(&stdin, instead);
+        let _ = tcsetattr(&stdin, OptionalActions::Now, &visible);
         drop(writeln!(std::io::stderr()));
-        read?;
-        if answer.trim().is_empty() {
-            return Err(wrong("nothing was typed".into()));
+        let line = line?;
+        if line.trim().is_empty() {
+            return Err(cannot_ask("nothing was typed", instead));
         }
-        Ok(SecretValue::new(answer.trim_end_matches(['\n', '\r'])))
+        Ok(SecretValue::new(line.trim_end_matches(['\n', '\r'])))
     }
 
-    /// Whether stdout takes colours; documents never do.
+    /// Reads a line, and looks for signals while it waits: Ctrl-C ends the reading, so that the
+    /// caller can make the terminal show again what is typed.
+    fn read_line_unless_interrupted(
+        &self,
+        stdin: &Stdin,
+        instead: &str,
+    ) -> Result<String, Refusal> {
+        self.world.catch_signals();
+        loop {
+            if let Some(caught) = self.world.interrupted() {
+                return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
+            }
+            let mut polled = [PollFd::new(stdin, PollFlags::IN)];
+            if poll(&mut polled, Some(&PROMPT_SLICE)).is_ok_and(|ready| ready > 0) {
+                let mut line = String::new();
+                stdin
+                    .read_line(&mut line)
+                    .map_err(|error| cannot_ask(error.to_string(), instead))?;
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Whether the answer is coloured; documents never are.
     pub fn colors(&self) -> bool {
         if !self.globals.output.is_for_people() {
             return false;
         }
         match self.globals.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => {
-                let plain = self.world.variable("NO_COLOR").is_some()
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                let is_plain = self.world.variable("NO_COLOR").is_some()
                     || self.world.variable("TERM").is_none_or(|term| term == "dumb");
-                std::io::stdout().is_terminal() && !plain
+                std::io::stdout().is_terminal() && !is_plain
             }
         }
     }
 
-    /// Asks before a loss. Without a terminal only `-y` will do.
+    /// Asks before something is lost. Without a terminal it is refused, with `command -y` as what
+    /// to type next.
     pub fn confirm(&self, loss: &str, command: &str) -> Result<(), Refusal> {
         if self.globals.yes {
             return Ok(());
@@ -355,25 +380,31 @@ impl Context {
     }
 }
 
-/// Not here: elsewhere, or called otherwise.
-fn absent(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Refusal {
+/// Why nobody can be asked at a terminal, and what to type instead.
+fn cannot_ask(cause: impl Into<String>, instead: &str) -> Refusal {
+    Refusal::usage("there is no terminal to ask at").because(cause).advise(instead)
+}
+
+/// Why an object is not found: it is in another namespace, or another name was meant.
+fn absent_object(store: &Store, kind: Kind, name: &str, namespace: Option<&str>) -> Refusal {
+    let word = kind.word();
     let place =
         namespace.map(|namespace| format!(" in namespace `{namespace}`")).unwrap_or_default();
-    let refusal = Refusal::not_found(format!("there is no {} `{name}`{place}", kind.word()));
-    let all = match store.names(kind) {
-        Ok(all) => all,
-        // That it is absent is not known of a state that cannot be read.
+    let refusal = Refusal::not_found(format!("there is no {word} `{name}`{place}"));
+    let keys = match store.names(kind) {
+        Ok(keys) => keys,
+        // An object is not absent because the state cannot be read.
         Err(unreadable) => return unreadable,
     };
-    let word = kind.word();
-    if let Some(other) = all.iter().find(|key| key.name == name) {
+    if let Some(key_elsewhere) = keys.iter().find(|key| key.name == name) {
+        let elsewhere = &key_elsewhere.namespace;
         return refusal
-            .because(format!("it is in namespace `{}`", other.namespace))
-            .advise(format!("poolctl get {word} {name} -n {}", other.namespace));
+            .because(format!("it is in namespace `{elsewhere}`"))
+            .advise(format!("poolctl get {word} {name} -n {elsewhere}"));
     }
-    let here =
-        all.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
-    match nearest(name, here.map(|key| key.name.as_str())) {
+    let keys_in_place =
+        keys.iter().filter(|key| namespace.is_none_or(|namespace| key.namespace == namespace));
+    match nearest(name, keys_in_place.map(|key| key.name.as_str())) {
         Some(near) => refusal.because(format!("did you mean `{near}`?")),
         None => refusal
             .advise(format!("poolctl get {word}{}", if namespace.is_some() { " -A" } else { "" })),

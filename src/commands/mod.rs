@@ -1,4 +1,5 @@
-//! Hears: one file per noun or verb, its arguments and the edit it makes. Decides nothing.
+//! The command line: a file per verb, with its arguments, its help and the edit that it calls.
+//! Commands hear what is asked, change the state and answer; they decide nothing about pools.
 
 mod access;
 mod agent;
@@ -60,9 +61,10 @@ use crate::model::refusal::{Exit, NextStep, Refusal, nearest};
 trait Verb: Args + FromArgMatches {
     const NAME: &'static str;
     const ABOUT: &'static str;
-    /// After `Example:`; a test runs it.
+    /// The command line that help prints after `Example:`. Tests run it.
     const EXAMPLE: &'static str;
-    /// Whether a guest may use it, on what is his. It then names no files.
+    /// Whether guests may use it, on their own claims and clusters. Such a command names no files:
+    /// it would read and write them with the rights of the account.
     const FOR_GUESTS: bool = false;
     fn run(self, context: &Context) -> anyhow::Result<()>;
 }
@@ -77,23 +79,23 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
     };
-    match start(&matches) {
+    match run_command(&matches) {
         Ok(()) => 0,
-        // A shell that completes is not to be disturbed.
+        // A message would appear in the middle of the line that somebody is typing.
         Err(_) if matches.subcommand_name() == Some(tree::complete::Complete::NAME) => 1,
-        Err(error) => fail(&error, matches.get_one::<String>("namespace")),
+        Err(error) => report_failure(&error, matches.get_one::<String>("namespace")),
     }
 }
 
-fn start(matches: &ArgMatches) -> anyhow::Result<()> {
+fn run_command(matches: &ArgMatches) -> anyhow::Result<()> {
     let context = Context::new(Globals::from_arg_matches(matches)?)?;
-    let ran = tree::dispatch(matches, &context);
-    // What was done before a refusal is said all the same.
+    let outcome = tree::dispatch(matches, &context);
+    // A command may have changed objects before it failed; those changes are answered too.
     let concluded = context.conclude();
-    ran.and(concluded)
+    outcome.and(concluded)
 }
 
-/// Ends with an exit code, everything having been said.
+/// Ends the program with an exit code and without a message: the command has said everything.
 #[derive(Debug)]
 pub struct Quit(pub u8);
 
@@ -105,9 +107,9 @@ impl std::fmt::Display for Quit {
 
 impl std::error::Error for Quit {}
 
-/// Says what went wrong and returns the exit code: a refusal's own, else 1. What is to be typed
-/// next is to be typed in the same namespace.
-fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
+/// Writes to stderr what went wrong, and returns the exit code: a refusal's own, else 1. If a
+/// namespace was given with `-n`, the command that is suggested next gets it too.
+fn report_failure(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     if let Some(Quit(code)) = error.downcast_ref() {
         return *code;
     }
@@ -116,13 +118,13 @@ fn fail(error: &anyhow::Error, namespace: Option<&String>) -> u8 {
     if let (Some(NextStep::Command(command)), Some(namespace)) = (next, namespace) {
         *command = format!("{command} -n {namespace}");
     }
-    let text = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
-    let lines: Vec<_> = text.lines().map(crate::output::clean).collect();
+    let message = refusal.as_ref().map_or_else(|| format!("{error:#}"), Refusal::to_string);
+    let lines: Vec<_> = message.lines().map(crate::output::clean).collect();
     drop(writeln!(std::io::stderr(), "error: {}", lines.join("\n")));
     refusal.map_or(Exit::Failed, |refusal| refusal.exit) as u8
 }
 
-/// "did you mean", as a next command.
-fn suggest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    nearest(wrong, known).map(|name| format!("did you mean `{name}`?"))
+/// ``did you mean `pool`?``, if one of the valid words is spelled like the wrong one.
+fn suggest<'a>(wrong_word: &str, words: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    nearest(wrong_word, words).map(|word| format!("did you mean `{word}`?"))
 }

@@ -49,7 +49,7 @@ impl Waiting<'_> {
         mut look: impl FnMut(bool) -> Result<Look<T>, Refusal>,
     ) -> Result<Ended<T>, Refusal> {
         let world = &self.context.world;
-        let mut progress = Progress::new(self.context.draws(), self.context.globals.quiet);
+        let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
         let end = world.now().plus(self.limit);
         loop {
             let (passed, due) = self.pass()?;
@@ -102,7 +102,7 @@ impl Waiting<'_> {
 
     fn sleep(&self, progress: &mut Progress, until: Time) {
         let world = &self.context.world;
-        if world.stands() || !self.context.draws() {
+        if world.stands() || !self.context.can_redraw() {
             return world.wait(until, LOOK);
         }
         // On a terminal the bar goes on moving.
