@@ -1,4 +1,5 @@
-//! `get`: objects of one kind or several, in columns or whole.
+//! `get`: lists objects of one kind or several in columns, or shows them as whole documents. Values
+//! of secrets are never shown.
 
 pub mod sort;
 pub mod watch;
@@ -25,25 +26,25 @@ pub struct Get {
     /// Kinds, separated by commas, or KIND/NAME
     #[arg(value_name = "KIND[,KIND]")]
     kinds: String,
-    /// Names; all without any
+    /// Names of objects; without any, all are listed
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Only with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
+    /// Only objects with these labels: a=b, a!=b, a, !a, a in (b,c), separated by commas
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// Go on, and show what changes
+    /// Keep running, and show objects that change
     #[arg(short, long)]
     watch: bool,
-    /// By a column's name or a jsonpath
+    /// Sort by the name of a column or by a jsonpath
     #[arg(long, value_name = "COLUMN|PATH")]
     sort_by: Option<String>,
-    /// Without the line of headers
+    /// Print no line of headers
     #[arg(long)]
     no_headers: bool,
-    /// With a column of labels
+    /// Add a column of labels
     #[arg(long)]
     show_labels: bool,
-    /// What is not there is no error
+    /// Do not fail if a named object does not exist
     #[arg(long)]
     ignore_not_found: bool,
 }
@@ -57,39 +58,40 @@ impl Verb for Get {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let wanted = self.wanted()?;
         for (kind, _) in &wanted {
-            let theirs =
+            let is_for_guests =
                 matches!(kind, Kind::ClusterPool | Kind::ClusterClaim | Kind::ClusterDeployment);
-            context.admit(&format!("get {}", kind.word()), theirs)?;
+            context.admit(&format!("get {}", kind.word()), is_for_guests)?;
         }
         let store = context.look()?;
         if self.watch {
-            return watch::follow(context, &store, &self, &wanted);
+            return watch::watch_objects(context, &store, &self, &wanted);
         }
-        let single =
+        let is_single =
             matches!(&wanted[..], [(kind, names)] if names.len() == 1 && *kind != Kind::Event);
-        let mut is_below_another = false;
+        let mut is_below_table = false;
         for (kind, names) in &wanted {
             if let Kind::Job | Kind::Event = kind {
-                let entries = self.records(context, &store, *kind, names)?;
+                let entries = self.record_entries(context, &store, *kind, names)?;
                 if entries.is_empty() {
                     hint_none(context, *kind)?;
                 }
-                context.answer(self.list(entries, single))?;
+                context.answer(self.list_answer(entries, is_single))?;
                 continue;
             }
-            let found = self.find(context, &store, *kind, names, self.ignore_not_found)?;
-            if found.is_empty() {
+            let objects =
+                self.find_objects(context, &store, *kind, names, self.ignore_not_found)?;
+            if objects.is_empty() {
                 hint_none(context, *kind)?;
             }
-            let entries = self.entries(context, &store, *kind, &found)?;
-            let mut answer = self.list(entries, single);
-            if is_below_another && !found.is_empty() {
+            let entries = self.object_entries(context, &store, *kind, &objects)?;
+            let mut answer = self.list_answer(entries, is_single);
+            if is_below_table && !objects.is_empty() {
                 answer = answer.after_gap();
             }
-            is_below_another |= !found.is_empty();
+            is_below_table |= !objects.is_empty();
             context.answer(answer)?;
             if !context.wants_documents() {
-                infraenv_iso::hint_stale(context, &store, &found)?;
+                infraenv_iso::hint_stale(context, &store, &objects)?;
             }
         }
         if context.wants_documents() && wanted.iter().any(|(kind, _)| *kind == Kind::Secret) {
@@ -99,20 +101,20 @@ impl Verb for Get {
     }
 }
 
-/// What lists nothing says so to people.
+/// Tells people that there is nothing of a kind to list.
 fn hint_none(context: &Context, kind: Kind) -> Result<(), Refusal> {
     if context.is_for_people() && kind.is_record() {
         context.hint(&format!("no {}s", kind.word()));
     } else if context.is_for_people() {
-        let place = if kind.namespaced() { context.namespaces()? } else { None };
-        let place = place.map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+        let place = namespace.map(|name| format!(" in namespace {name}")).unwrap_or_default();
         context.hint(&format!("no {} found{place}", kind.name()));
     }
     Ok(())
 }
 
 impl Get {
-    /// Kinds with the names that are wanted of each; all without any.
+    /// The kinds that are asked for, each with the names of its objects; no names mean all.
     fn wanted(&self) -> Result<Vec<(Kind, Vec<String>)>, Refusal> {
         if !self.kinds.contains('/') {
             let kinds = self.kinds.split(',').map(target::kind_of);
@@ -120,7 +122,7 @@ impl Get {
         }
         let mut wanted: Vec<(Kind, Vec<String>)> = Vec::new();
         for (kind, name) in target::several(&self.kinds, &self.names)? {
-            match wanted.iter_mut().find(|(known, _)| *known == kind) {
+            match wanted.iter_mut().find(|(wanted_kind, _)| *wanted_kind == kind) {
                 Some((_, names)) => names.push(name),
                 None => wanted.push((kind, vec![name])),
             }
@@ -128,14 +130,15 @@ impl Get {
         Ok(wanted)
     }
 
-    /// The objects of a kind that are asked for, sorted as asked; all, or those that are there.
-    pub fn find(
+    /// The objects of a kind with these names, or all without names, filtered and sorted as the
+    /// arguments ask. If `may_be_missing`, names without an object are passed over.
+    pub fn find_objects(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
         names: &[String],
-        those_there: bool,
+        may_be_missing: bool,
     ) -> Result<Vec<Object>, Refusal> {
         let whole = context.wants_documents()
             || self.watch
@@ -143,26 +146,32 @@ impl Get {
             || self.selector.is_some()
             || self.sort_by.is_some()
             || (kind == Kind::ClusterDeployment && context.globals.output.is_wide());
-        let found = match list(context, store, kind, names, whole) {
-            Err(absent) if absent.exit == Exit::NotFound && those_there => {
-                let there = names.iter().map(|name| named(context, store, kind, name));
-                there.filter_map(Result::ok).collect()
+        let listed = match list_objects(context, store, kind, names, whole) {
+            Err(absent) if absent.exit == Exit::NotFound && may_be_missing => {
+                let objects = names.iter().map(|name| find_named(context, store, kind, name));
+                objects.filter_map(Result::ok).collect()
             }
-            found => found?,
+            listed => listed?,
         };
-        let mut found = context.visible(store, found)?;
+        let mut objects = context.visible(store, listed)?;
         if let Some(selector) = &self.selector {
-            found.retain(|one| selector.matches(&one.labels()));
+            objects.retain(|object| selector.matches(&object.labels()));
         }
-        if let Some(by) = &self.sort_by {
-            let view = view(context, store, kind, &found)?;
-            sort::by(&mut found, by, |one| output::row(one, &view), Object::to_wire)?;
+        if let Some(column) = &self.sort_by {
+            let view = gather_view(context, store, kind, &objects)?;
+            sort::sort_by(
+                &mut objects,
+                column,
+                |object| output::row(object, &view),
+                Object::to_wire,
+            )?;
         }
-        Ok(found)
+        Ok(objects)
     }
 
-    /// Jobs and events: what happened, not what is. Names are those of the objects.
-    fn records(
+    /// Jobs or events. They are records of what happened to objects, and are listed by the names of
+    /// those.
+    fn record_entries(
         &self,
         context: &Context,
         store: &Store,
@@ -172,56 +181,84 @@ impl Get {
         if self.selector.is_some() || self.show_labels {
             return Err(Refusal::usage(format!("a {} has no labels", kind.word())));
         }
-        let wanted = |one: &str| names.is_empty() || names.iter().any(|name| name == one);
-        let now = context.world.now();
         if kind == Kind::Job {
-            let mut all = store.all_jobs()?;
-            all.retain(|job| wanted(&job.object) || wanted(&job.id.to_string()));
-            if let Some(by) = &self.sort_by {
-                sort::by(&mut all, by, |one| output::job_row(one, now), job::document)?;
-            }
-            return Ok(job::entries(context, &all));
+            self.job_entries(context, store, names)
+        } else {
+            self.event_entries(context, store, names)
         }
+    }
+
+    fn job_entries(
+        &self,
+        context: &Context,
+        store: &Store,
+        names: &[String],
+    ) -> Result<Vec<Entry>, Refusal> {
+        let now = context.world.now();
+        let mut jobs = store.all_jobs()?;
+        jobs.retain(|job| {
+            is_asked_for(names, &job.object) || is_asked_for(names, &job.id.to_string())
+        });
+        if let Some(column) = &self.sort_by {
+            sort::sort_by(&mut jobs, column, |job| output::job_row(job, now), job::document)?;
+        }
+        Ok(job::entries(context, &jobs))
+    }
+
+    fn event_entries(
+        &self,
+        context: &Context,
+        store: &Store,
+        names: &[String],
+    ) -> Result<Vec<Entry>, Refusal> {
+        let now = context.world.now();
         let namespace = context.globals.namespace.as_ref();
-        let mut all = store.events(None, usize::MAX)?;
-        all.retain(|one| wanted(&one.object.name));
-        all.retain(|one| namespace.is_none_or(|name| one.object.namespace == *name));
-        all.reverse();
-        if let Some(by) = &self.sort_by {
-            sort::by(&mut all, by, |one| events::row(one, now), events::document)?;
+        let mut events = store.events(None, usize::MAX)?;
+        events.retain(|event| {
+            is_asked_for(names, &event.object.name)
+                && namespace.is_none_or(|name| event.object.namespace == *name)
+        });
+        events.reverse();
+        if let Some(column) = &self.sort_by {
+            sort::sort_by(&mut events, column, |event| events::row(event, now), events::document)?;
         }
-        Ok(events::entries(context, &all))
+        Ok(events::entries(context, &events))
     }
 
-    /// Several things are a List, one that is named is itself. One that may be missing is nothing
-    /// at all, as with kubectl.
-    fn list(&self, entries: Vec<Entry>, single: bool) -> Answer {
-        let is_single = single && (self.ignore_not_found || !entries.is_empty());
+    /// Several objects are a List; one that was named is a document of its own. With
+    /// `--ignore-not-found` one that is missing is an empty answer, as with kubectl.
+    fn list_answer(&self, entries: Vec<Entry>, is_single: bool) -> Answer {
+        let is_own_document = is_single && (self.ignore_not_found || !entries.is_empty());
         let answer = Answer::list(entries).with_headers(!self.no_headers);
-        if is_single { answer.single() } else { answer }
+        if is_own_document { answer.single() } else { answer }
     }
 
-    /// Objects as they are listed.
-    pub fn entries(
+    /// The entries of objects of a kind, with the columns that the arguments ask for.
+    pub fn object_entries(
         &self,
         context: &Context,
         store: &Store,
         kind: Kind,
-        found: &[Object],
+        objects: &[Object],
     ) -> Result<Vec<Entry>, Refusal> {
         let view = if context.is_for_people() {
-            view(context, store, kind, found)?
+            gather_view(context, store, kind, objects)?
         } else {
             View::default()
         };
-        let entry = |object: &Object| {
+        let mut entries = Vec::new();
+        for object in objects {
             let name = Name::of(kind, &object.key());
-            context.entry(Some(name), || self.row(object, &view), || object.to_wire())
-        };
-        Ok(found.iter().map(entry).collect())
+            entries.push(context.entry(
+                Some(name),
+                || self.labeled_row(object, &view),
+                || object.to_wire(),
+            ));
+        }
+        Ok(entries)
     }
 
-    fn row(&self, object: &Object, view: &View) -> Row {
+    fn labeled_row(&self, object: &Object, view: &View) -> Row {
         let mut row = output::row(object, view);
         if self.show_labels {
             let labels = object.labels().into_iter();
@@ -233,28 +270,37 @@ impl Get {
     }
 }
 
-fn list(
+/// Whether a name is among those that are asked for; no names ask for everything.
+fn is_asked_for(names: &[String], name: &str) -> bool {
+    names.is_empty() || names.iter().any(|wanted| wanted == name)
+}
+
+/// The objects of a kind with these names, or all of them without names. A name without an object
+/// is refused. Bodies are complete only if `whole`, or if the objects are named.
+fn list_objects(
     context: &Context,
     store: &Store,
     kind: Kind,
     names: &[String],
     whole: bool,
 ) -> Result<Vec<Object>, Refusal> {
-    if names.is_empty() || (context.globals.all_namespaces && kind.namespaced()) {
-        let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-        let mut found = store.objects(kind, &Filter { namespace, name: None, whole })?;
-        found.retain(|one| names.is_empty() || names.contains(&one.key().name));
-        let missing = names.iter().find(|name| !found.iter().any(|one| one.key().name == **name));
-        return match missing {
-            Some(name) => Err(Refusal::not_found(format!("there is no {} `{name}`", kind.word()))),
-            None => Ok(found),
-        };
+    let lists_all = names.is_empty() || (context.globals.all_namespaces && kind.namespaced());
+    if !lists_all {
+        return names.iter().map(|name| find_named(context, store, kind, name)).collect();
     }
-    names.iter().map(|name| named(context, store, kind, name)).collect()
+    let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+    let mut objects = store.objects(kind, &Filter { namespace, name: None, whole })?;
+    objects.retain(|object| is_asked_for(names, &object.key().name));
+    for name in names {
+        if !objects.iter().any(|object| object.key().name == *name) {
+            return Err(Refusal::not_found(format!("there is no {} `{name}`", kind.word())));
+        }
+    }
+    Ok(objects)
 }
 
-/// An object by its name. Pools are everybody's to see; what else guests name must be theirs.
-fn named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
+/// An object by its name. Guests may name every pool, but of other kinds only what is theirs.
+fn find_named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Object, Refusal> {
     if kind == Kind::ClusterPool {
         context.there(store, kind, name)
     } else {
@@ -262,27 +308,34 @@ fn named(context: &Context, store: &Store, kind: Kind, name: &str) -> Result<Obj
     }
 }
 
-/// What the rows of a kind need to know of others.
-fn view(context: &Context, store: &Store, kind: Kind, found: &[Object]) -> Result<View, Refusal> {
+/// Reads what the rows of a kind show besides their objects. Each fact is read only if a row of
+/// this list shows it.
+fn gather_view(
+    context: &Context,
+    store: &Store,
+    kind: Kind,
+    objects: &[Object],
+) -> Result<View, Refusal> {
     let mut view = View {
         now: context.world.now().max(store.mark()?.1.now),
         wide: context.globals.output.is_wide(),
         namespaces: context.globals.all_namespaces && kind.namespaced(),
         ..View::default()
     };
-    let waits = |one: &Object| matches!(one, Object::ClusterClaim(claim) if claim.waits());
-    if found.iter().any(waits) {
+    if objects.iter().any(|object| matches!(object, Object::ClusterClaim(claim) if claim.waits())) {
         view.queue = queue::places(store, view.now)?;
     }
     if view.wide && kind == Kind::ClusterDeployment {
-        view.credentials = rotate::states(store, found)?;
+        view.credentials = rotate::states(store, objects)?;
     }
     if view.wide && kind == Kind::Agent {
-        let good = |one: &Object| match one {
-            Object::Agent(one) => Some((one.key(), fit::roles(one)?)),
-            _ => None,
-        };
-        view.fits = found.iter().filter_map(good).collect();
+        for object in objects {
+            if let Object::Agent(agent) = object
+                && let Some(roles) = fit::roles(agent)
+            {
+                view.fits.insert(agent.key(), roles);
+            }
+        }
     }
     if kind == Kind::Customization {
         view.pools = store.all::<ClusterPool>()?;

@@ -1,4 +1,4 @@
-//! `--sort-by`: a column's name, or a jsonpath into the documents.
+//! `--sort-by`: sorts what is listed by a column, or by a jsonpath into its documents.
 
 use std::cmp::Ordering;
 
@@ -9,54 +9,57 @@ use crate::output::{self, Row};
 
 use crate::commands::suggest;
 
-/// What has no such value comes first; what is equal stays as it was.
-pub fn by<T>(
-    all: &mut Vec<T>,
-    what: &str,
+/// Sorts items by a column's name or a jsonpath, in ascending order. Items without that value come
+/// first, and equal items keep their order. A column that the rows do not have is refused.
+pub fn sort_by<T>(
+    items: &mut Vec<T>,
+    column_or_path: &str,
     row: impl Fn(&T) -> Row,
     document: impl Fn(&T) -> Value,
 ) -> Result<(), Refusal> {
-    let path = what.contains(['.', '{', '$']);
-    let mut keyed = Vec::new();
-    for one in all.drain(..) {
-        let key = if path {
-            output::find(what, &document(&one))?.into_iter().next().cloned().unwrap_or_default()
-        } else if what.eq_ignore_ascii_case("age") {
-            made(&document(&one))
+    let is_path = column_or_path.contains(['.', '{', '$']);
+    let mut keyed_items = Vec::new();
+    for item in items.drain(..) {
+        let sort_key = if is_path {
+            let document = document(&item);
+            let values = output::find(column_or_path, &document)?;
+            values.into_iter().next().cloned().unwrap_or_default()
+        } else if column_or_path.eq_ignore_ascii_case("age") {
+            start_time(&document(&item))
         } else {
-            column(&row(&one), &what.to_lowercase())?
+            cell_value(&row(&item), &column_or_path.to_lowercase())?
         };
-        keyed.push((key, one));
+        keyed_items.push((sort_key, item));
     }
-    keyed.sort_by(|(a, _), (b, _)| compare(a, b));
-    all.extend(keyed.into_iter().map(|(_, one)| one));
+    keyed_items.sort_by(|(left, _), (right, _)| compare_values(left, right));
+    items.extend(keyed_items.into_iter().map(|(_, item)| item));
     Ok(())
 }
 
-/// When it began: what an age is sorted by.
-fn made(document: &Value) -> Value {
-    let places = ["/metadata/creationTimestamp", "/eventTime", "/status/started"];
-    places.iter().find_map(|place| document.pointer(place)).cloned().unwrap_or_default()
+/// When an object was created, an event happened or a job started: ages are sorted by it.
+fn start_time(document: &Value) -> Value {
+    let pointers = ["/metadata/creationTimestamp", "/eventTime", "/status/started"];
+    pointers.iter().find_map(|pointer| document.pointer(pointer)).cloned().unwrap_or_default()
 }
 
-/// What is shown, as a number if it is one.
-fn column(row: &Row, name: &str) -> Result<Value, Refusal> {
-    let known: Vec<&str> = row.iter().map(|(known, _)| *known).collect();
-    let Some((_, cell)) = row.iter().find(|(known, _)| *known == name) else {
-        let refusal = Refusal::usage(format!("there is no column `{name}`"));
-        let hint = suggest(name, known.iter().copied());
-        let known = format!("columns are {}; or a path like .metadata.name", known.join(", "));
-        return Err(refusal.because(hint.unwrap_or(known)));
+/// What a column of a row shows, as a number if it is one.
+fn cell_value(row: &Row, column: &str) -> Result<Value, Refusal> {
+    let Some((_, cell)) = row.iter().find(|(name, _)| *name == column) else {
+        let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
+        let cause = suggest(column, names.iter().copied()).unwrap_or_else(|| {
+            format!("columns are {}; or a path like .metadata.name", names.join(", "))
+        });
+        return Err(Refusal::usage(format!("there is no column `{column}`")).because(cause));
     };
     Ok(cell.parse::<i64>().map_or_else(|_| Value::from(cell.as_str()), Value::from))
 }
 
-fn compare(a: &Value, b: &Value) -> Ordering {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        // Numbers before words.
-        (Some(_), None) if !b.is_null() => Ordering::Less,
-        (None, Some(_)) if !a.is_null() => Ordering::Greater,
-        _ => output::shown(a).cmp(&output::shown(b)),
+fn compare_values(left: &Value, right: &Value) -> Ordering {
+    match (left.as_f64(), right.as_f64()) {
+        (Some(left), Some(right)) => left.total_cmp(&right),
+        // Numbers stand before words, and behind what has no value.
+        (Some(_), None) if !right.is_null() => Ordering::Less,
+        (None, Some(_)) if !left.is_null() => Ordering::Greater,
+        _ => output::shown(left).cmp(&output::shown(right)),
     }
 }

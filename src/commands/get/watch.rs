@@ -1,4 +1,4 @@
-//! `get -w`: shows objects, and then those that change, until it is interrupted.
+//! `get -w`: shows objects, and then each that changes, until it is interrupted. It only reads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,18 +15,20 @@ use crate::store::Store;
 use crate::commands::Context;
 use crate::commands::get::Get;
 
-/// How often the state is asked whether anything was committed.
-const LOOK: Span = Span(200_000);
+/// How often the state is asked whether anything was committed: five times a second.
+const POLL_INTERVAL: Span = Span(200_000);
 
 /// What was shown already.
 #[derive(Default)]
-struct Seen {
+struct Shown {
     documents: HashMap<(Kind, Key), Value>,
-    /// Kinds whose header stands above.
-    headed: HashSet<Kind>,
+    /// Kinds whose line of headers was printed.
+    kinds_with_headers: HashSet<Kind>,
 }
 
-pub fn follow(
+/// Shows the objects of the wanted kinds and names whenever they change. It never returns by
+/// itself, except with a refusal.
+pub fn watch_objects(
     context: &Context,
     store: &Store,
     get: &Get,
@@ -37,50 +39,54 @@ pub fn follow(
             .next("poolctl events -f")
             .into());
     }
-    let mut seen = Seen::default();
-    let (mut revision, mut first) = (None, true);
+    let mut shown = Shown::default();
+    let mut last_revision = None;
     loop {
-        let now = store.mark()?.0;
-        if revision.replace(now) != Some(now) {
+        let (revision, _) = store.mark()?;
+        if last_revision != Some(revision) {
+            // A named object must exist when the watch begins; afterwards it may be deleted.
+            let may_be_missing = last_revision.is_some();
             for (kind, names) in wanted {
-                // What was there once may go.
-                let found = get.find(context, store, *kind, names, !first)?;
-                show(context, store, get, *kind, &found, &mut seen)?;
+                let objects = get.find_objects(context, store, *kind, names, may_be_missing)?;
+                show_changes(context, store, get, *kind, &objects, &mut shown)?;
             }
-            first = false;
+            last_revision = Some(revision);
         }
-        context.world.pause(LOOK);
+        context.world.pause(POLL_INTERVAL);
     }
 }
 
-fn show(
+/// Shows the objects of a kind that are not as they were shown, and hints at those that are gone.
+fn show_changes(
     context: &Context,
     store: &Store,
     get: &Get,
     kind: Kind,
-    found: &[Object],
-    seen: &mut Seen,
+    objects: &[Object],
+    shown: &mut Shown,
 ) -> anyhow::Result<()> {
-    let mut news = Vec::new();
-    for (index, object) in found.iter().enumerate() {
+    let mut changed_indexes = Vec::new();
+    for (index, object) in objects.iter().enumerate() {
         let document = object.to_wire();
-        let old = seen.documents.insert((kind, object.key()), document.clone());
-        if old.as_ref() != Some(&document) {
-            news.push(index);
+        let shown_before = shown.documents.insert((kind, object.key()), document.clone());
+        if shown_before.as_ref() != Some(&document) {
+            changed_indexes.push(index);
         }
     }
-    let there = |key: &Key| found.iter().any(|one| one.key() == *key);
-    let gone: Vec<(Kind, Key)> =
-        seen.documents.keys().filter(|(of, key)| *of == kind && !there(key)).cloned().collect();
-    for one in gone {
-        context.hint(&format!("{}/{} is gone", kind.word(), one.1.name));
-        seen.documents.remove(&one);
-    }
-    if news.is_empty() {
+    let keys: HashSet<Key> = objects.iter().map(Object::key).collect();
+    shown.documents.retain(|(shown_kind, key), _| {
+        let is_deleted = *shown_kind == kind && !keys.contains(key);
+        if is_deleted {
+            context.hint(&format!("{}/{} is gone", kind.word(), key.name));
+        }
+        !is_deleted
+    });
+    if changed_indexes.is_empty() {
         return Ok(());
     }
-    // Of the whole table, so that columns stay where they are.
-    let entries = get.entries(context, store, kind, found)?;
-    let headers = seen.headed.insert(kind) && !get.no_headers;
-    context.answer(Answer::some_of(entries, &news).with_headers(headers).streamed())
+    // Columns are as wide as those of the whole table, so that they stay where they are.
+    let entries = get.object_entries(context, store, kind, objects)?;
+    let with_headers = shown.kinds_with_headers.insert(kind) && !get.no_headers;
+    let answer = Answer::some_of(entries, &changed_indexes);
+    context.answer(answer.with_headers(with_headers).streamed())
 }
