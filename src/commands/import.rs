@@ -1,4 +1,5 @@
-//! `import`: a whole state into an empty one, its links made whole.
+//! `import`: fills an empty state with all objects, jobs and events of a file, and completes links
+//! of which only one end was written. It never changes a state that is not empty, and runs no pass.
 
 mod leases;
 mod warnings;
@@ -31,73 +32,65 @@ use crate::manifest::{self, Manifests, Reading};
 
 #[derive(Args)]
 pub struct Import {
-    /// What `export` wrote, or any List of kubectl or oc; - is stdin
+    /// List that export, kubectl or oc wrote; - is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Warn about unknown fields instead of refusing
+    /// Warn about unknown fields instead of refusing them
     #[arg(long)]
     lenient: bool,
-    /// Take the Settings too: they choose what runs
+    /// Import the Settings too: they choose which programs run
     #[arg(long)]
     settings: bool,
-    /// Leave out leases of KIND, or KIND.GROUP, that cannot be kept; once for each
+    /// Leave out leases of KIND, or KIND.GROUP, that cannot be kept; may be repeated
     #[arg(long, value_name = "KIND")]
     skip: Vec<String>,
 }
 
-/// What came of it.
-enum Taken {
-    Whole {
-        repairs: Vec<String>,
-    },
-    /// It was there already.
-    Before,
+/// What became of the state.
+enum ImportOutcome {
+    /// It was empty and has everything now; `repairs` says which links were completed.
+    Imported { repairs: Vec<String> },
+    /// It had the same objects already.
+    Unchanged,
 }
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Take a whole state, from export or kubectl, into an empty one";
+    const ABOUT: &'static str = "Import a whole state, from export or kubectl, into an empty one";
     const EXAMPLE: &'static str =
         "poolctl export | poolctl --state \"$(mktemp -d)/state.db\" import -";
 
-    /// No pass follows: what was moved is looked at first.
+    /// No pass follows: people look at what was imported before anything is decided about it.
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
         let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: true };
-        let mut read = manifest::read(std::slice::from_ref(&self.file), &reading)?;
+        let mut manifests = manifest::read(std::slice::from_ref(&self.file), &reading)?;
         if !self.settings {
-            without_settings(&mut read);
+            leave_out_settings(&mut manifests);
         }
-        leases::leave_out(&mut read, &self.skip, &self.file)?;
-        for warning in read.warnings.iter().chain(&warnings::worth_a_word(&read)) {
+        leases::leave_out_skipped(&mut manifests, &self.skip, &self.file)?;
+        for warning in manifests.warnings.iter().chain(&warnings::describe_gaps(&manifests)) {
             context.warn(warning);
         }
-        if read.objects.is_empty() && read.jobs.is_empty() && read.events.is_empty() {
+        if manifests.objects.is_empty() && manifests.jobs.is_empty() && manifests.events.is_empty()
+        {
             return Err(Refusal::invalid("there is nothing to import").into());
         }
-        rules::one_holder_each(&read.objects)?;
-        // Before a state is made for it.
-        let rehearsal = Tick { now: context.world.now(), ..Tick::default() };
-        let mut imagined = State::default();
-        fill(&mut imagined, read.clone(), &rehearsal)?;
-        rules::invariants(&imagined)?;
-        let many = read.objects.len();
+        rules::one_holder_each(&manifests.objects)?;
+        rehearse(context, manifests.clone())?;
+        let object_count = manifests.objects.len();
         let store = context.open()?;
         let door = Door { store: &store, world: &context.world, pass: false };
-        let (taken, _) = door.change(&Scope::Whole, &[], |state, tick| {
-            take(&store, state, read, self.settings, tick)
+        let (outcome, _) = door.change(&Scope::Whole, &[], |state, tick| {
+            import_into(&store, state, manifests, self.settings, tick)
         })?;
-        let answer = |result: &str| {
-            let document = json!({"objects": many, "result": result});
-            Answer::text(format!("{many} objects {result}\n")).with_document(document)
-        };
-        match taken {
-            Taken::Before => context.answer(answer("unchanged")),
-            Taken::Whole { repairs } => {
+        match outcome {
+            ImportOutcome::Unchanged => context.answer(result_answer(object_count, "unchanged")),
+            ImportOutcome::Imported { repairs } => {
                 for repair in &repairs {
                     context.warn(repair);
                 }
-                context.answer(answer("imported"))?;
+                context.answer(result_answer(object_count, "imported"))?;
                 context.hint("next: poolctl plan, then poolctl reconcile");
                 Ok(())
             }
@@ -105,58 +98,95 @@ impl Verb for Import {
     }
 }
 
-/// Settings choose what runs: they come along only when asked for.
-fn without_settings(read: &mut Manifests) {
-    let before = read.objects.len();
-    read.objects.retain(|one| one.kind() != Kind::Settings);
-    if read.objects.len() < before {
-        read.warnings.push("Settings are left out; --settings takes them too".into());
+fn result_answer(object_count: usize, result: &str) -> Answer {
+    let document = json!({"objects": object_count, "result": result});
+    Answer::text(format!("{object_count} objects {result}\n")).with_document(document)
+}
+
+/// Leaves out the Settings, because they choose which programs run here.
+fn leave_out_settings(manifests: &mut Manifests) {
+    let count_before = manifests.objects.len();
+    manifests.objects.retain(|object| object.kind() != Kind::Settings);
+    if manifests.objects.len() < count_before {
+        manifests.warnings.push("Settings are left out; --settings takes them too".into());
     }
 }
 
-/// Fills an empty state; one that has the same already is left alone.
-fn take(
+/// Imports into a state in memory first: a file that is refused must not create a state file.
+fn rehearse(context: &Context, manifests: Manifests) -> Result<(), Refusal> {
+    let tick = Tick { now: context.world.now(), ..Tick::default() };
+    let mut state = State::default();
+    fill_state(&mut state, manifests, &tick)?;
+    rules::invariants(&state)
+}
+
+/// Fills an empty state. A state that has the same objects already is left alone, any other is
+/// refused.
+fn import_into(
     store: &Store,
     state: &mut State,
-    read: Manifests,
-    settings: bool,
+    manifests: Manifests,
+    with_settings: bool,
     tick: &Tick,
-) -> Result<Taken, Refusal> {
-    let mut known = Vec::new();
-    for kind in Kind::OBJECTS.iter().filter(|kind| settings || **kind != Kind::Settings) {
-        known.extend(store.objects(*kind, &Filter { whole: true, ..Filter::default() })?);
+) -> Result<ImportOutcome, Refusal> {
+    let mut stored_objects = Vec::new();
+    for kind in Kind::OBJECTS {
+        if with_settings || *kind != Kind::Settings {
+            let filter = Filter { whole: true, ..Filter::default() };
+            stored_objects.extend(store.objects(*kind, &filter)?);
+        }
     }
-    let jobs = store.all_jobs()?;
-    if known.is_empty() && jobs.is_empty() && store.last_event()? == 0 {
-        return Ok(Taken::Whole { repairs: fill(state, read, tick)? });
+    let stored_jobs = store.all_jobs()?;
+    if stored_objects.is_empty() && stored_jobs.is_empty() && store.last_event()? == 0 {
+        return Ok(ImportOutcome::Imported { repairs: fill_state(state, manifests, tick)? });
     }
-    let here: HashSet<(Kind, Key)> = known.iter().map(|one| (one.kind(), one.key())).collect();
-    let there = read.objects.iter().map(|one| (one.kind(), one.key()));
-    let missing = there.into_iter().find(|one| !here.contains(one));
-    let missing = missing.map(|(kind, key)| format!("it has no {} `{key}`", kind.word()));
-    let mut other = State::default();
-    fill(&mut other, read, tick)?;
-    let differs = known.iter_mut().find_map(|one| {
-        break_off(one, &jobs);
-        let name = format!("{} `{}`", one.kind().word(), one.key());
-        let Some(new) = other.object(one) else {
-            return Some(format!("the file has no {name}"));
-        };
-        (comparable(&new) != comparable(one)).then(|| format!("{name} is another"))
-    });
-    match missing.or(differs).or(other_value(store, &other)?) {
-        None => Ok(Taken::Before),
-        Some(why) => Err(Refusal::conflict("the state is neither empty nor equal to the file")
-            .because(why)
-            .next("poolctl --state NEW import FILE")),
+    for stored_object in &mut stored_objects {
+        break_off(stored_object, &stored_jobs);
+    }
+    match first_difference(store, &stored_objects, manifests, tick)? {
+        None => Ok(ImportOutcome::Unchanged),
+        Some(difference) => {
+            Err(Refusal::conflict("the state is neither empty nor equal to the file")
+                .because(difference)
+                .next("poolctl --state NEW import FILE"))
+        }
     }
 }
 
-/// A document without what an import may fill in.
-fn comparable(object: &Object) -> Value {
+/// In what a state differs from the state that the file would be imported as.
+fn first_difference(
+    store: &Store,
+    stored_objects: &[Object],
+    manifests: Manifests,
+    tick: &Tick,
+) -> Result<Option<String>, Refusal> {
+    let stored_keys: HashSet<(Kind, Key)> =
+        stored_objects.iter().map(|object| (object.kind(), object.key())).collect();
+    for object in &manifests.objects {
+        let identity = (object.kind(), object.key());
+        if !stored_keys.contains(&identity) {
+            return Ok(Some(format!("it has no {} `{}`", identity.0.word(), identity.1)));
+        }
+    }
+    let mut imported = State::default();
+    fill_state(&mut imported, manifests, tick)?;
+    for stored_object in stored_objects {
+        let name = format!("{} `{}`", stored_object.kind().word(), stored_object.key());
+        let Some(imported_object) = imported.object(stored_object) else {
+            return Ok(Some(format!("the file has no {name}")));
+        };
+        if comparable_document(&imported_object) != comparable_document(stored_object) {
+            return Ok(Some(format!("{name} is another")));
+        }
+    }
+    different_secret_value(store, &imported)
+}
+
+/// The document of an object without the fields that an import may fill in.
+fn comparable_document(object: &Object) -> Value {
     let mut document = object.to_wire();
     if let (Object::IpPool(_), Some(fields)) = (object, document.as_object_mut()) {
-        // Counted from the leases, which are compared themselves.
+        // It is counted from the leases, which are compared themselves.
         fields.remove("status");
     }
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -168,117 +198,137 @@ fn comparable(object: &Object) -> Value {
         pool.remove("claimedTimestamp");
     }
     let conditions = document.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-    for one in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
-        one.remove("lastProbeTime");
-        one.remove("lastTransitionTime");
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.remove("lastProbeTime");
+        condition.remove("lastTransitionTime");
     }
     document
 }
 
-/// A secret of the file whose values are not those of the state.
-fn other_value(store: &Store, other: &State) -> Result<Option<String>, Refusal> {
-    for secret in other.secrets.rows() {
+/// A secret whose values in the file are not those of the state; documents do not show them.
+fn different_secret_value(store: &Store, imported: &State) -> Result<Option<String>, Refusal> {
+    for secret in imported.secrets.rows() {
+        let secret_key = secret.metadata.key();
         for (key, value) in &secret.values {
             let Stored::New(value) = value else { continue };
-            if store.secret_value(&secret.metadata.key(), key)?.as_ref() != Some(value) {
-                return Ok(Some(format!("secret `{}` has another {key}", secret.metadata.key())));
+            if store.secret_value(&secret_key, key)?.as_ref() != Some(value) {
+                return Ok(Some(format!("secret `{secret_key}` has another {key}")));
             }
         }
     }
     Ok(None)
 }
 
-/// Puts everything in, and returns what of its links was made whole.
-fn fill(state: &mut State, read: Manifests, tick: &Tick) -> Result<Vec<String>, Refusal> {
-    let Manifests { objects, mut jobs, events, .. } = read;
-    // What broke off did so after everything that is known of it.
-    let known = jobs.iter().map(|job| job.started).chain(events.iter().map(|one| one.time));
-    let broke_off = known.max().unwrap_or_default().max(tick.now);
+/// Puts everything into a state, and says which of its links were completed.
+fn fill_state(
+    state: &mut State,
+    manifests: Manifests,
+    tick: &Tick,
+) -> Result<Vec<String>, Refusal> {
+    let Manifests { objects, jobs, events, .. } = manifests;
+    // Live jobs broke off when the state was moved: after everything that the file knows of.
+    let starts = jobs.iter().map(|job| job.started);
+    let last_known = starts.chain(events.iter().map(|event| event.time)).max();
+    let interrupted_at = last_known.unwrap_or_default().max(tick.now);
     for mut object in objects {
         break_off(&mut object, &jobs);
         if state.object(&object).is_some() {
-            let (word, key) = (object.kind().word(), object.key());
-            return Err(Refusal::invalid(format!("the file has {word} `{key}` twice")));
+            let name = format!("{} `{}`", object.kind().word(), object.key());
+            return Err(Refusal::invalid(format!("the file has {name} twice")));
         }
-        insert(state, object, &jobs, tick)?;
+        insert_object(state, object, &jobs, tick)?;
     }
-    let mut ids = HashSet::new();
-    for mut job in jobs.drain(..) {
-        if !ids.insert(job.id) {
+    let mut job_ids = HashSet::new();
+    for mut job in jobs {
+        if !job_ids.insert(job.id) {
             return Err(Refusal::invalid(format!("the file has job `{}` twice", job.id)));
         }
         if job.started == Time::default() {
-            // Its status was dropped.
-            job.started = broke_off;
+            // The file has lost the status of the job, which says when it started.
+            job.started = interrupted_at;
         }
-        job.interrupt(broke_off);
+        job.interrupt(interrupted_at);
         state.jobs.insert(job);
     }
     for event in events {
         state.event(event);
     }
-    let known = state.events.len();
+    let imported_count = state.events.len();
     plan::mend(state, tick);
-    let repairs = state.events[known..].iter();
-    Ok(repairs.map(|(one, _)| format!("{} {}: {}", one.kind, one.object, one.message)).collect())
+    let mut repairs = Vec::new();
+    for (event, _) in &state.events[imported_count..] {
+        repairs.push(format!("{} {}: {}", event.kind, event.object, event.message));
+    }
+    Ok(repairs)
 }
 
-fn insert(state: &mut State, mut object: Object, jobs: &[Job], tick: &Tick) -> Result<(), Refusal> {
-    complete(&mut object, tick);
+fn insert_object(
+    state: &mut State,
+    mut object: Object,
+    jobs: &[Job],
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    complete_metadata(&mut object, tick);
     if let Object::ClusterDeployment(cluster) = &mut object {
-        take_over(cluster, jobs, tick);
+        take_over_cluster(cluster, jobs, tick);
     }
     edits::import(state, object, tick)
 }
 
-/// What a cluster does or was doing elsewhere, and what there is to destroy.
-fn take_over(one: &mut Cluster, jobs: &[Job], tick: &Tick) {
-    let its = || jobs.iter().filter(|job| job.object == one.name);
-    let (many, known) = (its().count(), its().next().is_some());
-    one.ordinal = u32::try_from(many).unwrap_or(u32::MAX);
-    let made = one.body.as_ref().is_some_and(|body| body.spec.cluster_metadata.is_some());
-    if let Some(installed) = one.installed_at {
-        // One that only a finalizer of others still holds has been destroyed.
-        if one.deleting.is_none() || !one.held {
-            one.started_at.get_or_insert(installed);
+/// Completes the facts of a cluster that was installed, or was being installed, somewhere else, so
+/// that what there is of it can be destroyed.
+fn take_over_cluster(cluster: &mut Cluster, jobs: &[Job], tick: &Tick) {
+    let job_count = jobs.iter().filter(|job| job.object == cluster.name).count();
+    cluster.ordinal = u32::try_from(job_count).unwrap_or(u32::MAX);
+    let has_metadata =
+        cluster.body.as_ref().is_some_and(|body| body.spec.cluster_metadata.is_some());
+    if let Some(installed_at) = cluster.installed_at {
+        // A deleted cluster that only a finalizer of another program holds has been destroyed.
+        if cluster.deleting.is_none() || !cluster.held {
+            cluster.started_at.get_or_insert(installed_at);
         }
-        if one.power == Power::Unset {
-            one.power = one.wants();
-            one.power_since.get_or_insert(tick.now);
-            one.awake_since.get_or_insert(tick.now);
+        if cluster.power == Power::Unset {
+            cluster.power = cluster.wants();
+            cluster.power_since.get_or_insert(tick.now);
+            cluster.awake_since.get_or_insert(tick.now);
         }
-    } else if made {
-        one.started_at.get_or_insert(one.created);
+    } else if has_metadata {
+        cluster.started_at.get_or_insert(cluster.created);
     }
-    let in_flight = one.started_at.is_some()
-        && !(one.installed() || one.stopped || known)
-        && one.failed_at.is_none()
-        && one.deleting.is_none();
-    // Whoever installed it does so no more, wherever that was.
-    one.interrupted |= in_flight;
+    let was_installing = cluster.started_at.is_some()
+        && !(cluster.installed() || cluster.stopped || job_count > 0)
+        && cluster.failed_at.is_none()
+        && cluster.deleting.is_none();
+    // The program that was installing it, wherever that ran, does not go on here.
+    cluster.interrupted |= was_installing;
 }
 
-/// What a manifest written by hand leaves out.
-fn complete(object: &mut Object, tick: &Tick) {
+/// Fills in the identity and the age that a manifest written by hand leaves out.
+fn complete_metadata(object: &mut Object, tick: &Tick) {
     let kind = object.kind();
     match object {
-        Object::ClusterClaim(one) if one.created == Time::default() => one.created = tick.now,
-        Object::ClusterDeployment(one) if one.created == Time::default() => one.created = tick.now,
+        Object::ClusterClaim(claim) if claim.created == Time::default() => {
+            claim.created = tick.now;
+        }
+        Object::ClusterDeployment(cluster) if cluster.created == Time::default() => {
+            cluster.created = tick.now;
+        }
+        // A lease has the identity and the age of its row. Secrets that come with a cluster have no
+        // identity of their own.
+        Object::IpClaim(_) | Object::IpAddress(_) | Object::Secret(_) => return,
         _ => {}
     }
-    if matches!(object, Object::IpClaim(_) | Object::IpAddress(_)) {
-        // Identity and age are those of the row.
-        return;
+    let Some(metadata) = object.meta_mut() else { return };
+    let imported = metadata.clone();
+    edits::initialize_metadata(metadata, kind, tick);
+    if !imported.uid.is_empty() {
+        metadata.uid = imported.uid;
     }
-    let facts = matches!(object, Object::ClusterClaim(_) | Object::ClusterDeployment(_));
-    // Secrets that come with a cluster have no identity of their own.
-    let Some(meta) = object.meta_mut().filter(|_| kind != Kind::Secret) else { return };
-    let known = meta.clone();
-    edits::initialize_metadata(meta, kind, tick);
-    if !known.uid.is_empty() {
-        meta.uid = known.uid;
+    metadata.generation = imported.generation.max(1);
+    if matches!(kind, Kind::ClusterClaim | Kind::ClusterDeployment) {
+        // These keep their age as a fact of their own.
+        metadata.creation_timestamp = None;
+    } else if imported.creation_timestamp.is_some() {
+        metadata.creation_timestamp = imported.creation_timestamp;
     }
-    meta.generation = known.generation.max(1);
-    let created = known.creation_timestamp.or(meta.creation_timestamp);
-    meta.creation_timestamp = created.filter(|_| !facts);
 }

@@ -1,6 +1,6 @@
 //! Leases of a file that an import cannot keep: those of kinds that are not modelled, and metal3's
-//! own without the pool or the address that they are of. Each stops the import, unless its kind is
-//! skipped: what it holds would be leased again.
+//! own without the pool or the address that they are of. Each of them stops the import unless its
+//! kind is skipped, because what it holds would be leased again.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,35 +13,44 @@ use crate::model::meta::Key;
 use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest};
 
-/// A lease that would not be known in the state.
+/// A lease that the state would not know of.
 struct LostLease {
     kind: ForeignKind,
     key: Key,
-    /// What it is, what it holds and why that cannot be kept.
-    text: String,
+    /// What it is, what it holds, and why that cannot be kept.
+    description: String,
 }
 
-/// Takes leases of skipped kinds out of what was read, and warns of each. Others are refused.
-pub fn leave_out(read: &mut Manifests, skip: &[String], file: &Path) -> Result<(), Refusal> {
-    for word in skip {
+/// Leaves out the leases of skipped kinds, each with a warning. Any other lease that cannot be kept
+/// is refused.
+pub fn leave_out_skipped(
+    manifests: &mut Manifests,
+    skipped_words: &[String],
+    file: &Path,
+) -> Result<(), Refusal> {
+    for word in skipped_words {
         if !ForeignKind::ALL.into_iter().any(|kind| kind.is_called(word)) {
             return Err(unknown_kind(word));
         }
     }
-    let is_skipped = |lease: &LostLease| skip.iter().any(|word| lease.kind.is_called(word));
-    let (skipped, kept): (Vec<LostLease>, Vec<LostLease>) =
-        lost_leases(read).into_iter().partition(is_skipped);
-    if !kept.is_empty() {
-        return Err(refusal(&kept, skip, file));
+    let (skipped_leases, refused_leases): (Vec<LostLease>, Vec<LostLease>) = lost_leases(manifests)
+        .into_iter()
+        .partition(|lease| skipped_words.iter().any(|word| lease.kind.is_called(word)));
+    if !refused_leases.is_empty() {
+        return Err(refuse_leases(&refused_leases, skipped_words, file));
     }
-    let left_out: HashSet<(&str, &Key)> = skipped
-        .iter()
-        .filter(|lease| [ForeignKind::IP_ADDRESS, ForeignKind::IP_CLAIM].contains(&lease.kind))
-        .map(|lease| (lease.kind.kind, &lease.key))
-        .collect();
-    read.objects.retain(|object| !left_out.contains(&(object.kind().name(), &object.key())));
-    for lease in &skipped {
-        read.warnings.push(format!("{}; it is left out and not known here", lease.text));
+    let mut skipped_objects: HashSet<(&str, &Key)> = HashSet::new();
+    for lease in &skipped_leases {
+        if [ForeignKind::IP_ADDRESS, ForeignKind::IP_CLAIM].contains(&lease.kind) {
+            skipped_objects.insert((lease.kind.kind, &lease.key));
+        }
+    }
+    manifests
+        .objects
+        .retain(|object| !skipped_objects.contains(&(object.kind().name(), &object.key())));
+    for lease in &skipped_leases {
+        let warning = format!("{}; it is left out and not known here", lease.description);
+        manifests.warnings.push(warning);
     }
     Ok(())
 }
@@ -55,10 +64,11 @@ fn unknown_kind(word: &str) -> Refusal {
     refusal.because(format!("those are {}", names.join(", ")))
 }
 
-fn refusal(leases: &[LostLease], skip: &[String], file: &Path) -> Refusal {
+/// Names all leases, and the command that skips their kinds beside those that are skipped already.
+fn refuse_leases(leases: &[LostLease], skipped_words: &[String], file: &Path) -> Refusal {
     let mut refusal = Refusal::conflict("the file has leases that cannot be kept here");
-    refusal.causes = leases.iter().map(|lease| lease.text.clone()).collect();
-    let mut kinds = skip.to_vec();
+    refusal.causes = leases.iter().map(|lease| lease.description.clone()).collect();
+    let mut kinds = skipped_words.to_vec();
     for lease in leases {
         let name = lease.kind.full_name();
         if !kinds.contains(&name) {
@@ -69,74 +79,102 @@ fn refusal(leases: &[LostLease], skip: &[String], file: &Path) -> Refusal {
     refusal.next(format!("poolctl import {} --skip {skips}", file.display()))
 }
 
-fn lost_leases(read: &Manifests) -> Vec<LostLease> {
+/// All leases of a file that cannot be kept, those of kinds that are not modelled first.
+fn lost_leases(manifests: &Manifests) -> Vec<LostLease> {
     let mut pools = HashSet::new();
-    let mut leased = HashSet::new();
-    for object in &read.objects {
+    let mut claims_with_address = HashSet::new();
+    for object in &manifests.objects {
         match object {
-            Object::IpPool(pool) => drop(pools.insert(pool.metadata.key())),
-            Object::IpAddress(address) => drop(leased.insert(claim_of(address))),
+            Object::IpPool(pool) => {
+                pools.insert(pool.metadata.key());
+            }
+            Object::IpAddress(address) => {
+                claims_with_address.insert(claim_key(address));
+            }
             _ => {}
         }
     }
-    let foreign = read.foreign_leases.iter().map(of_another_program);
-    let own = read.objects.iter().filter_map(|object| match object {
-        Object::IpAddress(address) if !pools.contains(&pool_of(address)) => {
-            Some(without_pool(address))
+    let mut lost: Vec<LostLease> = manifests.foreign_leases.iter().map(foreign_lease).collect();
+    for object in &manifests.objects {
+        match object {
+            Object::IpAddress(address) if !pools.contains(&pool_key(address)) => {
+                lost.push(address_without_pool(address));
+            }
+            Object::IpPool(pool) => {
+                lost.extend(allocation_without_address(pool, &claims_with_address));
+            }
+            Object::IpClaim(claim) if !claims_with_address.contains(&claim.metadata.key()) => {
+                lost.extend(claim_without_address(claim));
+            }
+            _ => {}
         }
-        Object::IpPool(pool) => allocated(pool, &leased),
-        Object::IpClaim(claim) if !leased.contains(&claim.metadata.key()) => without_address(claim),
-        _ => None,
-    });
-    foreign.chain(own).collect()
+    }
+    lost
 }
 
-fn pool_of(address: &IpAddress) -> Key {
+fn pool_key(address: &IpAddress) -> Key {
     Key::new(&*address.metadata.namespace, &*address.spec.pool.name)
 }
 
-fn claim_of(address: &IpAddress) -> Key {
+fn claim_key(address: &IpAddress) -> Key {
     Key::new(&*address.metadata.namespace, &*address.spec.claim.name)
 }
 
-fn of_another_program(lease: &ForeignLease) -> LostLease {
+fn foreign_lease(lease: &ForeignLease) -> LostLease {
     let ForeignLease { kind, key, place, address } = lease;
-    let mut text = format!("{place}: {} `{key}` holds {}", kind.full_name(), kind.holds);
+    let mut description = format!("{place}: {} `{key}` holds {}", kind.full_name(), kind.holds);
     if let Some(address) = address {
-        text = format!("{text}, {address}");
+        description = format!("{description}, {address}");
     }
-    LostLease { kind: *kind, key: key.clone(), text }
+    LostLease { kind: *kind, key: key.clone(), description }
 }
 
-fn without_pool(address: &IpAddress) -> LostLease {
-    let (kind, key) = (ForeignKind::IP_ADDRESS, address.metadata.key());
-    let (name, held, pool) = (kind.full_name(), &address.spec.address, &address.spec.pool.name);
-    let text = format!("{name} `{key}` holds {held} of IPPool `{pool}`, which is not in the file");
-    LostLease { kind, key, text }
-}
-
-/// An address that a pool says it has given, while the object of that address is missing.
-fn allocated(pool: &IpPool, leased: &HashSet<Key>) -> Option<LostLease> {
-    let namespace = &*pool.metadata.namespace;
-    let is_lost = |claim: &str| !leased.contains(&Key::new(namespace, claim));
-    let (claim, address) = pool.status.allocations.iter().find(|(claim, _)| is_lost(claim))?;
-    let (kind, key) = (ForeignKind::IP_ADDRESS, pool.metadata.key());
-    let name = kind.full_name();
-    let text = format!(
-        "IPPool `{key}` has given {address} to IPClaim `{claim}`, and its {name} is not in the file"
+fn address_without_pool(ip_address: &IpAddress) -> LostLease {
+    let kind = ForeignKind::IP_ADDRESS;
+    let key = ip_address.metadata.key();
+    let address = &ip_address.spec.address;
+    let pool = &ip_address.spec.pool.name;
+    let description = format!(
+        "{} `{key}` holds {address} of IPPool `{pool}`, which is not in the file",
+        kind.full_name()
     );
-    Some(LostLease { kind, key, text })
+    LostLease { kind, key, description }
 }
 
-/// A claim that has an address, while the object that says which is missing.
-fn without_address(claim: &IpClaim) -> Option<LostLease> {
+/// An address that a pool says it has given to a claim, without the object of that address. One of
+/// a pool is enough to stop the import.
+fn allocation_without_address(
+    pool: &IpPool,
+    claims_with_address: &HashSet<Key>,
+) -> Option<LostLease> {
+    let kind = ForeignKind::IP_ADDRESS;
+    let key = pool.metadata.key();
+    for (claim, address) in &pool.status.allocations {
+        if !claims_with_address.contains(&Key::new(&*key.namespace, &**claim)) {
+            let description = format!(
+                "IPPool `{key}` has given {address} to IPClaim `{claim}`, and its {} is not in \
+                 the file",
+                kind.full_name()
+            );
+            return Some(LostLease { kind, key, description });
+        }
+    }
+    None
+}
+
+/// A claim that names its address, without the object of that address.
+fn claim_without_address(claim: &IpClaim) -> Option<LostLease> {
     let status = &claim.status;
-    let address = status.address.as_ref().or(status.ip_address.as_ref())?;
-    if address.name.is_empty() {
+    let reference = status.address.as_ref().or(status.ip_address.as_ref())?;
+    if reference.name.is_empty() {
         return None;
     }
-    let (kind, key) = (ForeignKind::IP_CLAIM, claim.metadata.key());
-    let (name, address) = (kind.full_name(), &address.name);
-    let text = format!("{name} `{key}` holds IPAddress `{address}`, which is not in the file");
-    Some(LostLease { kind, key, text })
+    let kind = ForeignKind::IP_CLAIM;
+    let key = claim.metadata.key();
+    let description = format!(
+        "{} `{key}` holds IPAddress `{}`, which is not in the file",
+        kind.full_name(),
+        reference.name
+    );
+    Some(LostLease { kind, key, description })
 }

@@ -1,4 +1,5 @@
-//! What of an import an operator should know before the first pass.
+//! Warnings about a file that is imported: what it lacks, and what will surprise an operator at the
+//! first pass. They change nothing and refuse nothing.
 
 use std::collections::HashSet;
 
@@ -8,76 +9,111 @@ use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
 
-/// What an operator should know before the first pass.
-pub fn worth_a_word(read: &Manifests) -> Vec<String> {
-    let mut words = Vec::new();
-    let empty = |one: &&Object| matches!(one, Object::Secret(one) if one.data.is_none() && one.string_data.is_none());
-    let bare = read.objects.iter().filter(empty).count();
-    if bare > 0 {
-        words.push(format!(
-            "{bare} secrets come without values; export FILE --include-secrets brings them"
+/// What an operator should know of the file before the first pass.
+pub fn describe_gaps(manifests: &Manifests) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let empty_secret_count = count_matching(manifests, is_empty_secret);
+    if empty_secret_count > 0 {
+        warnings.push(format!(
+            "{empty_secret_count} secrets come without values; export FILE --include-secrets \
+             brings them"
         ));
     }
-    words.extend(unproved(read));
-    if read.left_out > 0 {
-        words.push(format!(
+    let unproved_count = count_matching(manifests, is_without_proof);
+    if unproved_count > 0 {
+        warnings.push(format!(
+            "{unproved_count} InfraEnvs and agents come without tokens and secrets: images that \
+             were made admit nobody, and hosts are not believed; export FILE --include-secrets \
+             brings them"
+        ));
+    }
+    if manifests.left_out > 0 {
+        warnings.push(format!(
             "{} jobs and events are of kinds not kept here; left out",
-            read.left_out
+            manifests.left_out
         ));
     }
-    let claims: HashSet<Key> = keys(read, Kind::ClusterClaim);
-    let clusters: HashSet<String> =
-        keys(read, Kind::ClusterDeployment).into_iter().map(|key| key.name).collect();
-    for object in &read.objects {
+    warnings.extend(describe_broken_links(manifests));
+    let foreign_version_count = count_matching(manifests, is_unclaimed_of_foreign_version);
+    if foreign_version_count > 0 {
+        warnings.push(format!(
+            "{foreign_version_count} unclaimed clusters carry the version of another program: \
+             their pools will replace them, unless annotated {REFRESH}=none"
+        ));
+    }
+    warnings
+}
+
+fn count_matching(manifests: &Manifests, matches: fn(&Object) -> bool) -> usize {
+    manifests.objects.iter().filter(|object| matches(object)).count()
+}
+
+fn is_empty_secret(object: &Object) -> bool {
+    match object {
+        Object::Secret(secret) => secret.data.is_none() && secret.string_data.is_none(),
+        _ => false,
+    }
+}
+
+/// Whether hosts cannot prove themselves to it, or it cannot prove itself. Few files have the
+/// tokens and secrets that are needed for that.
+fn is_without_proof(object: &Object) -> bool {
+    match object {
+        Object::InfraEnv(infra_env) => {
+            infra_env.status.created_time.is_some() && infra_env.status.tokens.is_empty()
+        }
+        Object::Agent(agent) => agent.status.secret_hash.is_none() && !agent.status.found,
+        _ => false,
+    }
+}
+
+/// Whether a cluster that its pool may replace carries a version of another program. poolctl's own
+/// versions are 16 hexadecimal digits.
+fn is_unclaimed_of_foreign_version(object: &Object) -> bool {
+    let Object::ClusterDeployment(cluster) = object else { return false };
+    let Some(version) = &cluster.version else { return false };
+    let is_own = version.len() == 16 && version.bytes().all(|byte| byte.is_ascii_hexdigit());
+    cluster.claim.is_none() && !is_own
+}
+
+/// Claims and clusters that name each other, if the file has only one of the two.
+fn describe_broken_links(manifests: &Manifests) -> Vec<String> {
+    let mut claims: HashSet<Key> = HashSet::new();
+    let mut clusters: HashSet<String> = HashSet::new();
+    for object in &manifests.objects {
+        match object.kind() {
+            Kind::ClusterClaim => {
+                claims.insert(object.key());
+            }
+            Kind::ClusterDeployment => {
+                clusters.insert(object.key().name);
+            }
+            _ => {}
+        }
+    }
+    let mut warnings = Vec::new();
+    for object in &manifests.objects {
         match object {
-            Object::ClusterDeployment(one)
-                if one.claim_key().is_some_and(|key| !claims.contains(&key)) =>
+            Object::ClusterDeployment(cluster)
+                if cluster.claim_key().is_some_and(|key| !claims.contains(&key)) =>
             {
-                let claim = one.claim.as_deref().unwrap_or_default();
-                words.push(format!(
+                let claim = cluster.claim.as_deref().unwrap_or_default();
+                warnings.push(format!(
                     "cluster {} is held by claim {claim}, which is not in the file",
-                    one.name
+                    cluster.name
                 ));
             }
-            Object::ClusterClaim(one)
-                if one.cluster.as_ref().is_some_and(|name| !clusters.contains(name)) =>
+            Object::ClusterClaim(claim)
+                if claim.cluster.as_ref().is_some_and(|name| !clusters.contains(name)) =>
             {
-                let cluster = one.cluster.as_deref().unwrap_or_default();
-                words.push(format!(
+                let cluster = claim.cluster.as_deref().unwrap_or_default();
+                warnings.push(format!(
                     "claim {} has cluster {cluster}, which is not in the file",
-                    one.name
+                    claim.name
                 ));
             }
             _ => {}
         }
     }
-    let foreign = |version: &str| {
-        version.len() != 16 || !version.bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
-    let stale = |one: &&Object| matches!(one, Object::ClusterDeployment(one) if one.claim.is_none() && one.version.as_deref().is_some_and(foreign));
-    let stale = read.objects.iter().filter(stale).count();
-    if stale > 0 {
-        words.push(format!(
-            "{stale} unclaimed clusters carry the version of another program: their pools will \
-             replace them, unless annotated {REFRESH}=none"
-        ));
-    }
-    words
-}
-
-/// What admits hosts, and what they prove themselves with, is in few files.
-fn unproved(read: &Manifests) -> Option<String> {
-    let is_bare = |one: &&Object| match one {
-        Object::InfraEnv(one) => one.status.created_time.is_some() && one.status.tokens.is_empty(),
-        Object::Agent(one) => one.status.secret_hash.is_none() && !one.status.found,
-        _ => false,
-    };
-    let many = read.objects.iter().filter(is_bare).count();
-    let text = "come without tokens and secrets: images that were made admit nobody, and hosts are \
-                not believed; export FILE --include-secrets brings them";
-    (many > 0).then(|| format!("{many} InfraEnvs and agents {text}"))
-}
-
-fn keys(read: &Manifests, kind: Kind) -> HashSet<Key> {
-    read.objects.iter().filter(|one| one.kind() == kind).map(Object::key).collect()
+    warnings
 }
