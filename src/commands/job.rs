@@ -1,4 +1,5 @@
-//! `job list|show|logs|kill`.
+//! `job list|show|logs|kill`: the programs that drivers run. Nothing here starts a job. `kill` tells
+//! a job to end; the next pass decides what becomes of its cluster or host.
 
 use clap::Args;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct List {
-    /// Finished ones too
+    /// List finished jobs too
     #[arg(long)]
     all: bool,
 }
@@ -38,24 +39,29 @@ impl Verb for List {
     }
 }
 
-/// Jobs as they are listed.
+/// Jobs as entries of a list, in the order given.
 pub fn entries(context: &Context, jobs: &[Job]) -> Vec<Entry> {
     let now = context.world.now();
-    let entry = |job: &Job| context.entry(Some(name(job)), || job_row(job, now), || document(job));
-    jobs.iter().map(entry).collect()
+    let mut entries = Vec::new();
+    for job in jobs {
+        entries.push(context.entry(Some(name(job)), || job_row(job, now), || document(job)));
+    }
+    entries
 }
 
+/// `job/ID`.
 pub fn name(job: &Job) -> Name {
     Name::of(Kind::Job, &Key::new("", job.id.to_string()))
 }
 
+/// A job as `-o json` and `export` show it.
 pub fn document(job: &Job) -> Value {
     wired(Kind::Job, &job.to_wire())
 }
 
 #[derive(Args)]
 pub struct Show {
-    /// Job id, or a cluster or host for its jobs
+    /// Id of a job, or a cluster or host, to show all its jobs
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
@@ -67,15 +73,16 @@ impl Verb for Show {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(context, &store, &self.name)?;
+        let jobs = find_jobs(context, &store, &self.name)?;
         let answer = Answer::list(entries(context, &jobs));
         context.answer(if jobs.len() == 1 { answer.single() } else { answer })
     }
 }
 
-/// The jobs of a cluster or of a host, or the one of that id.
-fn named(context: &Context, store: &Store, name: &str) -> Result<Vec<Job>, Refusal> {
-    let name = name.rsplit('/').next().unwrap_or(name);
+/// The jobs of a cluster or of a host, oldest first, or the job of that id. A kind before the name,
+/// as in `cluster/lab-x`, is passed over.
+fn find_jobs(context: &Context, store: &Store, typed_name: &str) -> Result<Vec<Job>, Refusal> {
+    let name = typed_name.rsplit('/').next().unwrap_or(typed_name);
     let mut jobs = store.jobs_of(name)?;
     if jobs.is_empty() {
         jobs = store.jobs_on_host(&Key::new(context.namespace()?, name).to_string())?;
@@ -92,33 +99,33 @@ fn named(context: &Context, store: &Store, name: &str) -> Result<Vec<Job>, Refus
 
 #[derive(Args)]
 pub struct Logs {
-    /// Job id, or a cluster or host for its last job
+    /// Id of a job, or a cluster or host, to print its last job's log
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
-    /// Go on printing until the job is over
+    /// Keep printing until the job ends
     #[arg(short, long)]
     follow: bool,
 }
 
 impl Verb for Logs {
     const NAME: &'static str = "logs";
-    const ABOUT: &'static str = "Print what the programs of a job say, secrets hidden";
+    const ABOUT: &'static str = "Print the log of a job, with secrets hidden";
     const EXAMPLE: &'static str = "poolctl job logs CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(context, &store, &self.name)?;
+        let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.last() else { return Ok(()) };
         if !job.driver.supervised() {
-            let text = job.message.as_deref().unwrap_or("a simulated job says nothing");
-            return context.print(&format!("{text}\n"));
+            let message = job.message.as_deref().unwrap_or("a simulated job says nothing");
+            return context.print(&format!("{message}\n"));
         }
         let place = Place::of(&context.door(&store).jobs(), &job.id.to_string());
         context.world.catch_signals();
         let mut position = 0;
         loop {
-            // Looked at first: what is written afterwards was written before the end.
-            let over = place.standing() != Standing::Running;
+            // Asked before the log is read: the log of a job that has ended by now is complete.
+            let is_over = place.standing() != Standing::Running;
             for piece in log::pieces(place.path(), position) {
                 if piece.left_out > 0 {
                     let bytes = piece.left_out;
@@ -129,7 +136,7 @@ impl Verb for Logs {
                 context.print_value(&piece.text)?;
                 position = piece.end;
             }
-            if over || !self.follow || context.world.interrupted().is_some() {
+            if is_over || !self.follow || context.world.interrupted().is_some() {
                 return Ok(());
             }
             context.world.pause(Span::seconds(1));
@@ -139,19 +146,19 @@ impl Verb for Logs {
 
 #[derive(Args)]
 pub struct Kill {
-    /// Job id, or a cluster or host for its running job
+    /// Id of a job, or a cluster or host, to kill its running job
     #[arg(value_name = "JOB|CLUSTER|HOST")]
     name: String,
 }
 
 impl Verb for Kill {
     const NAME: &'static str = "kill";
-    const ABOUT: &'static str = "End a running job; what it made is cleaned up by the next pass";
+    const ABOUT: &'static str = "Kill a running job; the next pass cleans up what it made";
     const EXAMPLE: &'static str = "poolctl job kill CLUSTER";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let jobs = named(context, &store, &self.name)?;
+        let jobs = find_jobs(context, &store, &self.name)?;
         let Some(job) = jobs.iter().rev().find(|job| job.ended.is_none()) else {
             context.hint(&format!("no job of `{}` is running", self.name));
             return Ok(());

@@ -1,4 +1,5 @@
-//! `label` and `annotate`: change the labels or annotations of objects.
+//! `label` and `annotate`: set and remove labels or annotations of objects. Values that are there
+//! already are changed only with `--overwrite`.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -8,12 +9,13 @@ use crate::model::refusal::Refusal;
 
 use crate::commands::{Context, Verb, patch, target};
 
+/// The arguments of both commands. They differ in the field of the metadata that they change.
 #[derive(Args)]
 pub struct Change {
-    /// KIND NAME or KIND/NAME, several of them, then KEY=VALUE to set and KEY- to remove
+    /// Objects, as KIND NAME or KIND/NAME; then KEY=VALUE to set, or KEY- to remove
     #[arg(required = true, num_args = 1.., value_name = "KIND/NAME|KEY=VALUE|KEY-")]
     words: Vec<String>,
-    /// Change values that are there already
+    /// Change values that exist already
     #[arg(long)]
     overwrite: bool,
 }
@@ -30,7 +32,7 @@ impl Verb for Label {
     const EXAMPLE: &'static str = "poolctl label pool lab team=ci old-";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        self.change.run(context, "labels", "labeled", Self::EXAMPLE)
+        self.change.change_objects(context, "labels", "labeled", Self::EXAMPLE)
     }
 }
 
@@ -46,19 +48,32 @@ impl Verb for Annotate {
     const EXAMPLE: &'static str = "poolctl annotate pool lab poolctl.dev/refresh=fast --overwrite";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        self.change.run(context, "annotations", "annotated", Self::EXAMPLE)
+        self.change.change_objects(context, "annotations", "annotated", Self::EXAMPLE)
     }
 }
 
 impl Change {
-    fn run(&self, context: &Context, field: &str, done: &str, example: &str) -> anyhow::Result<()> {
-        let is_change = |word: &&String| word.contains('=') || word.ends_with('-');
-        let changes: Vec<(&str, Option<&str>)> =
-            self.words.iter().filter(is_change).map(|word| change(word)).collect();
-        let mut names = self.words.iter().filter(|word| !is_change(word)).cloned();
-        let kind = names.next().unwrap_or_default();
-        let names: Vec<String> = names.collect();
-        let objects = target::several(&kind, &names)?;
+    /// Changes `labels` or `annotations` of every object that is named. `result` is what the answer
+    /// says of each.
+    fn change_objects(
+        &self,
+        context: &Context,
+        field: &str,
+        result: &str,
+        example: &str,
+    ) -> anyhow::Result<()> {
+        let mut changes = Vec::new();
+        let mut object_words = Vec::new();
+        for word in &self.words {
+            if word.contains('=') || word.ends_with('-') {
+                changes.push(parse_change(word));
+            } else {
+                object_words.push(word.clone());
+            }
+        }
+        let kind = object_words.first().map_or("", String::as_str);
+        let names = object_words.get(1..).unwrap_or_default();
+        let objects = target::several(kind, names)?;
         if changes.iter().any(|(key, _)| key.is_empty()) {
             return Err(Refusal::usage("a key is empty").next(example).into());
         }
@@ -69,14 +84,14 @@ impl Change {
         }
         let store = context.look()?;
         for (kind, name) in objects {
-            patch::change(context, &store, kind, &name, done, |document| {
-                self.apply(document, field, &changes, kind, &name)
+            patch::change(context, &store, kind, &name, result, |document| {
+                self.change_document(document, field, &changes, kind, &name)
             })?;
         }
         Ok(())
     }
 
-    fn apply(
+    fn change_document(
         &self,
         document: &mut Value,
         field: &str,
@@ -84,28 +99,36 @@ impl Change {
         kind: Kind,
         name: &str,
     ) -> Result<(), Refusal> {
-        let wrong = || Refusal::invalid("the object has no metadata");
-        let metadata = document["metadata"].as_object_mut().ok_or_else(wrong)?;
-        let known = metadata.entry(field).or_insert_with(|| Map::new().into());
-        let known = known.as_object_mut().ok_or_else(wrong)?;
+        let metadata = document["metadata"].as_object_mut().ok_or_else(without_metadata)?;
+        let entries = metadata.entry(field).or_insert_with(|| Map::new().into());
+        let entries = entries.as_object_mut().ok_or_else(without_metadata)?;
         for (key, value) in changes {
             let Some(value) = value else {
-                known.remove(*key);
+                entries.remove(*key);
                 continue;
             };
-            let old = known.insert((*key).to_owned(), (*value).into());
-            if let Some(old) = old.filter(|old| old != value && !self.overwrite) {
+            let previous = entries.insert((*key).to_owned(), (*value).into());
+            if let Some(previous) = previous
+                && previous != *value
+                && !self.overwrite
+            {
                 let word = kind.word();
-                return Err(Refusal::conflict(format!("{word} `{name}` has {key}={old} already"))
-                    .because("--overwrite changes what is there"));
+                return Err(Refusal::conflict(format!(
+                    "{word} `{name}` has {key}={previous} already"
+                ))
+                .because("--overwrite changes what is there"));
             }
         }
         Ok(())
     }
 }
 
-/// `KEY=VALUE`, or `KEY-` to remove.
-fn change(word: &str) -> (&str, Option<&str>) {
+fn without_metadata() -> Refusal {
+    Refusal::invalid("the object has no metadata")
+}
+
+/// The key and the value of `KEY=VALUE`; no value of `KEY-`, which removes it.
+fn parse_change(word: &str) -> (&str, Option<&str>) {
     match word.split_once('=') {
         Some((key, value)) => (key, Some(value)),
         None => (word.trim_end_matches('-'), None),

@@ -1,4 +1,5 @@
-//! `metrics`: numbers for Prometheus, under Hive's names where Hive has one.
+//! `metrics`: writes numbers of all pools as OpenMetrics text for Prometheus, under Hive's names
+//! where Hive has one. It only reads the state.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -17,7 +18,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Metrics {
-    /// Write to a file, whole, for the textfile collector; it is for everybody to read
+    /// Write to a file that everybody may read, for the textfile collector
     #[arg(long, value_name = "FILE")]
     textfile: Option<PathBuf>,
 }
@@ -30,12 +31,12 @@ impl Verb for Metrics {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         store.begin_read()?;
-        let text = text(&store, context.world.now());
+        let exposition = write_metrics(&store, context.world.now());
         store.rollback();
-        let text = text?;
+        let exposition = exposition?;
         match self.textfile {
-            Some(path) => Ok(copies::publish(&path, text.as_bytes())?),
-            None => context.print(&text),
+            Some(path) => Ok(copies::publish(&path, exposition.as_bytes())?),
+            None => context.print(&exposition),
         }
     }
 }
@@ -43,9 +44,9 @@ impl Verb for Metrics {
 /// A number of every pool, declared once.
 struct Metric {
     name: &'static str,
-    /// As OpenMetrics has it: gauge, histogram or counter.
+    /// The type in OpenMetrics: gauge, histogram or counter.
     kind: &'static str,
-    /// What it tells, without the stop at its end.
+    /// What it tells, without the full stop at its end.
     help: &'static str,
     values: Values,
 }
@@ -68,42 +69,48 @@ const fn gauge(name: &'static str, help: &'static str, count: fn(&PoolStatus) ->
 
 /// All of them, in the order in which they are written. The first are Hive's.
 const METRICS: [Metric; 14] = [
-    gauge("hive_clusterpool_clusterdeployments_assignable", "Unclaimed clusters that run", |one| {
-        one.ready
+    gauge(
+        "hive_clusterpool_clusterdeployments_assignable",
+        "Unclaimed clusters that run",
+        |status| status.ready,
+    ),
+    gauge("hive_clusterpool_clusterdeployments_claimed", "Claimed clusters", |status| {
+        status.claimed
     }),
-    gauge("hive_clusterpool_clusterdeployments_claimed", "Claimed clusters", |one| one.claimed),
-    gauge("hive_clusterpool_clusterdeployments_deleting", "Clusters being deprovisioned", |one| {
-        one.deleting
-    }),
-    gauge("hive_clusterpool_clusterdeployments_installing", "Clusters being installed", |one| {
-        one.installing
+    gauge(
+        "hive_clusterpool_clusterdeployments_deleting",
+        "Clusters being deprovisioned",
+        |status| status.deleting,
+    ),
+    gauge("hive_clusterpool_clusterdeployments_installing", "Clusters being installed", |status| {
+        status.installing
     }),
     gauge(
         "hive_clusterpool_clusterdeployments_unclaimed",
         "Unclaimed clusters that are not broken",
-        |one| one.size.saturating_sub(one.broken),
+        |status| status.size.saturating_sub(status.broken),
     ),
     gauge(
         "hive_clusterpool_clusterdeployments_standby",
         "Unclaimed clusters that hibernate",
-        |one| one.standby,
+        |status| status.standby,
     ),
     gauge(
         "hive_clusterpool_clusterdeployments_stale",
         "Unclaimed clusters of an older version",
-        |one| one.stale,
+        |status| status.stale,
     ),
     gauge(
         "hive_clusterpool_clusterdeployments_broken",
         "Unclaimed clusters that are broken",
-        |one| one.broken,
+        |status| status.broken,
     ),
-    gauge("poolctl_claims_pending", "Claims that wait", |one| one.pending),
-    gauge("poolctl_customizations_free", "Customizations that can be used", |one| {
-        one.free_customizations
+    gauge("poolctl_claims_pending", "Claims that wait", |status| status.pending),
+    gauge("poolctl_customizations_free", "Customizations that can be used", |status| {
+        status.free_customizations
     }),
-    gauge("poolctl_customizations_broken", "Customizations that cannot be used", |one| {
-        let broken = one.inventory.values().filter(|entry| entry.status.broken());
+    gauge("poolctl_customizations_broken", "Customizations that cannot be used", |status| {
+        let broken = status.inventory.values().filter(|entry| entry.status.broken());
         u32::try_from(broken.count()).unwrap_or(u32::MAX)
     }),
     Metric {
@@ -126,7 +133,8 @@ const METRICS: [Metric; 14] = [
     },
 ];
 
-fn text(store: &Store, now: Time) -> Result<String, Refusal> {
+/// All metrics of all pools as OpenMetrics text.
+fn write_metrics(store: &Store, now: Time) -> Result<String, Refusal> {
     let pools = store.all::<ClusterPool>()?;
     let claims = store.all::<Claim>()?;
     let mut out = String::new();
@@ -138,9 +146,9 @@ fn text(store: &Store, now: Time) -> Result<String, Refusal> {
                     let _ = writeln!(out, "{name}{{{}}} {}", labels(pool), count(&pool.status));
                 }
             }
-            Values::OldestClaim => oldest(&mut out, name, &pools, &claims, now),
-            Values::AssignmentDelays => delays(&mut out, name, &pools),
-            Values::StaleDeleted => replaced(&mut out, name, &pools),
+            Values::OldestClaim => write_oldest_claims(&mut out, name, &pools, &claims, now),
+            Values::AssignmentDelays => write_assignment_delays(&mut out, name, &pools),
+            Values::StaleDeleted => write_stale_deleted(&mut out, name, &pools),
         }
     }
     Ok(out + "# EOF\n")
@@ -151,37 +159,46 @@ fn labels(pool: &ClusterPool) -> String {
     format!("clusterpool_namespace=\"{}\",clusterpool_name=\"{}\"", meta.namespace, meta.name)
 }
 
-fn oldest(out: &mut String, name: &str, pools: &[ClusterPool], claims: &[Claim], now: Time) {
-    let mut first: HashMap<Key, Time> = HashMap::new();
+/// How many seconds the claim has waited that waits longest, 0 without any.
+fn write_oldest_claims(
+    out: &mut String,
+    name: &str,
+    pools: &[ClusterPool],
+    claims: &[Claim],
+    now: Time,
+) {
+    let mut earliest_claims: HashMap<Key, Time> = HashMap::new();
     for claim in claims.iter().filter(|claim| claim.waits()) {
-        let earliest = first.entry(claim.pool_key()).or_insert(claim.created);
+        let earliest = earliest_claims.entry(claim.pool_key()).or_insert(claim.created);
         *earliest = claim.created.min(*earliest);
     }
     for pool in pools {
-        let waited = first.get(&pool.key()).map(|since| now.since(*since));
+        let waited = earliest_claims.get(&pool.key()).map(|since| now.since(*since));
         let seconds = waited.unwrap_or_default().0 / Span::seconds(1).0;
         let _ = writeln!(out, "{name}{{{}}} {seconds}", labels(pool));
     }
 }
 
-/// How long claims waited for their clusters.
-fn delays(out: &mut String, name: &str, pools: &[ClusterPool]) {
+/// How long claims waited for their clusters, in buckets of seconds. Each bucket counts those of
+/// the buckets before it too, as histograms of OpenMetrics do.
+fn write_assignment_delays(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
-        let (labels, history) = (labels(pool), &pool.status.history);
-        let bounds = DELAYS.iter().map(|most| format!("{most}.0")).chain(["+Inf".into()]);
-        let mut many = 0;
-        for (most, more) in bounds.zip(history.assigned) {
-            many += more;
-            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{most}\"}} {many}");
+        let labels = labels(pool);
+        let history = &pool.status.history;
+        let bounds = DELAYS.iter().map(|bound| format!("{bound}.0")).chain(["+Inf".into()]);
+        let mut total = 0;
+        for (bound, count) in bounds.zip(history.assigned) {
+            total += count;
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{bound}\"}} {total}");
         }
         let sum = history.waited;
-        let _ = writeln!(out, "{name}_count{{{labels}}} {many}\n{name}_sum{{{labels}}} {sum}");
+        let _ = writeln!(out, "{name}_count{{{labels}}} {total}\n{name}_sum{{{labels}}} {sum}");
     }
 }
 
-fn replaced(out: &mut String, name: &str, pools: &[ClusterPool]) {
+fn write_stale_deleted(out: &mut String, name: &str, pools: &[ClusterPool]) {
     for pool in pools {
-        let many = pool.status.history.stale_deleted;
-        let _ = writeln!(out, "{name}_total{{{}}} {many}", labels(pool));
+        let total = pool.status.history.stale_deleted;
+        let _ = writeln!(out, "{name}_total{{{}}} {total}", labels(pool));
     }
 }

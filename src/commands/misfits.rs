@@ -1,5 +1,5 @@
-//! Customizations that do not fit the templates of the pools that list them: said when one of
-//! either is applied.
+//! Warnings about customizations that do not fit the templates of the pools that list them. They
+//! are given when a customization, a pool or its template is applied, and refuse nothing.
 
 use std::collections::HashSet;
 
@@ -11,40 +11,76 @@ use crate::plan;
 
 use crate::commands::Context;
 
-/// `applied`: what may have changed how patches apply. `state`: as it is now.
+/// Warns about customizations that do not fit. `applied` are the objects that a command has put
+/// into the state; only what they touch is warned about. `state` is the state with them.
 pub fn warn(context: &Context, state: &State, applied: &[(Kind, Key)]) {
     let applied: HashSet<&(Kind, Key)> = applied.iter().collect();
-    let is = |kind, pool: &ClusterPool, name: &str| {
-        applied.contains(&(kind, Key::new(&*pool.metadata.namespace, name)))
-    };
-    for pool in state.pools.rows().filter(|pool| plan::trial(state, pool, None).is_ok()) {
-        let name = &pool.metadata.name;
-        let find =
-            |name: &str| state.customizations.by_key(&Key::new(&*pool.metadata.namespace, name));
-        let template = pool.spec.install_config_secret_template_ref.as_ref();
-        let other = is(Kind::ClusterPool, pool, name)
-            || template.is_some_and(|secret| is(Kind::Secret, pool, &secret.name));
-        for entry in pool.spec.inventory.iter().flatten() {
-            let new = is(Kind::Customization, pool, &entry.name);
-            let Some(one) = find(&entry.name).filter(|_| new || other) else { continue };
-            let of = format!("customization `{}` on pool `{name}`", entry.name);
-            match plan::trial(state, pool, Some(&one.spec)) {
-                Err(why) => context.warn(&format!("{of}: {why}")),
-                Ok(tried) if new => {
-                    tried.notes.iter().for_each(|note| context.warn(&format!("{of}: {note}")));
-                }
-                Ok(_) => {}
-            }
-        }
-        let wide = pool.spec.customization_ref.as_ref().map(|one| one.name.as_str());
-        if let Some(wide) = wide
-            && (other || is(Kind::Customization, pool, wide))
-            && find(wide).is_some_and(|one| !one.spec.install_config_patches.is_empty())
-        {
-            context.warn(&format!(
-                "customization `{wide}` is pool `{name}`'s customizationRef: only its patches of \
-                 manifests apply"
-            ));
+    for pool in state.pools.rows() {
+        // If the template alone is unusable, the conditions of the pool say so.
+        if plan::trial(state, pool, None).is_ok() {
+            warn_about_inventory(context, state, pool, &applied);
+            warn_about_customization_ref(context, state, pool, &applied);
         }
     }
+}
+
+fn warn_about_inventory(
+    context: &Context,
+    state: &State,
+    pool: &ClusterPool,
+    applied: &HashSet<&(Kind, Key)>,
+) {
+    let is_base_applied = is_base_applied(applied, pool);
+    for entry in pool.spec.inventory.iter().flatten() {
+        let is_customization_applied = is_applied(applied, Kind::Customization, pool, &entry.name);
+        if !is_customization_applied && !is_base_applied {
+            continue;
+        }
+        let key = Key::new(&*pool.metadata.namespace, &*entry.name);
+        let Some(customization) = state.customizations.by_key(&key) else { continue };
+        let subject = format!("customization `{}` on pool `{}`", entry.name, pool.metadata.name);
+        match plan::trial(state, pool, Some(&customization.spec)) {
+            Err(problem) => context.warn(&format!("{subject}: {problem}")),
+            Ok(rendered) if is_customization_applied => {
+                for note in &rendered.notes {
+                    context.warn(&format!("{subject}: {note}"));
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The customization of all clusters of a pool patches manifests alone.
+fn warn_about_customization_ref(
+    context: &Context,
+    state: &State,
+    pool: &ClusterPool,
+    applied: &HashSet<&(Kind, Key)>,
+) {
+    let Some(reference) = &pool.spec.customization_ref else { return };
+    let name = &reference.name;
+    let key = Key::new(&*pool.metadata.namespace, &**name);
+    let Some(customization) = state.customizations.by_key(&key) else { return };
+    let is_touched =
+        is_base_applied(applied, pool) || is_applied(applied, Kind::Customization, pool, name);
+    if is_touched && !customization.spec.install_config_patches.is_empty() {
+        context.warn(&format!(
+            "customization `{name}` is pool `{}`'s customizationRef: only its patches of \
+             manifests apply",
+            pool.metadata.name
+        ));
+    }
+}
+
+/// Whether a pool or its template was applied.
+fn is_base_applied(applied: &HashSet<&(Kind, Key)>, pool: &ClusterPool) -> bool {
+    let template = pool.spec.install_config_secret_template_ref.as_ref();
+    is_applied(applied, Kind::ClusterPool, pool, &pool.metadata.name)
+        || template.is_some_and(|secret| is_applied(applied, Kind::Secret, pool, &secret.name))
+}
+
+/// Whether the object of this name in the namespace of a pool was applied.
+fn is_applied(applied: &HashSet<&(Kind, Key)>, kind: Kind, pool: &ClusterPool, name: &str) -> bool {
+    applied.contains(&(kind, Key::new(&*pool.metadata.namespace, name)))
 }
