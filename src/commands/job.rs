@@ -1,5 +1,5 @@
-//! `job list|show|logs|kill`: the programs that drivers run. Nothing here starts a job. `kill` tells
-//! a job to end; the next pass decides what becomes of its cluster or host.
+//! `job list|show|logs|kill`: looks at the programs that drivers run. Nothing here starts a job;
+//! `kill` tells one to end, and the next pass decides what becomes of its cluster or host.
 
 use clap::Args;
 use serde_json::Value;

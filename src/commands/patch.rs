@@ -1,4 +1,5 @@
-//! `patch`: changes fields of an object.
+//! `patch`: changes fields of an object. The result is checked like a manifest that is applied; the
+//! status of an object is never changed.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use crate::commands::{Context, Verb, scope, target};
 use crate::manifest;
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Type {
+enum PatchType {
     /// RFC 7386: fields given replace, null removes
     Merge,
     /// RFC 6902: a list of operations
@@ -35,10 +36,12 @@ pub struct Patch {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Name of the object, after its kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    #[arg(long = "type", value_enum, default_value = "merge")]
-    how: Type,
+    /// How PATCH is written
+    #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "merge")]
+    patch_type: PatchType,
     /// The patch, as JSON or YAML
     #[arg(short = 'p', long = "patch", value_name = "PATCH")]
     changes: String,
@@ -52,79 +55,72 @@ impl Verb for Patch {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
-        let changes = yaml::value(&self.changes).map_err(|wrong| {
-            Refusal::usage("the patch cannot be read").because(wrong.to_string())
+        let changes = yaml::value(&self.changes).map_err(|error| {
+            Refusal::usage("the patch cannot be read").because(error.to_string())
         })?;
-        let apply = |document: &mut Value| match self.how {
-            Type::Merge if changes.is_object() => {
-                json_patch::merge(document, &changes);
+        let store = context.look()?;
+        change(context, &store, kind, &name, "patched", |document| {
+            self.apply_to(document, &changes)
+        })
+    }
+}
+
+impl Patch {
+    fn apply_to(&self, document: &mut Value, changes: &Value) -> Result<(), Refusal> {
+        match self.patch_type {
+            PatchType::Merge if changes.is_object() => {
+                json_patch::merge(document, changes);
                 Ok(())
             }
-            Type::Merge => Err(Refusal::usage("a merge patch is a mapping")),
-            Type::Json => {
+            PatchType::Merge => Err(Refusal::usage("a merge patch is a mapping")),
+            PatchType::Json => {
                 let operations: Vec<customization::Patch> = serde_json::from_value(changes.clone())
                     .map_err(|error| {
                         Refusal::usage("the patch is not a list of operations")
                             .because(error.to_string())
                     })?;
                 patch::apply(document, &operations, Rules { strict: true, allowed: None })
-                    .map_err(|why| Refusal::invalid("the patch does not apply").because(why))?;
+                    .map_err(|cause| Refusal::invalid("the patch does not apply").because(cause))?;
                 Ok(())
             }
-        };
-        let store = context.look()?;
-        change(context, &store, kind, &name, "patched", apply)
+        }
     }
 }
 
-/// Edits an object as a document, checks it like one that is applied, and puts it back.
+/// Edits an object as a document and puts it back. `edit_document` is called more than once, and
+/// changes the document as it is then. `result` is what the answer says of the object.
 pub fn change(
     context: &Context,
     store: &Store,
     kind: Kind,
     name: &str,
-    done: &str,
-    apply: impl Fn(&mut Value) -> Result<(), Refusal>,
+    result: &str,
+    edit_document: impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> anyhow::Result<()> {
     let object = context.find_object(store, kind, name)?;
     if let Object::Agent(agent) = &object {
-        ask(context, agent, &apply)?;
+        confirm_leaving(context, agent, &edit_document)?;
     }
-    let what = [(kind, object.key(), None)];
-    let scope = scope::scope_of(store, &what)?;
-    let edit = |state: &mut State, tick: &Tick| {
-        let Some(found) = state.object(&object) else {
-            return Err(Refusal::not_found(format!(
-                "there is no {} `{name}` any more",
-                kind.word()
-            )));
-        };
-        let mut document = found.to_wire();
-        let status = document.get("status").cloned();
-        apply(&mut document)?;
-        let owner = |document: &Value| document["metadata"]["annotations"][OWNER].clone();
-        let is_claim = kind == Kind::ClusterClaim;
-        if is_claim && owner(&document) != owner(&found.to_wire()) {
-            return Err(Refusal::conflict(format!("{OWNER} says who made the claim")));
-        }
-        if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
-            // Only the spec and the metadata are the user's.
-            fields.insert("status".into(), status);
-        }
-        let changed = manifest::recheck(kind, &document)?;
-        if changed.key() != found.key() {
-            return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
-        }
-        let warnings = rules::warnings(&changed);
-        Ok((put(state, changed, false, tick)?, warnings))
-    };
+    let edited_objects = [(kind, object.key(), None)];
+    let scope = scope::scope_of(store, &edited_objects)?;
+    let needs = scope::needs_of(&edited_objects);
     let ((verdict, warnings), passed) =
-        context.door(store).change(&scope, &scope::needs_of(&what), edit)?;
-    let said = match verdict {
-        Verdict::Unchanged => format!("{done} (no change)"),
-        _ => done.to_owned(),
+        context.door(store).change(&scope, &needs, |state: &mut State, tick: &Tick| {
+            let Some(current) = state.object(&object) else {
+                return Err(Refusal::not_found(format!(
+                    "there is no {} `{name}` any more",
+                    kind.word()
+                )));
+            };
+            let edited = edit_object(&current, &edit_document)?;
+            let warnings = rules::warnings(&edited);
+            Ok((put(state, edited, false, tick)?, warnings))
+        })?;
+    let result = match verdict {
+        Verdict::Unchanged => format!("{result} (no change)"),
+        _ => result.to_owned(),
     };
-    context.changed(kind, &object.key(), &said)?;
+    context.changed(kind, &object.key(), &result)?;
     for warning in &warnings {
         context.warn(warning);
     }
@@ -132,27 +128,55 @@ pub fn change(
     Ok(context.finish(&passed)?)
 }
 
-/// A host that is a node does not leave its cluster by the way.
-fn ask(
+/// The object that an edit of its document makes, with its status as it was: only the spec and the
+/// metadata are the user's.
+fn edit_object(
+    object: &Object,
+    edit_document: &impl Fn(&mut Value) -> Result<(), Refusal>,
+) -> Result<Object, Refusal> {
+    let document_before = object.to_wire();
+    let mut document = document_before.clone();
+    edit_document(&mut document)?;
+    if object.kind() == Kind::ClusterClaim && owner(&document) != owner(&document_before) {
+        return Err(Refusal::conflict(format!("{OWNER} says who made the claim")));
+    }
+    let status = document_before.get("status").cloned();
+    if let (Some(fields), Some(status)) = (document.as_object_mut(), status) {
+        fields.insert("status".into(), status);
+    }
+    let edited = manifest::recheck(object.kind(), &document)?;
+    if edited.key() != object.key() {
+        return Err(Refusal::conflict("name and namespace of an object cannot be changed"));
+    }
+    Ok(edited)
+}
+
+/// The annotation that says who made a claim; null without it.
+fn owner(document: &Value) -> &Value {
+    &document["metadata"]["annotations"][OWNER]
+}
+
+/// Asks before an edit takes a host that is a node from its cluster.
+fn confirm_leaving(
     context: &Context,
     agent: &Agent,
-    apply: &impl Fn(&mut Value) -> Result<(), Refusal>,
+    edit_document: &impl Fn(&mut Value) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let mut document = Object::Agent(Box::new(agent.clone())).to_wire();
-    apply(&mut document)?;
-    let wanted = document["spec"]["clusterDeploymentName"].clone();
-    // What is no reference is refused later.
-    let Ok(wanted) = serde_json::from_value::<Option<ClusterReference>>(wanted) else {
+    edit_document(&mut document)?;
+    let reference = document["spec"]["clusterDeploymentName"].clone();
+    // A value that is no reference is refused later, when the edited document is checked.
+    let Ok(reference) = serde_json::from_value::<Option<ClusterReference>>(reference) else {
         return Ok(());
     };
-    let wanted = wanted.as_ref().map(ClusterReference::key);
-    if wanted == agent.wanted() {
+    let wanted_cluster = reference.as_ref().map(ClusterReference::key);
+    if wanted_cluster == agent.wanted() {
         return Ok(());
     }
     let name = &agent.metadata.name;
-    let command = match wanted {
+    let command = match wanted_cluster {
         None => format!("poolctl agent unbind {name}"),
         Some(_) => format!("poolctl patch agent {name} -p PATCH"),
     };
-    ask_to_leave(context, agent, wanted.as_ref(), &command)
+    ask_to_leave(context, agent, wanted_cluster.as_ref(), &command)
 }
