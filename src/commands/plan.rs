@@ -1,4 +1,5 @@
-//! `plan`: what a pass would do.
+//! `plan`: shows what a pass would change, and why pools are not as they should be. It changes
+//! nothing.
 
 use anyhow::bail;
 use clap::Args;
@@ -34,9 +35,9 @@ impl Verb for Plan {
         };
         let state = context.door(&store).preview(&scope)?;
         let mut notes: Vec<DifferenceLine> =
-            state.pools.rows().filter_map(|pool| stale(&state, pool)).collect();
-        notes.extend(state.pools.rows().filter_map(short));
-        context.answer(answer(output::difference_lines(&state), notes))?;
+            state.pools.rows().filter_map(|pool| note_stale_clusters(&state, pool)).collect();
+        notes.extend(state.pools.rows().filter_map(note_shortage));
+        context.answer(changes_answer(output::difference_lines(&state), notes))?;
         if state.is_unchanged() {
             context.hint("nothing to do");
             return Ok(());
@@ -45,8 +46,9 @@ impl Verb for Plan {
     }
 }
 
-/// What a pass would change, line by line, and what is worth knowing beside that.
-pub fn answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) -> Answer {
+/// What a pass would change, line by line, and notes below that. The notes change nothing, so they
+/// give no names.
+pub fn changes_answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) -> Answer {
     let mut names = Vec::new();
     let mut texts = Vec::new();
     for change in changes {
@@ -59,41 +61,47 @@ pub fn answer(changes: Vec<DifferenceLine>, notes: Vec<DifferenceLine>) -> Answe
     Answer::text(joined(&lines)).with_names(names).with_document(document)
 }
 
-/// Why a pool has not the clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`.
-fn short(pool: &ClusterPool) -> Option<DifferenceLine> {
-    let waits = pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED);
-    let why = describe_shortage(pool).filter(|_| !waits)?;
-    let wanted = pool.spec.size.saturating_add(pool.status.pending);
+/// Why a pool lacks clusters that it should have: `1 of 2 clusters: needs 3 agents; 2 free`. A pool
+/// that is paused or deleted makes none.
+fn note_shortage(pool: &ClusterPool) -> Option<DifferenceLine> {
+    if pool.metadata.deletion_timestamp.is_some() || pool.metadata.annotated(PAUSED) {
+        return None;
+    }
+    let shortage = describe_shortage(pool)?;
+    let wanted_count = pool.spec.size.saturating_add(pool.status.pending);
+    let count = pool.status.size;
     let name = Name::of(Kind::ClusterPool, &pool.key());
-    let has = pool.status.size;
-    let text = format!("{name}: {has} of {wanted} clusters: {}", output::clean(&why));
-    Some(DifferenceLine::new(name, text))
+    let line = format!("{name}: {count} of {wanted_count} clusters: {}", output::clean(&shortage));
+    Some(DifferenceLine::new(name, line))
 }
 
 /// What becomes of a pool's clusters of an older version: `3 stale, would replace lab-x now`.
-fn stale(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
+fn note_stale_clusters(state: &State, pool: &ClusterPool) -> Option<DifferenceLine> {
     let key = pool.key();
-    let goes = state
-        .events
-        .iter()
-        .filter(|(event, owner)| owner.as_deref() == Some(&key) && event.reason == plan::STALE);
-    let goes = goes.map(|(event, _)| event.object.name.as_str());
-    let (goes, status): (Vec<&str>, _) = (goes.collect(), &pool.status);
-    let many = usize::try_from(status.stale).unwrap_or(usize::MAX).saturating_add(goes.len());
-    if many == 0 {
+    let status = &pool.status;
+    let mut replaced: Vec<&str> = Vec::new();
+    for (event, owner) in &state.events {
+        if owner.as_deref() == Some(&key) && event.reason == plan::STALE {
+            replaced.push(event.object.name.as_str());
+        }
+    }
+    let stale_count =
+        usize::try_from(status.stale).unwrap_or(usize::MAX).saturating_add(replaced.len());
+    if stale_count == 0 {
         return None;
     }
-    let then = if !goes.is_empty() {
-        format!("would replace {} now", goes.join(", "))
+    let outlook = if !replaced.is_empty() {
+        format!("would replace {} now", replaced.join(", "))
     } else if pool.metadata.annotation(REFRESH) == Some("none") {
         format!("left as they are: {REFRESH} is none")
     } else {
         format!(
-            "the next goes when the pool is steady ({} installing, {} deprovisioning, {} claims wait)",
+            "the next goes when the pool is steady ({} installing, {} deprovisioning, \
+             {} claims wait)",
             status.installing, status.deleting, status.pending
         )
     };
     let name = Name::of(Kind::ClusterPool, &key);
-    let text = format!("{name}: {many} stale, {then}");
-    Some(DifferenceLine::new(name, text))
+    let line = format!("{name}: {stale_count} stale, {outlook}");
+    Some(DifferenceLine::new(name, line))
 }

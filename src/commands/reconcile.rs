@@ -1,4 +1,4 @@
-//! `reconcile`: one pass over everything, for cron.
+//! `reconcile`: one pass over everything, for cron. What the pass does is decided in `plan`.
 
 use anyhow::bail;
 use clap::Args;
@@ -16,8 +16,14 @@ use crate::commands::{Context, Verb, plan};
 
 #[derive(Args)]
 pub struct Reconcile {
-    /// Repeat passes until nothing is in flight, at most this long
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
+    /// Repeat passes until no job is running, at most this long
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1h"
+    )]
     wait: Option<Span>,
     /// Only this pool
     #[arg(long, value_name = "POOL")]
@@ -32,7 +38,7 @@ pub struct Reconcile {
 
 impl Verb for Reconcile {
     const NAME: &'static str = "reconcile";
-    const ABOUT: &'static str = "One pass: collect finished jobs, decide, start what is due";
+    const ABOUT: &'static str = "Run one pass: collect finished jobs, decide, start what is due";
     const EXAMPLE: &'static str = "poolctl reconcile --wait=10m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -45,7 +51,8 @@ impl Verb for Reconcile {
         let scope = pool.clone().map_or(Scope::Whole, Scope::pool);
         if self.dry_run {
             let state = door.preview(&scope)?;
-            return context.answer(plan::answer(output::difference_lines(&state), Vec::new()));
+            let changes = output::difference_lines(&state);
+            return context.answer(plan::changes_answer(changes, Vec::new()));
         }
         if let Some(limit) = self.wait {
             let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };
