@@ -1,4 +1,4 @@
-//! `pool scale`.
+//! `pool scale`, and the edit that it shares with `scale`: sets how many clusters a pool keeps.
 
 pub mod advise;
 pub mod create;
@@ -19,15 +19,16 @@ use crate::model::state::Scope;
 use crate::commands::{Context, Verb};
 
 #[derive(Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+#[command(group = clap::ArgGroup::new("counts").required(true).multiple(true))]
 pub struct Scale {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
-    /// Unclaimed clusters to keep
-    #[arg(long, group = "what", allow_negative_numbers = true)]
+    /// How many unclaimed clusters to keep
+    #[arg(long, group = "counts", allow_negative_numbers = true)]
     size: Option<u32>,
     /// How many of them run; the rest hibernate
-    #[arg(long, group = "what", allow_negative_numbers = true)]
+    #[arg(long, group = "counts", allow_negative_numbers = true)]
     running_count: Option<u32>,
 }
 
@@ -37,42 +38,48 @@ impl Verb for Scale {
     const EXAMPLE: &'static str = "poolctl pool scale lab --size 3 --running-count 1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        scale(context, &self.name, self.size, self.running_count)
+        scale_pool(context, &self.name, self.size, self.running_count)
     }
 }
 
-pub fn scale(
+/// Sets the size, the runningCount or both of a pool. What is not given stays as it is.
+pub fn scale_pool(
     context: &Context,
     name: &str,
     size: Option<u32>,
-    running: Option<u32>,
+    running_count: Option<u32>,
 ) -> anyhow::Result<()> {
     let store = context.look()?;
     let key = context.find::<ClusterPool>(&store, name)?.key();
-    let gone = || Refusal::not_found(format!("there is no pool `{name}` any more"));
-    let ((), passed) =
-        context.door(&store).change(&Scope::pool(key.clone()), &[], |state, tick| {
-            let at = state.pools.find(&key).ok_or_else(gone)?;
-            let old = state.pools.get(at).ok_or_else(gone)?;
-            let was = (old.spec.size, old.spec.running_count);
-            let now = (size.unwrap_or(was.0), running.unwrap_or(was.1));
-            if was != now {
-                state.pools.update(at, |pool| {
-                    (pool.spec.size, pool.spec.running_count) = now;
-                    pool.metadata.generation += 1;
-                    pool.scaled_by_hand(tick.now);
-                });
-                record_event(
-                    state,
-                    tick,
-                    Kind::ClusterPool,
-                    key.clone(),
-                    EventReason::Scaled,
-                    &describe_sizes(was, now),
-                );
-            }
-            Ok(())
-        })?;
+    let scope = Scope::pool(key.clone());
+    let ((), passed) = context.door(&store).change(&scope, &[], |state, tick| {
+        let pool_id = state.pools.find(&key).ok_or_else(|| absent_pool(name))?;
+        let pool = state.pools.get(pool_id).ok_or_else(|| absent_pool(name))?;
+        let before = (pool.spec.size, pool.spec.running_count);
+        let after = (size.unwrap_or(before.0), running_count.unwrap_or(before.1));
+        if after == before {
+            return Ok(());
+        }
+        state.pools.update(pool_id, |pool| {
+            (pool.spec.size, pool.spec.running_count) = after;
+            pool.metadata.generation += 1;
+            pool.scaled_by_hand(tick.now);
+        });
+        record_event(
+            state,
+            tick,
+            Kind::ClusterPool,
+            key.clone(),
+            EventReason::Scaled,
+            &describe_sizes(before, after),
+        );
+        Ok(())
+    })?;
     context.changed(Kind::ClusterPool, &key, "scaled")?;
     Ok(context.finish(&passed)?)
+}
+
+/// Why a pool that was there when the command began is not found by its edit.
+fn absent_pool(name: &str) -> Refusal {
+    Refusal::not_found(format!("there is no pool `{name}` any more"))
 }

@@ -1,12 +1,13 @@
-//! `pool advise`: the size and runningCount that a pool's own history asks for.
+//! `pool advise`: says which size and runningCount a pool's own history asks for. It changes
+//! nothing.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::model::claim::Claim;
 use crate::model::job::{Job, SUCCEEDED, Verb as JobVerb};
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
+use crate::model::meta::{Key, Meta};
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
@@ -15,16 +16,17 @@ use crate::store::Store;
 
 use crate::commands::{Context, Verb};
 
-/// Less history than this tells nothing.
-const LEAST: usize = 3;
-/// The pool's last jobs, which tell how long things take.
-const JOBS: u32 = 2_000;
+/// Fewer claims than this say nothing about a pool.
+const FEWEST_CLAIMS: usize = 3;
+/// How many of a pool's last jobs are read, to see how long installing and waking take.
+const RECENT_JOBS: u32 = 2_000;
 
 #[derive(Args)]
 pub struct Advise {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
-    /// Look back this far
+    /// How far to look back
     #[arg(long, value_name = "DURATION", default_value = "2w")]
     since: Span,
 }
@@ -37,63 +39,131 @@ impl Verb for Advise {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
-        let (name, now) = (&pool.metadata.name, context.world.now());
-        // A pool that is younger than that has no longer history.
-        let since = pool.metadata.creation_timestamp.unwrap_or_default();
-        let since = since.max(Time(now.0 - self.since.0));
+        let now = context.world.now();
+        // A pool that was created later than that has a shorter history.
+        let created = pool.metadata.creation_timestamp.unwrap_or_default();
+        let since = created.max(Time(now.0 - self.since.0));
         let history = History::read(&store, &pool.key(), since)?;
-        let (many, span) = (history.claims.len(), now.since(since).short());
-        let own_name = Name::of(Kind::ClusterPool, &pool.key());
-        if many < LEAST && !context.wants_documents() {
-            let text = format!("{many} claims in {span}: fewer than {LEAST} tell nothing\n");
-            context.answer(Answer::text(text).with_name(own_name))?;
-            context.hint(&format!("next: poolctl pool advise {name} --since 8w"));
-            return Ok(());
+        let advice = Advice::from_history(&history, now);
+        let is_too_short = history.claims.len() < FEWEST_CLAIMS;
+        if is_too_short && !context.wants_documents() {
+            return answer_too_short(context, &pool, &advice);
         }
-        let (install, wake) = (history.usual(JobVerb::Provision), history.usual(JobVerb::Start));
-        let pace = history.pace(now);
-        // While an installation takes nobody knows how long, one is a start.
-        let running = install.map_or(1, |takes| ceiling(takes, pace));
-        let peak = install.map_or(1, |takes| history.most_within(takes));
-        let size = peak.max(running);
-        let usually = |takes: Option<Span>| takes.map_or("unknown".into(), Span::short);
-        let (every, takes) = (pace.short(), usually(install));
-        let document = json!({
-            "size": size, "runningCount": running, "peak": peak, "claims": many,
-            "claimEvery": every, "installTakes": takes, "wakingTakes": usually(wake),
-        });
-        let (old, wake) = (&pool.spec, usually(wake));
-        let text = joined(&[
-            format!("{many} claims in {span}, one every {every}; an installation takes {takes}"),
-            format!(
-                "runningCount {} -> {running}: as many claims come on average while one is installed \
-                 ({peak} at the busiest; waking takes {wake})",
-                old.running_count
-            ),
-            format!("size {} -> {size}: for the busiest time", old.size),
-        ]);
-        context.answer(Answer::text(text).with_name(own_name).with_document(document))?;
-        if context.wants_documents() {
-            return Ok(());
+        let answer = Answer::text(joined(&advice.lines(&pool)))
+            .with_name(Name::of(Kind::ClusterPool, &pool.key()))
+            .with_document(advice.document());
+        context.answer(answer)?;
+        if !context.wants_documents() {
+            hint_next(context, &pool, &advice);
         }
-        if let Some(most) =
-            old.max_size.filter(|most| usize::try_from(*most).is_ok_and(|most| most < size))
-        {
-            context
-                .hint(&format!("maxSize is {most}: raise it, or the pool has no more than that"));
-        }
-        let at = context.in_namespace(&pool.metadata.namespace);
-        context.hint(&format!(
-            "next: poolctl pool scale {name} --size {size} --running-count {running}{at}"
-        ));
         Ok(())
     }
 }
 
-/// Claim frequency times the time one takes, rounded up: seed 002's formula.
-fn ceiling(takes: Span, pace: Span) -> usize {
-    let many = (takes.0 + pace.0 - 1) / pace.0;
-    usize::try_from(many).unwrap_or(1).max(1)
+fn answer_too_short(context: &Context, pool: &ClusterPool, advice: &Advice) -> anyhow::Result<()> {
+    let line = format!(
+        "{} claims in {}: fewer than {FEWEST_CLAIMS} tell nothing\n",
+        advice.claim_count,
+        advice.span.short()
+    );
+    let name = Name::of(Kind::ClusterPool, &pool.key());
+    context.answer(Answer::text(line).with_name(name))?;
+    context.hint(&format!("next: poolctl pool advise {} --since 8w", pool.metadata.name));
+    Ok(())
+}
+
+fn hint_next(context: &Context, pool: &ClusterPool, advice: &Advice) {
+    let Advice { size, running_count, .. } = advice;
+    if let Some(max_size) = pool.spec.max_size
+        && usize::try_from(max_size).is_ok_and(|max_size| max_size < *size)
+    {
+        context
+            .hint(&format!("maxSize is {max_size}: raise it, or the pool has no more than that"));
+    }
+    let Meta { name, namespace, .. } = &pool.metadata;
+    let namespace_option = context.in_namespace(namespace);
+    context.hint(&format!(
+        "next: poolctl pool scale {name} --size {size} --running-count \
+         {running_count}{namespace_option}"
+    ));
+}
+
+/// What the history of a pool asks for, and the numbers that say why.
+struct Advice {
+    size: usize,
+    running_count: usize,
+    /// The most claims that came while one cluster is installed.
+    peak: usize,
+    claim_count: usize,
+    /// The time that the history spans.
+    span: Span,
+    /// The time between two claims, on average.
+    claim_interval: Span,
+    /// How long an installation takes, and how long waking; none while no job has shown it.
+    install_time: Option<Span>,
+    wake_time: Option<Span>,
+}
+
+impl Advice {
+    fn from_history(history: &History, now: Time) -> Self {
+        let claim_interval = history.claim_interval(now);
+        let install_time = history.usual_time(JobVerb::Provision);
+        // Until it is known how long an installation takes, one running cluster is a start.
+        let running_count = install_time.map_or(1, |time| claims_during(time, claim_interval));
+        let peak = install_time.map_or(1, |time| history.most_claims_within(time));
+        Self {
+            size: peak.max(running_count),
+            running_count,
+            peak,
+            claim_count: history.claims.len(),
+            span: now.since(history.since),
+            claim_interval,
+            install_time,
+            wake_time: history.usual_time(JobVerb::Start),
+        }
+    }
+
+    fn document(&self) -> Value {
+        json!({
+            "size": self.size,
+            "runningCount": self.running_count,
+            "peak": self.peak,
+            "claims": self.claim_count,
+            "claimEvery": self.claim_interval.short(),
+            "installTakes": time_in_words(self.install_time),
+            "wakingTakes": time_in_words(self.wake_time),
+        })
+    }
+
+    /// The advice for people, beside what the pool has now.
+    fn lines(&self, pool: &ClusterPool) -> Vec<String> {
+        let Self { size, running_count, peak, claim_count, .. } = self;
+        vec![
+            format!(
+                "{claim_count} claims in {}, one every {}; an installation takes {}",
+                self.span.short(),
+                self.claim_interval.short(),
+                time_in_words(self.install_time)
+            ),
+            format!(
+                "runningCount {} -> {running_count}: as many claims come on average while one is \
+                 installed ({peak} at the busiest; waking takes {})",
+                pool.spec.running_count,
+                time_in_words(self.wake_time)
+            ),
+            format!("size {} -> {size}: for the busiest time", pool.spec.size),
+        ]
+    }
+}
+
+fn time_in_words(time: Option<Span>) -> String {
+    time.map_or("unknown".into(), Span::short)
+}
+
+/// How many claims come on average in a time, rounded up; at least one.
+fn claims_during(time: Span, claim_interval: Span) -> usize {
+    let count = (time.0 + claim_interval.0 - 1) / claim_interval.0;
+    usize::try_from(count).unwrap_or(1).max(1)
 }
 
 struct History {
@@ -104,41 +174,51 @@ struct History {
 }
 
 impl History {
-    /// Claims are gone when they are over: events tell when they came.
+    /// Reads when claims came, and the jobs that show how long things take. Claims that are over
+    /// are no longer kept, so events say when they came.
     fn read(store: &Store, pool: &Key, since: Time) -> Result<Self, Refusal> {
-        let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, JOBS)?;
-        jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, JOBS)?);
-        let asks = Claim::asks(&pool.name);
-        let events = store.events_since(since)?;
-        let came = events
-            .iter()
-            .filter(|one| one.object.namespace == pool.namespace && one.message == asks);
-        let mut claims: Vec<Time> = came.map(|one| one.time).collect();
+        let mut jobs = store.last_jobs_of_pool(pool, JobVerb::Provision, RECENT_JOBS)?;
+        jobs.extend(store.last_jobs_of_pool(pool, JobVerb::Start, RECENT_JOBS)?);
+        let claim_message = Claim::asks(&pool.name);
+        let mut claims = Vec::new();
+        for event in store.events_since(since)? {
+            if event.object.namespace == pool.namespace && event.message == claim_message {
+                claims.push(event.time);
+            }
+        }
         claims.sort();
         Ok(Self { since, claims, jobs })
     }
 
-    /// What nine of ten jobs of a kind took at most.
-    fn usual(&self, verb: JobVerb) -> Option<Span> {
-        let done = self.jobs.iter().filter(|job| job.verb == verb);
-        let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED));
-        let mut took: Vec<Span> =
-            done.filter_map(|job| Some(job.ended?.since(job.started))).collect();
-        took.sort();
-        took.get((took.len() * 9).div_ceil(10).checked_sub(1)?).copied()
+    /// What nine of ten jobs of a kind took at most; none if none of them has succeeded.
+    fn usual_time(&self, verb: JobVerb) -> Option<Span> {
+        let mut times = Vec::new();
+        for job in &self.jobs {
+            let has_succeeded = job.outcome.as_deref() == Some(SUCCEEDED);
+            if let Some(ended) = job.ended
+                && job.verb == verb
+                && has_succeeded
+            {
+                times.push(ended.since(job.started));
+            }
+        }
+        times.sort();
+        times.get((times.len() * 9).div_ceil(10).checked_sub(1)?).copied()
     }
 
     /// The most claims that came within a time.
-    fn most_within(&self, time: Span) -> usize {
-        let from = |(before, at): (usize, &Time)| {
-            self.claims.partition_point(|one| one.since(*at) < time) - before
-        };
-        self.claims.iter().enumerate().map(from).max().unwrap_or(1)
+    fn most_claims_within(&self, time: Span) -> usize {
+        let mut most = None;
+        for (index, first_claim) in self.claims.iter().enumerate() {
+            let end = self.claims.partition_point(|claim| claim.since(*first_claim) < time);
+            most = most.max(Some(end - index));
+        }
+        most.unwrap_or(1)
     }
 
-    /// Time between claims, on average.
-    fn pace(&self, now: Time) -> Span {
-        let many = i64::try_from(self.claims.len()).unwrap_or(i64::MAX).max(1);
-        Span((now.since(self.since).0 / many).max(1))
+    /// The time between two claims, on average.
+    fn claim_interval(&self, now: Time) -> Span {
+        let count = i64::try_from(self.claims.len()).unwrap_or(i64::MAX).max(1);
+        Span((now.since(self.since).0 / count).max(1))
     }
 }

@@ -1,4 +1,5 @@
-//! `pool create`.
+//! `pool create`: makes a pool from options, and its template from a file. Fields that have no
+//! option are set with `edit`, or with a manifest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,38 +28,39 @@ use crate::manifest;
 
 #[derive(Args)]
 pub struct Create {
+    /// Name of the pool
     name: String,
-    /// Simulated clusters: no platform, no image set, no credentials needed
+    /// Simulate clusters; no platform, image set or credentials are needed
     #[arg(long)]
     fake: bool,
     /// How long a simulated installation takes
     #[arg(long, requires = "fake", value_name = "DURATION")]
     fake_install_duration: Option<Span>,
-    /// Unclaimed clusters to keep
+    /// How many unclaimed clusters to keep
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     size: u32,
     /// How many of them run; the rest hibernate
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     running_count: u32,
-    /// Most clusters, claimed ones included
+    /// Most clusters that the pool may have, claimed ones included
     #[arg(long, allow_negative_numbers = true)]
     max_size: Option<u32>,
-    /// Most clusters installing or deprovisioning at a time
+    /// Most clusters that install or deprovision at the same time
     #[arg(long, allow_negative_numbers = true)]
     max_concurrent: Option<u32>,
-    /// Domain of the clusters
+    /// Domain below which the clusters get their names
     #[arg(long, required_unless_present = "fake")]
     base_domain: Option<String>,
-    /// ClusterImageSet to install from
+    /// ClusterImageSet that clusters are installed from
     #[arg(long, required_unless_present = "fake", value_name = "IMAGESET")]
     image_set: Option<String>,
-    /// openstack, vsphere, baremetal, none, ...
+    /// Platform of the clusters: openstack, vsphere, baremetal, none, ...
     #[arg(long, default_value = "none", value_name = "PLATFORM")]
     platform: String,
-    /// File whose content becomes the template of every install-config
+    /// File with the template of every install-config
     #[arg(long, value_name = "FILE")]
     install_config: Option<PathBuf>,
-    /// Customization of the inventory; once for each
+    /// Customization of the pool's inventory; may be repeated
     #[arg(long = "customization", value_name = "CUSTOMIZATION")]
     customizations: Vec<String>,
 }
@@ -70,38 +72,40 @@ impl Verb for Create {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::ClusterPool, &self.name)?;
-        let pool = self.pool(&key)?;
+        let pool = self.pool_to_create(&key)?;
         rules::check(&Object::ClusterPool(Box::new(pool.clone())))?;
-        let template = self.template(&key)?;
+        let template = self.read_template(&key)?;
         let image_set = pool.spec.image_set_ref.name.clone();
         let needs = [
             Need { kind: Kind::ClusterImageSet, key: Key::new("", &*image_set) },
             Need { kind: Kind::Secret, key: Key::new(&*key.namespace, template_name(&self.name)) },
         ];
         let store = context.open()?;
-        let edit = |state: &mut crate::model::state::State, tick: &crate::model::tick::Tick| {
+        let scope = Scope::pool(key.clone());
+        let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.pools.find(&key).is_some() {
                 return Err(Refusal::conflict(format!("there is a pool `{}` already", key.name))
                     .next(format!("poolctl pool scale {} --size {}", key.name, self.size)));
             }
-            let mut parts = Vec::new();
+            // The pool comes last, after what it refers to.
+            let mut objects = Vec::new();
             if self.fake && state.image_sets.find(&needs[0].key).is_none() {
-                parts.push(fake_image_set(&image_set).into_object());
+                objects.push(fake_image_set(&image_set).into_object());
             }
-            parts.extend(template.map(Resource::into_object));
-            parts.push(Object::ClusterPool(Box::new(pool)));
-            for part in parts {
-                put(state, part, true, tick)?;
+            objects.extend(template.map(Resource::into_object));
+            objects.push(Object::ClusterPool(Box::new(pool)));
+            for object in objects {
+                put(state, object, true, tick)?;
             }
             Ok(())
-        };
-        let ((), passed) = context.door(&store).change(&Scope::pool(key.clone()), &needs, edit)?;
+        })?;
         context.changed(Kind::ClusterPool, &key, "created")?;
         misfits::warn(context, &passed.state, &[(Kind::ClusterPool, key.clone())]);
         Ok(context.finish(&passed)?)
     }
 }
 
+/// The name of the Secret with the template of a pool.
 fn template_name(pool: &str) -> String {
     format!("{pool}-install-config")
 }
@@ -114,14 +118,8 @@ fn fake_image_set(name: &str) -> ClusterImageSet {
 }
 
 impl Create {
-    fn pool(&self, key: &Key) -> Result<ClusterPool, Refusal> {
-        let Some(platform) = Platform::named(&self.platform) else {
-            let refusal = Refusal::usage(format!("there is no platform `{}`", self.platform));
-            let hint = suggest(&self.platform, platform_names());
-            return Err(refusal.because(
-                hint.unwrap_or_else(|| format!("platforms are {}", platform_names().join(", "))),
-            ));
-        };
+    fn pool_to_create(&self, key: &Key) -> Result<ClusterPool, Refusal> {
+        let platform = self.platform_to_use()?;
         let mut annotations = BTreeMap::new();
         if self.fake {
             annotations.insert(FAKE.to_owned(), "true".to_owned());
@@ -129,8 +127,10 @@ impl Create {
         if let Some(duration) = self.fake_install_duration {
             annotations.insert(FAKE_INSTALL_DURATION.to_owned(), duration.to_string());
         }
-        let entry = |name: &String| InventoryEntry { kind: String::new(), name: name.clone() };
-        let inventory: Vec<InventoryEntry> = self.customizations.iter().map(entry).collect();
+        let mut inventory = Vec::new();
+        for name in &self.customizations {
+            inventory.push(InventoryEntry { kind: String::new(), name: name.clone() });
+        }
         let metadata =
             Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
         let template = self.install_config.as_ref().map(|_| LocalRef::to(template_name(&key.name)));
@@ -152,20 +152,29 @@ impl Create {
         Ok(ClusterPool { metadata, spec, status: PoolStatus::default() })
     }
 
-    fn template(&self, key: &Key) -> Result<Option<Secret>, Refusal> {
+    fn platform_to_use(&self) -> Result<Platform, Refusal> {
+        Platform::named(&self.platform).ok_or_else(|| {
+            let cause = suggest(&self.platform, platform_names())
+                .unwrap_or_else(|| format!("platforms are {}", platform_names().join(", ")));
+            Refusal::usage(format!("there is no platform `{}`", self.platform)).because(cause)
+        })
+    }
+
+    /// The Secret with the template of the pool, if a file is given. The file must be YAML.
+    fn read_template(&self, key: &Key) -> Result<Option<Secret>, Refusal> {
         let Some(path) = &self.install_config else {
             return Ok(None);
         };
-        let text = std::fs::read_to_string(path)
+        let template = std::fs::read_to_string(path)
             .map_err(|error| manifest::io(&path.display().to_string(), &error))?;
-        crate::yaml::value(&text)
-            .map_err(|wrong| Refusal::invalid(format!("{}: {wrong}", path.display())))?;
+        crate::yaml::value(&template)
+            .map_err(|error| Refusal::invalid(format!("{}: {error}", path.display())))?;
         let metadata = Meta {
             name: template_name(&key.name),
             namespace: key.namespace.clone(),
             ..Meta::default()
         };
-        let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(text))]);
+        let data = BTreeMap::from([("install-config.yaml".to_owned(), SecretValue::new(template))]);
         Ok(Some(Secret { metadata, string_data: Some(data), ..Secret::default() }))
     }
 }

@@ -1,4 +1,5 @@
-//! `pool dns`: the records that the clusters of a pool need, as a hosts file.
+//! `pool dns`: lists the DNS records that the clusters of a pool need, as a hosts file. It changes
+//! no name server.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -19,12 +20,14 @@ use crate::store::Store;
 
 use crate::commands::{Context, Verb};
 
-/// Where installers look for the addresses of the API and of what clusters serve.
-const API: [&str; 3] = ["apiFloatingIP", "apiVIPs", "apiVIP"];
-const APPS: [&str; 3] = ["ingressFloatingIP", "ingressVIPs", "ingressVIP"];
+/// Fields of a platform with the addresses of the API and of the applications. The first that a
+/// platform has counts.
+const API_FIELDS: [&str; 3] = ["apiFloatingIP", "apiVIPs", "apiVIP"];
+const APPS_FIELDS: [&str; 3] = ["ingressFloatingIP", "ingressVIPs", "ingressVIP"];
 
 #[derive(Args)]
 pub struct Dns {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
 }
@@ -47,24 +50,25 @@ impl Verb for Dns {
             );
             return Err(Refusal::conflict(what).advise(next).into());
         }
-        let listed = pool.spec.inventory.iter().flatten();
-        let all = listed.map(|entry| Needed::by(&store, &state, &pool, &entry.name));
-        let all: Vec<Needed> = all.collect::<Result<_, _>>()?;
+        let mut requirements = Vec::new();
+        for entry in pool.spec.inventory.iter().flatten() {
+            requirements.push(DnsRequirement::find(&store, &state, &pool, &entry.name)?);
+        }
         let documents: Vec<Value> =
-            all.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
-        let names = all.iter().map(|needed| {
-            let key = Key::new(&*pool.metadata.namespace, needed.customization);
+            requirements.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let names = requirements.iter().map(|requirement| {
+            let key = Key::new(&*pool.metadata.namespace, requirement.customization);
             Name::of(Kind::Customization, &key)
         });
-        let mut text = format!("# pool {}: records that its clusters need\n", self.name);
-        text.extend(all.iter().map(Needed::lines));
-        context.answer(Answer::text(text).with_names(names).with_list(documents))
+        let mut hosts_file = format!("# pool {}: records that its clusters need\n", self.name);
+        hosts_file.extend(requirements.iter().map(DnsRequirement::hosts_lines));
+        context.answer(Answer::text(hosts_file).with_names(names).with_list(documents))
     }
 }
 
-/// What one customization needs, or why nobody knows.
+/// The records that the cluster of one customization needs, or why they are not known.
 #[derive(Serialize)]
-struct Needed<'a> {
+struct DnsRequirement<'a> {
     customization: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
@@ -74,92 +78,111 @@ struct Needed<'a> {
 #[derive(Serialize)]
 struct Record {
     names: Vec<String>,
-    /// As its cluster has them, else as the patches or the template carry them.
+    /// The addresses that the cluster has, or those of the patches or the template.
     addresses: Vec<String>,
 }
 
-impl<'a> Needed<'a> {
-    fn by(
+impl<'a> DnsRequirement<'a> {
+    /// Reads the records from the install-config of the cluster that has the customization, if only
+    /// that knows its addresses; else from the install-config that the next cluster would get.
+    fn find(
         store: &Store,
         state: &State,
         pool: &ClusterPool,
-        customization: &'a str,
+        customization_name: &'a str,
     ) -> Result<Self, Refusal> {
-        let key = Key::new(&*pool.metadata.namespace, customization);
-        let one = state.customizations.by_key(&key);
-        let holder = one.and_then(|one| one.holder.as_ref());
-        let holder = holder.filter(|by| by.pool.as_ref() == Some(&pool.key()));
-        // Addresses that are leased with a cluster are known of that cluster alone.
-        let own = match holder.filter(|_| !pool.vips_from().is_empty()) {
-            Some(holder) => made_from(store, &holder.cluster)?,
-            None => None,
+        let key = Key::new(&*pool.metadata.namespace, customization_name);
+        let Some(customization) = state.customizations.by_key(&key) else {
+            let problem = "there is no such customization".to_owned();
+            return Ok(Self::unknown(customization_name, problem));
         };
-        if let Some(own) = own {
-            return Ok(Self::of(customization, &own));
+        // Addresses that are leased with a cluster stand nowhere but in its own install-config.
+        if let Some(holder) = &customization.holder
+            && holder.pool.as_ref() == Some(&pool.key())
+            && !pool.vips_from().is_empty()
+            && let Some(config) = read_install_config(store, &holder.cluster)?
+        {
+            return Ok(Self::from_install_config(customization_name, &config));
         }
-        let missing = || "there is no such customization".to_owned();
-        let tried =
-            one.ok_or_else(missing).and_then(|one| plan::trial(state, pool, Some(&one.spec)));
-        let problem = match tried {
-            Ok(rendered) if rendered.keeps_name => {
-                "it sets no /metadata/name: its clusters have random names".to_owned()
-            }
-            Ok(rendered) => return Ok(Self::of(customization, &rendered.document)),
-            Err(problem) => problem,
-        };
-        Ok(Self { customization, problem: Some(problem), records: Vec::new() })
+        Ok(match plan::trial(state, pool, Some(&customization.spec)) {
+            Ok(rendered) if rendered.keeps_name => Self::unknown(
+                customization_name,
+                "it sets no /metadata/name: its clusters have random names".to_owned(),
+            ),
+            Ok(rendered) => Self::from_install_config(customization_name, &rendered.document),
+            Err(problem) => Self::unknown(customization_name, problem),
+        })
     }
 
-    /// What an install-config asks for.
-    fn of(customization: &'a str, config: &Value) -> Self {
-        let said = |path: &str| config.pointer(path).and_then(Value::as_str).unwrap_or_default();
-        let (name, domain) = (said("/metadata/name"), said("/baseDomain"));
-        let record = |names: &[&str], fields| Record {
-            names: names.iter().map(|one| format!("{one}.{name}.{domain}")).collect(),
-            addresses: addresses(config, fields),
-        };
-        let records = vec![record(&["api", "api-int"], API), record(&["*.apps"], APPS)];
-        Self { customization, problem: None, records }
+    fn unknown(customization: &'a str, problem: String) -> Self {
+        Self { customization, problem: Some(problem), records: Vec::new() }
     }
 
-    fn lines(&self) -> String {
-        let name = clean(self.customization);
-        let mut text = String::new();
+    fn from_install_config(customization: &'a str, config: &Value) -> Self {
+        let cluster = string_at(config, "/metadata/name");
+        let domain = string_at(config, "/baseDomain");
+        let api_record = Record {
+            names: vec![format!("api.{cluster}.{domain}"), format!("api-int.{cluster}.{domain}")],
+            addresses: platform_addresses(config, API_FIELDS),
+        };
+        let apps_record = Record {
+            names: vec![format!("*.apps.{cluster}.{domain}")],
+            addresses: platform_addresses(config, APPS_FIELDS),
+        };
+        Self { customization, problem: None, records: vec![api_record, apps_record] }
+    }
+
+    /// A line of a hosts file for each address, and a comment where there is none.
+    fn hosts_lines(&self) -> String {
+        let customization = clean(self.customization);
+        let mut lines = String::new();
         if let Some(problem) = &self.problem {
-            text = format!("# {name}: {}\n", clean(problem));
+            lines = format!("# {customization}: {}\n", clean(problem));
         }
         for Record { names, addresses } in &self.records {
             let names = names.join(" ");
-            let known = addresses.iter().map(|one| format!("{:<15}", clean(one)));
-            let unknown = addresses.is_empty().then(|| "# no address   ".to_owned());
-            for address in known.chain(unknown) {
-                let _ = writeln!(text, "{address} {names} # {name}");
+            if addresses.is_empty() {
+                let _ = writeln!(lines, "# no address    {names} # {customization}");
+            }
+            for address in addresses {
+                let address = clean(address);
+                let _ = writeln!(lines, "{address:<15} {names} # {customization}");
             }
         }
-        text
+        lines
     }
 }
 
-/// The install-config that a cluster was made from.
-fn made_from(store: &Store, cluster: &str) -> Result<Option<Value>, Refusal> {
+/// The install-config that a cluster was made from, if it is kept.
+fn read_install_config(store: &Store, cluster: &str) -> Result<Option<Value>, Refusal> {
     let secret = Key::new(cluster, format!("{cluster}-install-config"));
-    let Some(text) = store.secret_value(&secret, "install-config.yaml")? else { return Ok(None) };
-    let config = Template::new(text);
-    Ok(install_config::document(&config).ok().cloned())
+    let Some(yaml) = store.secret_value(&secret, "install-config.yaml")? else { return Ok(None) };
+    let template = Template::new(yaml);
+    Ok(install_config::document(&template).ok().cloned())
 }
 
-/// The first of these fields that the platform has.
-fn addresses(config: &Value, fields: [&str; 3]) -> Vec<String> {
+fn string_at<'a>(config: &'a Value, pointer: &str) -> &'a str {
+    config.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The addresses in the first of these fields that a platform of an install-config has. What is no
+/// IP address is passed over, and one that follows itself is listed once.
+fn platform_addresses(config: &Value, fields: [&str; 3]) -> Vec<String> {
     let platforms = config["platform"].as_object();
-    let platforms = platforms.into_iter().flat_map(|all| all.values());
-    let field =
-        |one: &'_ Value| fields.iter().map(|field| one[*field].clone()).find(|one| !one.is_null());
-    let texts = platforms.filter_map(field).flat_map(|value| match value {
-        Value::Array(all) => all,
-        one => vec![one],
-    });
-    let texts = texts.filter_map(|one| one.as_str().map(str::to_owned));
-    let mut found: Vec<String> = texts.filter(|one| one.parse::<IpAddr>().is_ok()).collect();
-    found.dedup();
-    found
+    let mut addresses = Vec::new();
+    for platform in platforms.into_iter().flat_map(|platforms| platforms.values()) {
+        let value = fields.iter().map(|field| &platform[*field]).find(|value| !value.is_null());
+        let values: Vec<&Value> = match value {
+            Some(Value::Array(values)) => values.iter().collect(),
+            Some(value) => vec![value],
+            None => Vec::new(),
+        };
+        for address in values.into_iter().filter_map(Value::as_str) {
+            if address.parse::<IpAddr>().is_ok() {
+                addresses.push(address.to_owned());
+            }
+        }
+    }
+    addresses.dedup();
+    addresses
 }

@@ -1,5 +1,5 @@
-//! `pool pause` and `pool resume`: a paused pool makes, hands over and removes no clusters; those
-//! that are there go on.
+//! `pool pause` and `pool resume`: a paused pool makes, hands over and removes no clusters. Jobs
+//! that run go on, and clusters that exist stay as they are.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -12,42 +12,46 @@ use crate::commands::{Context, Verb, patch};
 
 #[derive(Args)]
 pub struct Pause {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
 }
 
 impl Verb for Pause {
     const NAME: &'static str = "pause";
-    const ABOUT: &'static str = "Let a pool make no clusters, hand over none and remove none";
+    const ABOUT: &'static str = "Pause a pool: it makes, hands over and removes no clusters";
     const EXAMPLE: &'static str = "poolctl pool pause lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set(context, &self.name, true)
+        set_paused(context, &self.name, true)
     }
 }
 
 #[derive(Args)]
 pub struct Resume {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
 }
 
 impl Verb for Resume {
     const NAME: &'static str = "resume";
-    const ABOUT: &'static str = "End a pause";
+    const ABOUT: &'static str = "Resume a paused pool";
     const EXAMPLE: &'static str = "poolctl pool resume lab";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set(context, &self.name, false)
+        set_paused(context, &self.name, false)
     }
 }
 
-fn set(context: &Context, name: &str, paused: bool) -> anyhow::Result<()> {
-    let done = if paused { "paused" } else { "resumed" };
+/// Sets or removes the annotation that pauses a pool.
+fn set_paused(context: &Context, name: &str, paused: bool) -> anyhow::Result<()> {
+    let result = if paused { "paused" } else { "resumed" };
     let store = context.look()?;
-    patch::change(context, &store, Kind::ClusterPool, name, done, |document| {
-        let metadata = document["metadata"].as_object_mut();
-        let metadata = metadata.ok_or_else(|| Refusal::invalid("the pool has no metadata"))?;
+    patch::change(context, &store, Kind::ClusterPool, name, result, |document| {
+        let Some(metadata) = document["metadata"].as_object_mut() else {
+            return Err(Refusal::invalid("the pool has no metadata"));
+        };
         let annotations = metadata.entry("annotations").or_insert_with(|| Map::new().into());
         let Value::Object(annotations) = annotations else { return Ok(()) };
         if paused {

@@ -1,4 +1,5 @@
-//! `pool render`: the install-config a cluster would get, secrets hidden.
+//! `pool render`: shows the install-config that the next cluster of a pool would get, with secrets
+//! hidden. It makes no cluster.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -19,19 +20,20 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Render {
+    /// Name of the pool
     #[arg(value_name = "POOL")]
     name: String,
-    /// With the patches of this customization
+    /// Apply the patches of this customization
     #[arg(long, value_name = "CUSTOMIZATION")]
     customization: Option<String>,
-    /// Only what the customization changes
+    /// Show only what the customization changes
     #[arg(long, requires = "customization")]
     diff: bool,
 }
 
 impl Verb for Render {
     const NAME: &'static str = "render";
-    const ABOUT: &'static str = "Show the install-config a cluster would get, secrets hidden";
+    const ABOUT: &'static str = "Show the install-config that a cluster would get, secrets hidden";
     const EXAMPLE: &'static str = "poolctl pool render lab --customization foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -51,7 +53,7 @@ impl Verb for Render {
     }
 }
 
-/// A pool, and a customization that is tried on it.
+/// A pool, and the customization that is tried on it, if any. The state has what both refer to.
 pub struct Tried {
     state: State,
     pool: Key,
@@ -59,68 +61,82 @@ pub struct Tried {
 }
 
 impl Tried {
+    /// Loads a pool and a customization by their names; both must exist.
     pub fn load(
         context: &Context,
         store: &Store,
-        pool: &str,
-        customization: Option<&str>,
+        pool_name: &str,
+        customization_name: Option<&str>,
     ) -> Result<Self, Refusal> {
-        let pool = context.find::<ClusterPool>(store, pool)?.key();
-        let customization = customization
-            .map(|name| context.find::<Customization>(store, name).map(|one| one.key()))
-            .transpose()?;
-        let needs =
-            customization.iter().map(|key| Need { kind: Kind::Customization, key: key.clone() });
-        let needs: Vec<Need> = needs.collect();
+        let pool = context.find::<ClusterPool>(store, pool_name)?.key();
+        let mut needs = Vec::new();
+        let mut customization = None;
+        if let Some(name) = customization_name {
+            let key = context.find::<Customization>(store, name)?.key();
+            needs.push(Need { kind: Kind::Customization, key: key.clone() });
+            customization = Some(key);
+        }
         let state = store.load(&Scope::pool(pool.clone()), &needs)?;
         Ok(Self { state, pool, customization })
     }
 
     pub fn pool(&self) -> Result<&ClusterPool, Refusal> {
-        let gone = || Refusal::not_found(format!("there is no pool `{}` any more", self.pool.name));
-        self.state.pools.by_key(&self.pool).ok_or_else(gone)
+        self.state.pools.by_key(&self.pool).ok_or_else(|| {
+            Refusal::not_found(format!("there is no pool `{}` any more", self.pool.name))
+        })
     }
 
+    /// What the customization that is tried says.
     pub fn spec(&self) -> Option<&CustomizationSpec> {
         Some(&self.state.customizations.by_key(self.customization.as_ref()?)?.spec)
     }
 
-    /// The manifest patches of the customization that all clusters of the pool get.
+    /// The customization that all clusters of the pool get. Only its patches of manifests apply.
     pub fn poolwide(&self) -> Result<Option<&CustomizationSpec>, Refusal> {
-        let pool = self.pool()?;
-        let name = pool.spec.customization_ref.as_ref().map(|one| &*one.name);
-        let key = name.map(|name| Key::new(&*self.pool.namespace, name));
-        Ok(key.and_then(|key| self.state.customizations.by_key(&key)).map(|one| &one.spec))
+        let Some(reference) = &self.pool()?.spec.customization_ref else { return Ok(None) };
+        let key = Key::new(&*self.pool.namespace, &*reference.name);
+        Ok(self.state.customizations.by_key(&key).map(|customization| &customization.spec))
     }
 
-    /// With what the patches leave to leniency said.
+    /// The install-config with the patches of the customization. Warns of patches that apply only
+    /// because poolctl is as lenient as Hive.
     pub fn render(&self, context: &Context) -> Result<Rendered, Refusal> {
-        let refused = |why: String| {
-            let what = format!("no install-config can be made for pool `{}`", self.pool.name);
-            let Some(Key { name, namespace }) = &self.customization else {
-                return Refusal::invalid(what).because(why);
-            };
-            Refusal::invalid(what)
-                .because(format!("customization `{name}`: {why}"))
-                .advise(format!("poolctl get customization {name} -o yaml -n {namespace}"))
-        };
-        let rendered = plan::trial(&self.state, self.pool()?, self.spec()).map_err(refused)?;
+        let rendered = plan::trial(&self.state, self.pool()?, self.spec())
+            .map_err(|cause| self.cannot_render(&cause))?;
         for note in &rendered.notes {
             context.warn(note);
         }
         Ok(rendered)
     }
 
-    /// What the customization changes.
-    pub fn diff(&self, context: &Context, rendered: &Rendered) -> Result<String, Refusal> {
-        let wrong = |why: String| Refusal::invalid("it cannot be compared").because(why);
-        let before = plan::trial(&self.state, self.pool()?, None).map_err(wrong)?;
-        let text = |document: &Value| {
-            let mut document = document.clone();
-            redact::redact(&mut document);
-            yaml::text(&document).map_err(|error| wrong(error.to_string()))
+    fn cannot_render(&self, cause: &str) -> Refusal {
+        let refusal = Refusal::invalid(format!(
+            "no install-config can be made for pool `{}`",
+            self.pool.name
+        ));
+        let Some(Key { name, namespace }) = &self.customization else {
+            return refusal.because(cause);
         };
-        let (before, after) = (text(&before.document)?, text(&rendered.document)?);
+        refusal
+            .because(format!("customization `{name}`: {cause}"))
+            .advise(format!("poolctl get customization {name} -o yaml -n {namespace}"))
+    }
+
+    /// What the customization changes in the install-config, as a unified diff without secrets.
+    pub fn diff(&self, context: &Context, rendered: &Rendered) -> Result<String, Refusal> {
+        let plain = plan::trial(&self.state, self.pool()?, None).map_err(cannot_compare)?;
+        let before = redacted_yaml(&plain.document)?;
+        let after = redacted_yaml(&rendered.document)?;
         Ok(output::unified("install-config.yaml", &before, &after, context.colors()))
     }
+}
+
+fn redacted_yaml(document: &Value) -> Result<String, Refusal> {
+    let mut document = document.clone();
+    redact::redact(&mut document);
+    yaml::text(&document).map_err(|error| cannot_compare(error.to_string()))
+}
+
+fn cannot_compare(cause: String) -> Refusal {
+    Refusal::invalid("it cannot be compared").because(cause)
 }

@@ -1,4 +1,4 @@
-//! `scale`: kubectl's spelling of `pool scale`.
+//! `scale`: `pool scale` as kubectl spells it. Nothing but pools can be scaled.
 
 use clap::Args;
 
@@ -9,12 +9,13 @@ use crate::commands::{Context, Verb, pool, target};
 
 #[derive(Args)]
 pub struct Scale {
-    /// pool, or pool/NAME
+    /// The word pool, or pool/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Name of the pool, after its kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// The new size
+    /// How many unclaimed clusters to keep
     #[arg(long, allow_negative_numbers = true)]
     replicas: u32,
 }
@@ -33,6 +34,6 @@ impl Verb for Scale {
             ))
             .into());
         }
-        pool::scale(context, &name, Some(self.replicas), None)
+        pool::scale_pool(context, &name, Some(self.replicas), None)
     }
 }
