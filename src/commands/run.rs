@@ -1,4 +1,4 @@
-//! `run`: claims a cluster, runs a command with it, and releases it whatever happens.
+//! `run`: claims a cluster, runs a command with it, and releases the cluster whatever happens.
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -19,6 +19,7 @@ use crate::commands::{Context, Quit, Verb, claim};
 
 #[derive(Args)]
 pub struct Run {
+    /// Pool to claim the cluster from
     #[arg(value_name = "POOL")]
     pool: String,
     #[command(flatten)]
@@ -26,48 +27,44 @@ pub struct Run {
     /// How long to wait for a cluster
     #[arg(long, value_name = "DURATION", default_value = "45m")]
     wait: Span,
-    /// The command and its arguments; it finds KUBECONFIG, POOLCTL_CLAIM and POOLCTL_CLUSTER set
+    /// Command with its arguments; KUBECONFIG, POOLCTL_CLAIM and POOLCTL_CLUSTER are set for it
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-const TERMINATE: i32 = 15;
-const KILL: i32 = 9;
+/// Numbers of the signals that end a command: SIGTERM asks it to, SIGKILL does not ask.
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
 
 impl Verb for Run {
     const NAME: &'static str = "run";
     const ABOUT: &'static str = "Run a command with a cluster that is released afterwards";
     const EXAMPLE: &'static str =
         "poolctl run lab --lifetime 2h -- sh -c 'test -r \"$KUBECONFIG\"'";
-    /// Guests get this far to be told what helps: behind sudo nobody may run anything.
+    /// Nobody may run a command behind sudo, but guests are told here what to type instead.
     const FOR_GUESTS: bool = true;
 
-    /// Whatever is wrong with poolctl's own part is exit 125; else the command's code.
+    /// Exits with the code of the command, or with 125 if poolctl's own part fails.
     fn run(self, context: &Context) -> anyhow::Result<()> {
         if context.world.is_behind_sudo() {
-            let what = "`poolctl run` is for the account's owner, not behind sudo";
-            let why = format!("its command would run as {}", context.world.account());
-            let next = format!("poolctl claim --wait {}", self.pool);
-            bail!(Refusal::new(Exit::Denied, what).because(why).next(next));
+            bail!(refuse_behind_sudo(context, &self.pool));
         }
-        let own = |refusal: Refusal| match refusal.exit {
-            Exit::Interrupted | Exit::Terminated => refusal,
-            _ => Refusal { exit: Exit::Run, ..refusal },
-        };
-        // Before anything is claimed: a cluster would be destroyed for a mistyped command.
+        // Looked up before anything is claimed: a cluster is destroyed after its claim, which a
+        // mistyped command is not worth.
         if let Some(program) = self.command.first() {
             process::look_up(program, &world::program_folders())
                 .map_err(|error| cannot_run(program, &error))?;
         }
         context.world.catch_signals();
-        let store = context.look().map_err(own)?;
-        let made = claim::take(context, &store, &self.pool, None, &self.terms).map_err(own)?;
-        let ran = self.with_cluster(context, &store, &made);
-        let released = claim::give_back(context, &store, &made).map_err(own);
+        let store = context.look().map_err(as_failure_of_run)?;
+        let made = claim::take(context, &store, &self.pool, None, &self.terms)
+            .map_err(as_failure_of_run)?;
+        let ran = self.run_with_cluster(context, &store, &made);
+        let released = claim::give_back(context, &store, &made).map_err(as_failure_of_run);
         if released.is_ok() {
             context.hint(&format!("claim/{} released", made.key.name));
         }
-        let code = ran.map_err(own)?;
+        let code = ran.map_err(as_failure_of_run)?;
         if code == 0 {
             released?;
         } else if let Err(refusal) = released {
@@ -80,54 +77,83 @@ impl Verb for Run {
     }
 }
 
+/// The same refusal with exit 125, so that it is not taken for a failure of the command. An
+/// interruption keeps its own code.
+fn as_failure_of_run(refusal: Refusal) -> Refusal {
+    match refusal.exit {
+        Exit::Interrupted | Exit::Terminated => refusal,
+        _ => Refusal { exit: Exit::Run, ..refusal },
+    }
+}
+
+fn refuse_behind_sudo(context: &Context, pool: &str) -> Refusal {
+    Refusal::new(Exit::Denied, "`poolctl run` is for the account's owner, not behind sudo")
+        .because(format!("its command would run as {}", context.world.account()))
+        .next(format!("poolctl claim --wait {pool}"))
+}
+
 impl Run {
-    fn with_cluster(&self, context: &Context, store: &Store, made: &Made) -> Result<u8, Refusal> {
+    /// Waits for the cluster of a claim, runs the command with it, and returns the command's exit
+    /// code.
+    fn run_with_cluster(
+        &self,
+        context: &Context,
+        store: &Store,
+        made: &Made,
+    ) -> Result<u8, Refusal> {
         let key = &made.key;
         claim::wait(context, store, made, self.wait)?;
         if let Some(caught) = context.world.interrupted() {
             return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
         }
-        let gone = || Refusal::not_found(format!("claim `{}` is gone", key.name));
-        let claim = made.look(store)?.ok_or_else(gone)?;
+        let claim = made.look(store)?.ok_or_else(|| claim_is_gone(made))?;
         if claim.expires().is_none() {
             context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
         }
-        let cluster = claim.cluster.clone().ok_or_else(gone)?;
+        let cluster = claim.cluster.clone().ok_or_else(|| claim_is_gone(made))?;
         let kubeconfig = credentials::kubeconfig_of(context, store, &key.name)?;
         let variables = vec![
             ("KUBECONFIG", kubeconfig.into()),
             ("POOLCTL_CLAIM", key.name.clone().into()),
             ("POOLCTL_CLUSTER", cluster.into()),
-            // What it calls of poolctl finds the same claim.
+            // A poolctl that the command calls finds the same claim.
             ("POOLCTL_STATE", store.path().into()),
             ("POOLCTL_NAMESPACE", key.namespace.clone().into()),
         ];
-        let (program, arguments) = self.command.split_first().ok_or_else(gone)?;
-        let (program, arguments) = (program.clone(), arguments.to_vec());
-        let umask = context.world.umask;
-        let command = Foreground { program, arguments, variables, umask };
-        // What is typed at a terminal reaches the command by itself.
-        let sent = Cell::new(0);
-        let signal = || {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(claim_is_gone(made));
+        };
+        let command = Foreground {
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            variables,
+            umask: context.world.umask,
+        };
+        let signals_sent = Cell::new(0);
+        let next_signal = || {
+            // A signal that was typed at the terminal has reached the command by itself.
             let caught = context.world.interrupted().filter(|caught| !caught.typed)?;
-            sent.set(sent.get() + 1);
-            // Whoever has to say it again means it.
-            Some(match sent.get() {
+            signals_sent.set(signals_sent.get() + 1);
+            // A signal that is repeated means that the last one was not enough.
+            Some(match signals_sent.get() {
                 1 => caught.signal,
-                2 => TERMINATE,
-                _ => KILL,
+                2 => SIGTERM,
+                _ => SIGKILL,
             })
         };
-        command.attend(signal).or_else(|error| {
-            let name = self.command.first().map(|name| name.to_string_lossy().into_owned());
-            context.warn(&format!("`{}` cannot be run: {error}", name.unwrap_or_default()));
-            Ok(exit_of(&error) as u8)
+        command.attend(next_signal).or_else(|error| {
+            context.warn(&format!("`{}` cannot be run: {error}", program.to_string_lossy()));
+            Ok(start_failure_exit(&error) as u8)
         })
     }
 }
 
-/// Why the command was not started, as shells have it: it is not there, or it cannot be run.
-fn exit_of(error: &io::Error) -> Exit {
+fn claim_is_gone(made: &Made) -> Refusal {
+    Refusal::not_found(format!("claim `{}` is gone", made.key.name))
+}
+
+/// The exit code of shells for a program that was not started: 127 if there is none, else 126.
+fn start_failure_exit(error: &io::Error) -> Exit {
     if error.kind() == ErrorKind::NotFound {
         Exit::CommandNotFound
     } else {
@@ -137,12 +163,12 @@ fn exit_of(error: &io::Error) -> Exit {
 
 fn cannot_run(program: &OsStr, error: &io::Error) -> Refusal {
     let name = program.to_string_lossy();
-    let next = if name.contains('/') {
+    let advice = if name.contains('/') {
         format!("ls -ld '{name}'")
     } else {
         "echo \"$PATH\" shows where it was looked for".to_owned()
     };
-    Refusal::new(exit_of(error), format!("`{name}` cannot be run; nothing was claimed"))
+    Refusal::new(start_failure_exit(error), format!("`{name}` cannot be run; nothing was claimed"))
         .because(error.to_string())
-        .advise(next)
+        .advise(advice)
 }

@@ -1,4 +1,5 @@
-//! The scope in which objects are edited, and what is loaded for that beyond it.
+//! Chooses what of the state a command loads and plans: the scope that its objects belong to, and
+//! what it needs beyond that scope.
 
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef};
@@ -7,10 +8,12 @@ use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::store::{Need, Store};
 
-/// The scope in which objects are edited: the pools that they are, belong to, or are named by.
+/// The scope in which objects are edited: the pools that they are, belong to, or are named by. For a
+/// cluster without a pool, and for a host of such a cluster, it is the whole state. A new claim
+/// comes with the name of its pool.
 pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Result<Scope, Refusal> {
     let mut pools = Vec::new();
-    let mut known_pools = None;
+    let mut stored_pools = None;
     for (kind, key, pool) in objects {
         match kind {
             Kind::ClusterPool => pools.push(key.clone()),
@@ -30,14 +33,17 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
                 }
             }
             Kind::Secret | Kind::Customization | Kind::ClusterImageSet => {
-                // Read once, and only if it is needed.
-                let known = match known_pools.take() {
-                    Some(known) => known,
+                // All pools are read at most once, and only if such an object is edited.
+                let candidates = match stored_pools.take() {
+                    Some(candidates) => candidates,
                     None => store.all::<ClusterPool>()?,
                 };
-                let naming = known.iter().filter(|pool| names(pool, *kind, key));
-                pools.extend(naming.map(ClusterPool::key));
-                known_pools = Some(known);
+                for candidate in &candidates {
+                    if refers_to(candidate, *kind, key) {
+                        pools.push(candidate.key());
+                    }
+                }
+                stored_pools = Some(candidates);
             }
             _ => {}
         }
@@ -47,24 +53,31 @@ pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Resul
     Ok(Scope::Pools(pools))
 }
 
-/// Whether a pool refers to an object.
-fn names(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
-    let (spec, name) = (&pool.spec, Some(key.name.as_str()));
-    let of = |one: &Option<LocalRef>| one.as_ref().map(|one| one.name.clone());
+/// Whether a pool refers to an image set, a secret or a customization. Image sets have no
+/// namespace; the others are in that of the pool.
+fn refers_to(pool: &ClusterPool, kind: Kind, key: &Key) -> bool {
+    let spec = &pool.spec;
+    let name = &key.name;
     if kind == Kind::ClusterImageSet {
-        return Some(spec.image_set_ref.name.as_str()) == name;
+        return spec.image_set_ref.name == *name;
     }
-    let secrets = [of(&spec.pull_secret_ref), of(&spec.install_config_secret_template_ref)];
-    let listed = spec.inventory.iter().flatten().any(|entry| Some(entry.name.as_str()) == name);
-    pool.metadata.namespace == key.namespace
-        && match kind {
-            Kind::Secret => {
-                secrets.iter().any(|one| one.as_deref() == name) || pool.credentials() == name
-            }
-            _ => listed || of(&spec.customization_ref).as_deref() == name,
-        }
+    if pool.metadata.namespace != key.namespace {
+        return false;
+    }
+    if kind == Kind::Secret {
+        return is_reference_to(spec.pull_secret_ref.as_ref(), name)
+            || is_reference_to(spec.install_config_secret_template_ref.as_ref(), name)
+            || pool.credentials() == Some(name.as_str());
+    }
+    spec.inventory.iter().flatten().any(|entry| entry.name == *name)
+        || is_reference_to(spec.customization_ref.as_ref(), name)
 }
 
+fn is_reference_to(reference: Option<&LocalRef>, name: &str) -> bool {
+    reference.is_some_and(|reference| reference.name == name)
+}
+
+/// The objects themselves: an edit needs them also where they are outside of the scope.
 pub fn needs_of(objects: &[(Kind, Key, Option<String>)]) -> Vec<Need> {
     objects.iter().map(|(kind, key, _)| Need { kind: *kind, key: key.clone() }).collect()
 }

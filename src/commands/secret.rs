@@ -1,4 +1,5 @@
-//! `secret create`: values from files, stdin or the keyboard, never from the command line.
+//! `secret create`: makes a Secret of values from files, stdin or the keyboard. Values are never
+//! arguments, which other users of the machine could read.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -18,28 +19,32 @@ use crate::yaml::LARGEST;
 use crate::commands::{Context, Verb, scope};
 use crate::manifest;
 
+/// The key that a Secret of type kubernetes.io/dockerconfigjson must have.
+const DOCKER_KEY: &str = ".dockerconfigjson";
+
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("values").required(true).multiple(true))]
 pub struct Create {
+    /// Name of the Secret
     #[arg(value_name = "NAME")]
     name: String,
-    /// The content of a file, under its name or KEY; - is stdin
+    /// Take the content of a file, under its name or KEY; - is stdin
     #[arg(long, value_name = "[KEY=]FILE", group = "values")]
     from_file: Vec<String>,
     /// Ask for the value of KEY, without showing it
     #[arg(long, value_name = "KEY", group = "values")]
     prompt: Vec<String>,
-    /// Opaque, kubernetes.io/dockerconfigjson, ...
+    /// Type of the Secret: Opaque, kubernetes.io/dockerconfigjson, ...
     #[arg(long = "type", value_name = "TYPE", default_value = "Opaque")]
     kind: String,
-    /// Replace one that is there, all its values
+    /// Replace an existing Secret, with all its values
     #[arg(long)]
     overwrite: bool,
 }
 
 impl Verb for Create {
     const NAME: &'static str = "create";
-    const ABOUT: &'static str = "Make a Secret of files, stdin or what is typed";
+    const ABOUT: &'static str = "Create a Secret from files, stdin or typed values";
     const EXAMPLE: &'static str =
         "poolctl secret create pull-secret --from-file=.dockerconfigjson=/dev/null";
 
@@ -50,67 +55,83 @@ impl Verb for Create {
         let secret = Secret {
             metadata,
             kind: self.kind.clone(),
-            string_data: Some(self.values(context)?),
+            string_data: Some(self.read_values(context)?),
             ..Secret::default()
         };
         let object = secret.into_object();
         rules::check(&object)?;
-        let what = [(Kind::Secret, key.clone(), None)];
+        let edited_objects = [(Kind::Secret, key.clone(), None)];
         let store = context.open()?;
-        let scope = scope::scope_of(&store, &what)?;
-        let change = context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
+        let scope = scope::scope_of(&store, &edited_objects)?;
+        let needs = scope::needs_of(&edited_objects);
+        let (verdict, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.secrets.find(&key).is_some() && !self.overwrite {
                 return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
                     .because("--overwrite replaces it"));
             }
             put(state, object, true, tick)
-        });
-        let (verdict, passed) = change?;
-        let done = if verdict == Verdict::Created { "created" } else { "replaced" };
-        context.changed(Kind::Secret, &key, done)?;
+        })?;
+        let result = if verdict == Verdict::Created { "created" } else { "replaced" };
+        context.changed(Kind::Secret, &key, result)?;
         Ok(context.finish(&passed)?)
     }
 }
 
 impl Create {
-    fn values(&self, context: &Context) -> Result<BTreeMap<String, SecretValue>, Refusal> {
+    /// Reads every value that the arguments name, and asks for those that are typed.
+    fn read_values(&self, context: &Context) -> Result<BTreeMap<String, SecretValue>, Refusal> {
         let mut values = BTreeMap::new();
-        if self.from_file.iter().filter(|one| *one == "-" || one.ends_with("=-")).count() > 1 {
+        let from_stdin =
+            self.from_file.iter().filter(|argument| *argument == "-" || argument.ends_with("=-"));
+        if from_stdin.count() > 1 {
             return Err(Refusal::usage("stdin can be read only once"));
         }
-        for given in &self.from_file {
-            let (key, path) = if let Some((key, path)) = given.split_once('=') {
-                (key.to_owned(), PathBuf::from(path))
-            } else {
-                let path = PathBuf::from(given);
-                let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                (name.filter(|_| given != "-").unwrap_or_default(), path)
-            };
-            put_in(&mut values, &key, content(&path)?)?;
+        for argument in &self.from_file {
+            let (key, path) = parse_from_file(argument);
+            insert_value(&mut values, &key, content(&path)?)?;
         }
         for key in &self.prompt {
-            put_in(
-                &mut values,
-                key,
-                context.ask_hidden(&format!("{key}: "), "--from-file=KEY=-")?,
-            )?;
+            let value = context.ask_hidden(&format!("{key}: "), "--from-file=KEY=-")?;
+            insert_value(&mut values, key, value)?;
         }
-        let docker = ".dockerconfigjson";
-        if self.kind == "kubernetes.io/dockerconfigjson" && !values.contains_key(docker) {
-            return Err(Refusal::usage(format!("a Secret of this type needs the key {docker}"))
-                .advise(format!("--from-file={docker}=FILE")));
+        if self.kind == "kubernetes.io/dockerconfigjson" && !values.contains_key(DOCKER_KEY) {
+            return Err(Refusal::usage(format!(
+                "a Secret of this type needs the key {DOCKER_KEY}"
+            ))
+            .advise(format!("--from-file={DOCKER_KEY}=FILE")));
         }
         Ok(values)
     }
 }
 
-fn put_in(
+/// The key and the file of `KEY=FILE`, or of `FILE`, whose name is the key. stdin has no name, so
+/// its key is empty, which is refused.
+fn parse_from_file(argument: &str) -> (String, PathBuf) {
+    if let Some((key, path)) = argument.split_once('=') {
+        return (key.to_owned(), PathBuf::from(path));
+    }
+    let path = PathBuf::from(argument);
+    if argument == "-" {
+        return (String::new(), path);
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    (name.unwrap_or_default(), path)
+}
+
+fn is_usable_key(key: &str) -> bool {
+    let is_path = key == "." || key.starts_with("..");
+    !key.is_empty()
+        && !is_path
+        && key.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+}
+
+/// Refuses keys that Kubernetes would refuse, and a key that is given twice.
+fn insert_value(
     values: &mut BTreeMap<String, SecretValue>,
     key: &str,
     value: SecretValue,
 ) -> Result<(), Refusal> {
-    let usable = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if key.is_empty() || key == "." || key.starts_with("..") || !key.chars().all(usable) {
+    if !is_usable_key(key) {
         return Err(Refusal::usage(format!("`{key}` is not usable as a key of a Secret"))
             .because("letters, digits, dots, dashes and underscores make one")
             .advise("--from-file=KEY=FILE names it"));
@@ -121,21 +142,23 @@ fn put_in(
     Ok(())
 }
 
-/// The text of a file, or of stdin.
+/// The content of a file, or of stdin if its path is `-`. More bytes than a manifest may have, and
+/// what is no UTF-8 text, are refused.
 pub fn content(path: &Path) -> Result<SecretValue, Refusal> {
     let name = path.display().to_string();
-    let mut text = Vec::new();
+    let mut bytes = Vec::new();
+    // A byte more than allowed is read, to see that there are too many.
     let limit = LARGEST as u64 + 1;
     let read = if name == "-" {
-        std::io::stdin().lock().take(limit).read_to_end(&mut text)
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
     } else {
-        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
     read.map_err(|error| manifest::io(&name, &error))?;
-    if text.len() > LARGEST {
+    if bytes.len() > LARGEST {
         return Err(Refusal::invalid(format!("{name}: more than {LARGEST} bytes")));
     }
-    let text = String::from_utf8(text);
-    text.map(SecretValue::new)
+    String::from_utf8(bytes)
+        .map(SecretValue::new)
         .map_err(|_| Refusal::new(Exit::Failed, format!("{name}: is not UTF-8 text")))
 }

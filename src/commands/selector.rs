@@ -1,4 +1,4 @@
-//! Label selectors as kubectl has them: `a=b,a!=b,a,!a,a in (b,c),a notin (b,c)`.
+//! Label selectors, which mean what they mean to kubectl: `a=b,a!=b,a,!a,a in (b,c),a notin (b,c)`.
 
 use std::collections::BTreeMap;
 
@@ -9,95 +9,104 @@ use crate::rules;
 #[derive(Clone, Debug)]
 pub struct Selector(Vec<Requirement>);
 
-/// A label, the values it may have (any without), and whether that must hold or must not.
+/// What is required of one label.
 #[derive(Clone, Debug, PartialEq)]
 struct Requirement {
     name: String,
+    /// The label has one of these values. Without values, the label exists.
     values: Option<Vec<String>>,
-    holds: bool,
+    /// Whether that must hold, or must not hold.
+    must_hold: bool,
+}
+
+impl Requirement {
+    /// A requirement if the name and the values are such that labels can have them.
+    fn new(name: &str, values: Option<Vec<&str>>, must_hold: bool) -> Option<Self> {
+        let name = name.trim().to_owned();
+        let values: Option<Vec<String>> =
+            values.map(|values| values.iter().map(|value| value.trim().to_owned()).collect());
+        let are_values_valid = values.iter().flatten().all(|value| rules::label_value(value));
+        let is_valid = are_values_valid && rules::label_key(&name);
+        is_valid.then_some(Self { name, values, must_hold })
+    }
+
+    fn is_met_by(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.name);
+        let holds = match &self.values {
+            Some(values) => value.is_some_and(|value| values.contains(value)),
+            None => value.is_some(),
+        };
+        holds == self.must_hold
+    }
 }
 
 impl Selector {
+    /// Whether nothing is required: then all labels match.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.iter().all(|requirement| requirement.is_met_by(labels))
     }
 }
 
 impl std::str::FromStr for Selector {
     type Err = Refusal;
 
-    fn from_str(text: &str) -> Result<Self, Refusal> {
-        let part = |part: &str| {
-            requirement(part.trim()).ok_or_else(|| {
-                Refusal::usage(format!("`{text}` is not a label selector"))
-                    .next("poolctl get pool -l 'owner=ci,cloud!=aws'")
-            })
-        };
-        if text.trim().is_empty() {
-            // As with kubectl: nothing is asked of anything.
-            return Ok(Self(Vec::new()));
+    /// An empty selector requires nothing, as with kubectl.
+    fn from_str(selector: &str) -> Result<Self, Refusal> {
+        let mut requirements = Vec::new();
+        if !selector.trim().is_empty() {
+            for part in split_at_commas(selector) {
+                let Some(requirement) = parse_requirement(part.trim()) else {
+                    return Err(Refusal::usage(format!("`{selector}` is not a label selector"))
+                        .next("poolctl get pool -l 'owner=ci,cloud!=aws'"));
+                };
+                requirements.push(requirement);
+            }
         }
-        parts(text).into_iter().map(part).collect::<Result<_, _>>().map(Self)
+        Ok(Self(requirements))
     }
 }
 
-/// What stands between the commas that are not in brackets.
-fn parts(text: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut inside) = (Vec::new(), 0, false);
-    for (at, letter) in text.char_indices() {
+/// The parts between the commas that are not in brackets.
+fn split_at_commas(selector: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut is_in_brackets = false;
+    for (index, letter) in selector.char_indices() {
         match letter {
-            '(' => inside = true,
-            ')' => inside = false,
-            ',' if !inside => {
-                parts.push(&text[start..at]);
-                start = at + 1;
+            '(' => is_in_brackets = true,
+            ')' => is_in_brackets = false,
+            ',' if !is_in_brackets => {
+                parts.push(&selector[start..index]);
+                start = index + 1;
             }
             _ => {}
         }
     }
-    parts.push(&text[start..]);
+    parts.push(&selector[start..]);
     parts
 }
 
-fn requirement(text: &str) -> Option<Requirement> {
-    let of = |name: &str, values: Option<Vec<&str>>, holds| {
-        let values: Option<Vec<String>> =
-            values.map(|all| all.iter().map(|one| one.trim().to_owned()).collect());
-        let usable = |one: &String| rules::label_value(one);
-        let fine = rules::label_key(name.trim())
-            && values.as_ref().is_none_or(|all| all.iter().all(usable));
-        fine.then(|| Requirement { name: name.trim().to_owned(), values, holds })
-    };
-    if let Some((name, list)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+fn parse_requirement(part: &str) -> Option<Requirement> {
+    if let Some((head, list)) = part.strip_suffix(')').and_then(|open| open.split_once('(')) {
         let values = Some(list.split(',').collect());
-        let name = name.trim();
-        return match name.strip_suffix(" notin") {
-            Some(name) => of(name, values, false),
-            None => of(name.strip_suffix(" in")?, values, true),
+        return match head.trim().strip_suffix(" notin") {
+            Some(name) => Requirement::new(name, values, false),
+            None => Requirement::new(head.trim().strip_suffix(" in")?, values, true),
         };
     }
-    if let Some((name, value)) = text.split_once("!=") {
-        return of(name, Some(vec![value]), false);
+    if let Some((name, value)) = part.split_once("!=") {
+        return Requirement::new(name, Some(vec![value]), false);
     }
-    if let Some((name, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        return of(name, Some(vec![value]), true);
+    if let Some((name, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return Requirement::new(name, Some(vec![value]), true);
     }
-    match text.strip_prefix('!') {
-        Some(name) => of(name, None, false),
-        None => of(text, None, true),
-    }
-}
-
-impl Selector {
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|one| {
-            let found = labels.get(&one.name);
-            let fits = match &one.values {
-                Some(values) => found.is_some_and(|found| values.contains(found)),
-                None => found.is_some(),
-            };
-            fits == one.holds
-        })
+    match part.strip_prefix('!') {
+        Some(name) => Requirement::new(name, None, false),
+        None => Requirement::new(part, None, true),
     }
 }
 
@@ -109,7 +118,7 @@ mod tests {
     fn selectors_mean_what_they_mean_to_kubectl() {
         let labels: BTreeMap<String, String> =
             [("env", "ci"), ("x.io/tier", "a")].map(|(a, b)| (a.into(), b.into())).into();
-        for (text, matches) in [
+        for (selector, is_matched) in [
             ("env=ci", true),
             ("env==ci,x.io/tier=a", true),
             ("env!=ci", false),
@@ -122,8 +131,8 @@ mod tests {
             ("env notin (prod,dev)", true),
             ("other notin (prod)", true),
         ] {
-            let selector: Selector = text.parse().unwrap();
-            assert_eq!(selector.matches(&labels), matches, "{text}");
+            let parsed: Selector = selector.parse().unwrap();
+            assert_eq!(parsed.matches(&labels), is_matched, "{selector}");
         }
         for wrong in ["=x", "a.b/c/d=1", "a b", "a in b", "a=b=c d", ",", "a in (b"] {
             assert!(wrong.parse::<Selector>().is_err(), "{wrong}");

@@ -1,4 +1,4 @@
-//! `state path`.
+//! `state path`: prints where the state file is, or would be. It opens no state.
 
 use clap::Args;
 use serde_json::json;
@@ -12,7 +12,7 @@ pub struct Path {}
 
 impl Verb for Path {
     const NAME: &'static str = "path";
-    const ABOUT: &'static str = "Print which state file is used";
+    const ABOUT: &'static str = "Print the path of the state file";
     const EXAMPLE: &'static str = "poolctl state path";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

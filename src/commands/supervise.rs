@@ -1,4 +1,4 @@
-//! `__supervise`: the process that a job is; started by passes, for nobody to type.
+//! `__supervise`: does one job, as a process of its own. Passes start it; nobody types it.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Supervise {
+    /// Folder of the job
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! `version`: says which program this is, which commit it was built from, and which schema it gives
-//! to states. It never opens a state.
+//! `version`: prints which program this is, which commit it was built from, and which schema it
+//! gives to states. It never opens a state.
 
 use std::sync::LazyLock;
 

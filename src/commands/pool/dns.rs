@@ -42,13 +42,15 @@ impl Verb for Dns {
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
         let state = store.load(&Scope::pool(pool.key()), &[])?;
         if pool.spec.inventory.is_none() {
-            let what =
-                format!("pool `{}` has no inventory: its clusters have random names", self.name);
-            let next = format!(
-                "poolctl customization create foo --set /metadata/name=foo, and list it in pool {}",
-                self.name
-            );
-            return Err(Refusal::conflict(what).advise(next).into());
+            let name = &self.name;
+            return Err(Refusal::conflict(format!(
+                "pool `{name}` has no inventory: its clusters have random names"
+            ))
+            .advise(format!(
+                "poolctl customization create foo --set /metadata/name=foo, and list it in pool \
+                 {name}"
+            ))
+            .into());
         }
         let mut requirements = Vec::new();
         for entry in pool.spec.inventory.iter().flatten() {
