@@ -8,8 +8,8 @@ use crate::model::refusal::Refusal;
 use crate::model::state::Scope;
 use crate::store::{Need, Store};
 
-/// The scope in which objects are edited: the pools that they are, belong to, or are named by. For a
-/// cluster without a pool, and for a host of such a cluster, it is the whole state. A new claim
+/// The scope in which objects are edited: the pools that they are, belong to, or are named by. It
+/// is the whole state for a cluster without a pool, and for a host of such a cluster. A new claim
 /// comes with the name of its pool.
 pub fn scope_of(store: &Store, objects: &[(Kind, Key, Option<String>)]) -> Result<Scope, Refusal> {
     let mut pools = Vec::new();

@@ -1,4 +1,4 @@
-//! `status`: the pools at a glance.
+//! `status`: shows all pools at a glance, and what is wrong with what. It only reads.
 
 mod agents;
 
@@ -37,8 +37,10 @@ impl Verb for Status {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let filter = Filter { namespace: context.globals.namespace.clone(), ..Filter::default() };
-        let pools = store.list::<ClusterPool>(&filter)?.into_iter();
-        let pools: Vec<ClusterPool> = pools.map(|pool| context.visible_pool(pool)).collect();
+        let mut pools = Vec::new();
+        for pool in store.list::<ClusterPool>(&filter)? {
+            pools.push(context.visible_pool(pool));
+        }
         if !context.is_for_people() {
             let names = pools.iter().map(|pool| Name::of(Kind::ClusterPool, &pool.key()));
             let documents = pools.iter().map(|pool| {
@@ -48,42 +50,51 @@ impl Verb for Status {
             return context.answer(Answer::default().with_names(names).with_list(documents));
         }
         if context.guest().is_some() {
-            return show_to_guest(context, &store, &filter, &pools);
+            show_to_guest(context, &store, &filter, &pools)
+        } else {
+            show_to_owner(context, &store, &filter, &pools)
         }
-        let agents = store.list::<Agent>(&filter)?;
-        if pools.is_empty() && agents.is_empty() {
-            context.hint("no pools; next: poolctl pool create demo --fake");
-        }
-        let mut out = String::new();
-        for pool in &pools {
-            let _ = writeln!(out, "{}", line(pool));
-            for problem in problems(pool) {
-                let _ = writeln!(out, "  ! {}", clean(&problem));
-            }
-        }
-        let hosts = store.list::<BareMetalHost>(&filter)?;
-        let bad = hosts.iter().filter_map(|host| trouble(context, host));
-        let waiting = agents::waiting(context, &store, &agents)?;
-        let all = orphaned(&store)?
-            .into_iter()
-            .chain(failing(&store, &agents)?)
-            .chain(bad)
-            .chain(waiting);
-        for problem in all {
-            let _ = writeln!(out, "! {}", clean(&problem));
-        }
-        let jobs = store.live_jobs()?.len();
-        let some = |count: usize, what: &str| match count {
-            0 => String::new(),
-            count => format!("{count} {what}, "),
-        };
-        let (hosts, agents) = (some(hosts.len(), "hosts"), some(agents.len(), "agents"));
-        let _ = writeln!(out, "{} pools, {hosts}{agents}{jobs} jobs running", pools.len());
-        context.answer(Answer::text(out))
     }
 }
 
-/// How many clusters the pools have, and the claims that the guest may see.
+/// Shows the pools with their problems, then the problems of everything else, then the totals.
+fn show_to_owner(
+    context: &Context,
+    store: &Store,
+    filter: &Filter,
+    pools: &[ClusterPool],
+) -> anyhow::Result<()> {
+    let agents = store.list::<Agent>(filter)?;
+    if pools.is_empty() && agents.is_empty() {
+        context.hint("no pools; next: poolctl pool create demo --fake");
+    }
+    let mut lines = String::new();
+    for pool in pools {
+        let _ = writeln!(lines, "{}", pool_line(pool));
+        for problem in pool_problems(pool) {
+            let _ = writeln!(lines, "  ! {}", clean(&problem));
+        }
+    }
+    let hosts = store.list::<BareMetalHost>(filter)?;
+    let mut problems = orphaned(store)?;
+    problems.extend(cluster_problems(store, &agents)?);
+    problems.extend(hosts.iter().filter_map(|host| host_problem(context, host)));
+    problems.extend(agents::waiting_lines(context, store, &agents)?);
+    for problem in problems {
+        let _ = writeln!(lines, "! {}", clean(&problem));
+    }
+    let _ = write!(lines, "{} pools, ", pools.len());
+    if !hosts.is_empty() {
+        let _ = write!(lines, "{} hosts, ", hosts.len());
+    }
+    if !agents.is_empty() {
+        let _ = write!(lines, "{} agents, ", agents.len());
+    }
+    let _ = writeln!(lines, "{} jobs running", store.live_jobs()?.len());
+    context.answer(Answer::text(lines))
+}
+
+/// Shows how many clusters the pools have, and the claims that the guest may see.
 fn show_to_guest(
     context: &Context,
     store: &Store,
@@ -91,17 +102,17 @@ fn show_to_guest(
     pools: &[ClusterPool],
 ) -> anyhow::Result<()> {
     let claims = context.visible(store, store.objects(Kind::ClusterClaim, filter)?)?;
-    let mut out = String::new();
+    let mut lines = String::new();
     for pool in pools {
-        let _ = writeln!(out, "{}", line(pool));
+        let _ = writeln!(lines, "{}", pool_line(pool));
     }
     for object in &claims {
         if let Object::ClusterClaim(claim) = object {
-            let _ = writeln!(out, "{}", clean(&claim_line(claim)));
+            let _ = writeln!(lines, "{}", clean(&claim_line(claim)));
         }
     }
-    let _ = writeln!(out, "{} pools, {} claims", pools.len(), claims.len());
-    context.answer(Answer::text(out))
+    let _ = writeln!(lines, "{} pools, {} claims", pools.len(), claims.len());
+    context.answer(Answer::text(lines))
 }
 
 fn claim_line(claim: &Claim) -> String {
@@ -114,45 +125,50 @@ fn claim_line(claim: &Claim) -> String {
     format!("claim {}/{} {state}", claim.namespace, claim.name)
 }
 
-fn trouble(context: &Context, host: &BareMetalHost) -> Option<String> {
-    let (name, why) = (&host.metadata.name, &host.status.error_message);
-    if !why.is_empty() {
-        return Some(format!("host `{name}`: {why}"));
+/// What is wrong with a host, or why it is held.
+fn host_problem(context: &Context, host: &BareMetalHost) -> Option<String> {
+    let name = &host.metadata.name;
+    let error = &host.status.error_message;
+    if !error.is_empty() {
+        return Some(format!("host `{name}`: {error}"));
     }
-    let held = host.metadata.annotation(HOLD)?;
-    let at = context.in_namespace(&host.metadata.namespace);
-    Some(format!("host `{name}` is held: {held}; poolctl host unhold {name}{at}"))
+    let reason = host.metadata.annotation(HOLD)?;
+    let namespace_option = context.in_namespace(&host.metadata.namespace);
+    Some(format!("host `{name}` is held: {reason}; poolctl host unhold {name}{namespace_option}"))
 }
 
 /// Clusters whose installation fails again and again, or waits for hosts that were lost.
-fn failing(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
-    let lost = agents.iter().filter(|one| one.state().is_lost());
-    let lost: HashSet<String> = lost.filter_map(|one| Some(one.bound_to()?.name)).collect();
-    let mut found = Vec::new();
+fn cluster_problems(store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
+    let mut clusters_with_lost_hosts: HashSet<String> = HashSet::new();
+    for agent in agents {
+        if agent.state().is_lost() {
+            clusters_with_lost_hosts.extend(agent.bound_to().map(|cluster| cluster.name));
+        }
+    }
+    let mut problems = Vec::new();
     for cluster in store.all::<Cluster>()? {
-        let (name, times) = (&cluster.name, cluster.restarts);
-        if times >= plan::WORRYING && cluster.phase() == Phase::Retrying {
-            found.push(format!(
-                "cluster `{name}` failed to install {times} times: poolctl cluster logs {name}"
+        let name = &cluster.name;
+        let failures = cluster.restarts;
+        if failures >= plan::WORRYING && cluster.phase() == Phase::Retrying {
+            problems.push(format!(
+                "cluster `{name}` failed to install {failures} times: poolctl cluster logs {name}"
             ));
         }
-        if let Some(end) = plan::waits_until(&cluster).filter(|_| lost.contains(name)) {
-            found.push(format!(
+        if let Some(end) = plan::waits_until(&cluster)
+            && clusters_with_lost_hosts.contains(name)
+        {
+            problems.push(format!(
                 "cluster `{name}` waits until {end} for hosts that were lost: \
                  poolctl delete cluster {name}"
             ));
         }
     }
-    Ok(found)
+    Ok(problems)
 }
 
-/// A bar of the pool's size, and its counts.
-fn line(pool: &ClusterPool) -> String {
-    let (status, size) = (&pool.status, pool.spec.size);
-    let width = size.clamp(1, 20);
-    let part = |count: u32| (count.min(size) * width).div_ceil(size.max(1)).min(width);
-    let full = part(status.ready + status.standby);
-    let bar: String = (0..width).map(|at| if at < full { '▮' } else { '▯' }).collect();
+/// A pool with a bar of its size, filled as far as clusters are installed, and its counts.
+fn pool_line(pool: &ClusterPool) -> String {
+    let status = &pool.status;
     let counts = [
         (status.ready, "ready"),
         (status.standby, "standby"),
@@ -162,35 +178,55 @@ fn line(pool: &ClusterPool) -> String {
         (status.pending, "waiting"),
         (status.deleting, "deprovisioning"),
     ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
-    let counts = if counts.is_empty() { "empty".into() } else { counts.join(", ") };
-    format!("{}/{} {bar} {counts}", pool.metadata.namespace, pool.metadata.name)
+    let mut words = Vec::new();
+    for (count, word) in counts {
+        if count > 0 {
+            words.push(format!("{count} {word}"));
+        }
+    }
+    if words.is_empty() {
+        words.push("empty".to_owned());
+    }
+    let bar = size_bar(status.ready + status.standby, pool.spec.size);
+    format!("{}/{} {bar} {}", pool.metadata.namespace, pool.metadata.name, words.join(", "))
 }
 
-fn problems(pool: &ClusterPool) -> Vec<String> {
-    let bad = [
+/// A bar of one square for each cluster, of 20 squares at most.
+fn size_bar(installed: u32, size: u32) -> String {
+    let width = size.clamp(1, 20);
+    let full = (installed.min(size) * width).div_ceil(size.max(1)).min(width);
+    (0..width).map(|index| if index < full { '▮' } else { '▯' }).collect()
+}
+
+fn pool_problems(pool: &ClusterPool) -> Vec<String> {
+    let bad_conditions = [
         (ConditionType::MissingDependencies, "True"),
         (ConditionType::InventoryValid, "False"),
         (ConditionType::InventorySufficient, "False"),
         (ConditionType::CapacityAvailable, "False"),
         (ConditionType::AllClustersCurrent, "False"),
     ];
-    let found = bad
-        .iter()
-        .filter_map(|(kind, status)| pool.condition(*kind).filter(|one| one.status == *status));
-    let text = |one: &Condition| match plan::inventory_summary(pool) {
-        Some(summary) if one.kind == ConditionType::InventoryValid => {
-            format!("inventory: {summary}")
+    let mut problems: Vec<String> = describe_install_pause(pool).into_iter().collect();
+    for (condition_type, bad_status) in bad_conditions {
+        if let Some(condition) = pool.condition(condition_type)
+            && condition.status == bad_status
+        {
+            problems.push(describe_condition(pool, condition));
         }
-        _ => format!("{}: {}", one.kind, one.message),
-    };
-    let mut all: Vec<String> =
-        describe_install_pause(pool).into_iter().chain(found.map(text)).collect();
-    if pool.metadata.deletion_timestamp.is_some() {
-        all.push("being deleted".into());
-    } else if pool.metadata.annotated(PAUSED) {
-        all.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
     }
-    all
+    if pool.metadata.deletion_timestamp.is_some() {
+        problems.push("being deleted".into());
+    } else if pool.metadata.annotated(PAUSED) {
+        problems.push(format!("paused: poolctl pool resume {}", pool.metadata.name));
+    }
+    problems
+}
+
+fn describe_condition(pool: &ClusterPool, condition: &Condition) -> String {
+    if condition.kind == ConditionType::InventoryValid
+        && let Some(summary) = plan::inventory_summary(pool)
+    {
+        return format!("inventory: {summary}");
+    }
+    format!("{}: {}", condition.kind, condition.message)
 }

@@ -1,4 +1,4 @@
-//! Hosts that wait for somebody: a line for each kind of waiting, with what to type.
+//! Agents that wait for a person: a line for each kind of waiting, with what to type next.
 
 use std::collections::BTreeMap;
 
@@ -10,113 +10,145 @@ use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::store::Store;
 
-/// The most hosts that a line names.
-const NAMED: usize = 3;
+/// The most agents that a line names.
+const MOST_NAMED: usize = 3;
 
-/// What a host waits for.
+/// What an agent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wait {
     Approval,
-    /// To be booted from the discovery image.
-    Image,
-    /// To be booted in the middle of its installation.
-    Boot,
-    /// To be heard of, being bound.
-    Word,
-    /// To have what is asked of it.
+    /// Its host is to be booted from the discovery image.
+    DiscoveryBoot,
+    /// Its host is to be booted in the middle of the installation.
+    InstallationBoot,
+    /// It is bound, and its host reports no more.
+    Report,
+    /// Its host lacks hardware that is required.
     Hardware,
-    /// For its cluster to say more.
-    Input,
-    /// For another try, or for somebody who looks why it failed.
-    Failed,
-    /// For somebody to forget it: it is retired.
-    Leave,
-    /// For nothing: its machine is another Agent already.
-    Same,
+    /// The spec of its cluster lacks something.
+    ClusterSpec,
+    /// Somebody must look why the installation failed, or try again.
+    Repair,
+    /// It is retired and can be deleted.
+    Deletion,
+    /// Another agent is the same machine.
+    Duplicate,
 }
 
-/// Those that wait for the same are one line.
-pub fn waiting(context: &Context, store: &Store, agents: &[Agent]) -> Result<Vec<String>, Refusal> {
-    let mut alike: BTreeMap<(Wait, &str, Option<Key>), Vec<&str>> = BTreeMap::new();
-    for one in agents.iter().filter(|one| one.metadata.deletion_timestamp.is_none()) {
-        let same = one.is_duplicate() && one.bound_to().is_none();
-        let other = if same { Some(Wait::Same) } else { wait(one.state()) };
-        // What is too weak, or another Agent already, is no better when it is approved.
-        let wants = !one.spec.approved && !one.is_duplicate() && other != Some(Wait::Hardware);
-        let approval = wants.then_some(Wait::Approval);
-        for wait in approval.into_iter().chain(other) {
-            let meta = &one.metadata;
-            let whose = match wait {
-                Wait::Image => one.infra_env(),
-                Wait::Same => Some(Key::new("", &*one.status.duplicate_of)),
+/// What agents on one line have in common: what they wait for, their namespace, and the InfraEnv
+/// whose image boots them or the agent that is the same machine.
+type Group<'a> = (Wait, &'a str, Option<Key>);
+
+/// The lines about agents that wait for a person. Agents that wait for the same share a line.
+pub fn waiting_lines(
+    context: &Context,
+    store: &Store,
+    agents: &[Agent],
+) -> Result<Vec<String>, Refusal> {
+    let mut groups: BTreeMap<Group<'_>, Vec<&str>> = BTreeMap::new();
+    for agent in agents {
+        if agent.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        for wait in waits_of(agent) {
+            let subject = match wait {
+                Wait::DiscoveryBoot => agent.infra_env(),
+                Wait::Duplicate => Some(Key::new("", &*agent.status.duplicate_of)),
                 _ => None,
             };
-            let key = (wait, meta.namespace.as_str(), whose);
-            alike.entry(key).or_default().push(meta.name.as_str());
+            let group = (wait, agent.metadata.namespace.as_str(), subject);
+            groups.entry(group).or_default().push(&agent.metadata.name);
         }
     }
-    let line = |((wait, namespace, whose), names): ((Wait, &str, Option<Key>), Vec<&str>)| {
-        let at = context.in_namespace(namespace);
-        let first = names.first().copied().unwrap_or_default();
-        let mut says = said(wait).to_owned();
-        let next = match (wait, whose) {
-            (Wait::Approval, _) => {
-                format!("poolctl agent approve {}{at}", names[..names.len().min(NAMED)].join(" "))
-            }
-            (Wait::Image, Some(key)) => match image_of(store, &key)? {
-                Some(url) => format!("boot from {url}"),
-                None => command_to_make_image(&key.name, &at),
-            },
-            (Wait::Same, Some(other)) => {
-                says = format!("{says} {}", other.name);
-                format!("poolctl why agent/{first}{at}")
-            }
-            _ => format!("poolctl why agent/{first}{at}"),
-        };
-        Ok::<_, Refusal>(format!("{} {says}: {next}", named(&names)))
-    };
-    alike.into_iter().map(line).collect()
+    let mut lines = Vec::new();
+    for (group, names) in groups {
+        lines.push(waiting_line(context, store, group, &names)?);
+    }
+    Ok(lines)
 }
 
-fn wait(state: HostState) -> Option<Wait> {
+fn waits_of(agent: &Agent) -> Vec<Wait> {
+    let is_unbound_duplicate = agent.is_duplicate() && agent.bound_to().is_none();
+    let wait =
+        if is_unbound_duplicate { Some(Wait::Duplicate) } else { wait_in_state(agent.state()) };
+    let mut waits = Vec::new();
+    // Approval helps neither a host that is too weak nor one that is another agent already.
+    if !agent.spec.approved && !agent.is_duplicate() && wait != Some(Wait::Hardware) {
+        waits.push(Wait::Approval);
+    }
+    waits.extend(wait);
+    waits
+}
+
+/// `2 agents (node-1, node-2) not approved: poolctl agent approve node-1 node-2`
+fn waiting_line(
+    context: &Context,
+    store: &Store,
+    (wait, namespace, subject): Group<'_>,
+    names: &[&str],
+) -> Result<String, Refusal> {
+    let namespace_option = context.in_namespace(namespace);
+    let first_name = names.first().copied().unwrap_or_default();
+    let mut description = describe(wait).to_owned();
+    let mut next = format!("poolctl why agent/{first_name}{namespace_option}");
+    match (wait, subject) {
+        (Wait::Approval, _) => {
+            let named = names[..names.len().min(MOST_NAMED)].join(" ");
+            next = format!("poolctl agent approve {named}{namespace_option}");
+        }
+        (Wait::DiscoveryBoot, Some(infra_env)) => {
+            next = match image_url(store, &infra_env)? {
+                Some(url) => format!("boot from {url}"),
+                None => command_to_make_image(&infra_env.name, &namespace_option),
+            };
+        }
+        (Wait::Duplicate, Some(same_agent)) => {
+            description = format!("{description} {}", same_agent.name);
+        }
+        _ => {}
+    }
+    Ok(format!("{} {description}: {next}", count_and_names(names)))
+}
+
+fn wait_in_state(state: HostState) -> Option<Wait> {
     Some(match state {
         HostState::UnbindingPendingUserAction | HostState::ResettingPendingUserAction => {
-            Wait::Image
+            Wait::DiscoveryBoot
         }
-        HostState::InstallingPendingUserAction => Wait::Boot,
-        HostState::Disconnected => Wait::Word,
+        HostState::InstallingPendingUserAction => Wait::InstallationBoot,
+        HostState::Disconnected => Wait::Report,
         HostState::Insufficient | HostState::InsufficientUnbound => Wait::Hardware,
-        HostState::PendingForInput => Wait::Input,
-        HostState::Error => Wait::Failed,
-        HostState::DisabledUnbound => Wait::Leave,
+        HostState::PendingForInput => Wait::ClusterSpec,
+        HostState::Error => Wait::Repair,
+        HostState::DisabledUnbound => Wait::Deletion,
         _ => return None,
     })
 }
 
-fn said(wait: Wait) -> &'static str {
+fn describe(wait: Wait) -> &'static str {
     match wait {
         Wait::Approval => "not approved",
-        Wait::Image => "to be booted from the discovery image",
-        Wait::Boot => "to be booted for the installation",
-        Wait::Word => "bound, and not heard of for three minutes",
+        Wait::DiscoveryBoot => "to be booted from the discovery image",
+        Wait::InstallationBoot => "to be booted for the installation",
+        Wait::Report => "bound, and not heard of for three minutes",
         Wait::Hardware => "insufficient",
-        Wait::Input => "bound to a cluster that does not say enough",
-        Wait::Failed => "failed to be installed",
-        Wait::Leave => "retired",
-        Wait::Same => "the same machine as",
+        Wait::ClusterSpec => "bound to a cluster that does not say enough",
+        Wait::Repair => "failed to be installed",
+        Wait::Deletion => "retired",
+        Wait::Duplicate => "the same machine as",
     }
 }
 
 /// `4 agents (node-1, node-2, node-3, ...)`
-fn named(names: &[&str]) -> String {
-    let many = names.len();
-    let more = if many > NAMED { ", ..." } else { "" };
-    let word = if many == 1 { "agent" } else { "agents" };
-    format!("{many} {word} ({}{more})", names[..many.min(NAMED)].join(", "))
+fn count_and_names(names: &[&str]) -> String {
+    let count = names.len();
+    let ellipsis = if count > MOST_NAMED { ", ..." } else { "" };
+    let noun = if count == 1 { "agent" } else { "agents" };
+    format!("{count} {noun} ({}{ellipsis})", names[..count.min(MOST_NAMED)].join(", "))
 }
 
-/// Where the image of an InfraEnv is, if that is known.
-fn image_of(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
+/// Where the image of an InfraEnv is, if it was made.
+fn image_url(store: &Store, key: &Key) -> Result<Option<String>, Refusal> {
     let infra_env = store.one::<InfraEnv>(key)?;
     Ok(infra_env.and_then(|infra_env| infra_env.image().map(str::to_owned)))
 }
