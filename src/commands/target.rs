@@ -1,10 +1,12 @@
-//! How objects are named on the command line: KIND NAME, KIND/NAME, several of them.
+//! How objects are named on the command line: KIND NAME, KIND/NAME, or several of them. Whether
+//! they exist is not asked here.
 
 use crate::model::kinds::Kind;
 use crate::model::refusal::Refusal;
 
 use crate::commands::suggest;
 
+/// The kind of a word: its name, its plural or a short name of it.
 pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
     Kind::from_word(word).ok_or_else(|| {
         let refusal = Refusal::usage(format!("there is no kind `{word}`"));
@@ -17,15 +19,15 @@ pub fn kind_of(word: &str) -> Result<Kind, Refusal> {
     })
 }
 
-/// `pool/lab`.
-pub fn slashed(text: &str) -> Result<(Kind, String), Refusal> {
-    let Some((kind, name)) = text.split_once('/') else {
-        return Err(Refusal::usage(format!("`{text}` is not KIND/NAME")).advise("like pool/lab"));
+/// The kind and the name of `pool/lab`.
+pub fn slashed(word: &str) -> Result<(Kind, String), Refusal> {
+    let Some((kind, name)) = word.split_once('/') else {
+        return Err(Refusal::usage(format!("`{word}` is not KIND/NAME")).advise("like pool/lab"));
     };
     Ok((kind_of(kind)?, name.to_owned()))
 }
 
-/// One object: `pool lab` or `pool/lab`.
+/// One object: `pool lab` or `pool/lab`. A refusal shows the example of the command.
 pub fn one(kind: &str, name: Option<&str>, example: &str) -> Result<(Kind, String), Refusal> {
     match name {
         None if kind.contains('/') => slashed(kind),
@@ -34,18 +36,20 @@ pub fn one(kind: &str, name: Option<&str>, example: &str) -> Result<(Kind, Strin
     }
 }
 
-/// Several: `pool lab other`, or `pool/lab claim/c`.
+/// Several objects: `pool lab office`, or `pool/lab claim/ci-17`.
 pub fn several(kind: &str, names: &[String]) -> Result<Vec<(Kind, String)>, Refusal> {
     if kind.contains('/') {
-        let all = std::iter::once(kind).chain(names.iter().map(String::as_str));
-        return all.map(slashed).collect();
+        let words = std::iter::once(kind).chain(names.iter().map(String::as_str));
+        return words.map(slashed).collect();
     }
     let kind = kind_of(kind)?;
     Ok(names.iter().map(|name| (kind, bare(kind, name))).collect())
 }
 
-/// A name, also when its kind stands before it as `get -o name` prints it.
+/// A name without its kind, which stands before it where `get -o name` printed it.
 pub fn bare(kind: Kind, name: &str) -> String {
-    let given = name.split_once('/').filter(|(word, _)| Kind::from_word(word) == Some(kind));
-    given.map_or(name, |(_, name)| name).to_owned()
+    match name.split_once('/') {
+        Some((word, bare_name)) if Kind::from_word(word) == Some(kind) => bare_name.to_owned(),
+        _ => name.to_owned(),
+    }
 }

@@ -1,4 +1,5 @@
-//! `wait`: until a condition holds, a field has a value, or objects are gone.
+//! `wait`: waits until a condition of objects holds, a field has a value, or the objects are
+//! created or deleted. Passes go on meanwhile.
 
 use anyhow::bail;
 use clap::Args;
@@ -21,181 +22,242 @@ pub struct Wait {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Names of objects, after their kind
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// condition=NAME[=STATUS], delete, create, or jsonpath=PATH[=VALUE]
     #[arg(long = "for", value_name = "WHAT")]
-    what: What,
-    /// At most this long; -1 waits for ever, 0 looks once
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = limit, allow_hyphen_values = true)]
+    goal: Goal,
+    /// Wait at most this long; -1 waits for ever, 0 looks once
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "30s",
+        value_parser = parse_timeout,
+        allow_hyphen_values = true
+    )]
     timeout: Span,
-    /// Every object of the kind
+    /// Wait for every object of the kind
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Those with these labels
+    /// Wait for objects with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
     selector: Option<Selector>,
 }
 
+/// What is waited for, as `--for` says.
 #[derive(Clone, Debug)]
-enum What {
-    Condition(String, String),
-    Path(String, Option<String>),
-    Gone,
-    There,
+enum Goal {
+    Condition {
+        name: String,
+        status: String,
+    },
+    /// A path has this value, or any value.
+    Path {
+        path: String,
+        value: Option<String>,
+    },
+    Deleted,
+    Created,
 }
 
-impl std::str::FromStr for What {
+impl std::str::FromStr for Goal {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let value = |text: &str| text.trim_matches(['\'', '"']).to_owned();
-        let (kind, rest) = text.split_once('=').unwrap_or((text, ""));
-        Ok(match (kind, rest) {
-            ("delete", "") => Self::Gone,
-            ("create", "") => Self::There,
-            ("condition", rest) if !rest.is_empty() => {
+    fn from_str(argument: &str) -> Result<Self, String> {
+        let (goal, rest) = argument.split_once('=').unwrap_or((argument, ""));
+        match goal {
+            "delete" if rest.is_empty() => Ok(Self::Deleted),
+            "create" if rest.is_empty() => Ok(Self::Created),
+            "condition" if !rest.is_empty() => {
                 let (name, status) = rest.split_once('=').unwrap_or((rest, "True"));
-                Self::Condition(name.into(), value(status))
+                Ok(Self::Condition { name: name.to_owned(), status: unquote(status) })
             }
-            ("jsonpath", rest) if !rest.is_empty() => {
-                // An `=` inside the braces belongs to a filter.
-                let end = rest.rfind('}').map_or(0, |end| end + 1);
-                match rest[end..].split_once('=') {
-                    Some((path, wanted)) => {
-                        Self::Path(value(&format!("{}{path}", &rest[..end])), Some(value(wanted)))
-                    }
-                    None => Self::Path(value(rest), None),
-                }
-            }
-            _ => return Err("it is none of condition=NAME, delete, create, jsonpath=PATH".into()),
-        })
-    }
-}
-
-fn limit(text: &str) -> Result<Span, String> {
-    match text {
-        "0" => Ok(Span::default()),
-        // As with kubectl: a time below none is no limit.
-        "-1" => Ok(Span::hours(24 * 365)),
-        text => match text.strip_prefix('-') {
-            Some(span) => span.parse::<Span>().map(|_| Span::hours(24 * 365)),
-            None => text.parse(),
-        },
-    }
-}
-
-impl What {
-    fn holds(&self, object: Option<&Object>) -> Result<bool, Refusal> {
-        let Some(object) = object else {
-            return Ok(matches!(self, Self::Gone));
-        };
-        let document = object.to_wire();
-        Ok(match self {
-            Self::Gone => false,
-            Self::There => true,
-            Self::Condition(name, status) => {
-                let same = |one: &&Value, field: &str, text: &str| {
-                    one[field].as_str().is_some_and(|found| found.eq_ignore_ascii_case(text))
-                };
-                let all = document["status"]["conditions"].as_array();
-                let found = all.into_iter().flatten().find(|one| same(one, "type", name));
-                found.is_some_and(|one| same(&one, "status", status))
-            }
-            Self::Path(path, wanted) => {
-                let found = output::find(path, &document)?;
-                let shown =
-                    found.iter().map(|one| output::shown(one)).collect::<Vec<_>>().join(" ");
-                wanted.as_ref().map_or(!found.is_empty(), |wanted| *wanted == shown)
-            }
-        })
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Gone => "its deletion".into(),
-            Self::There => "its creation".into(),
-            Self::Condition(name, status) => format!("condition {name}={status}"),
-            Self::Path(path, Some(value)) => format!("{path} to be {value}"),
-            Self::Path(path, None) => format!("{path} to be there"),
+            "jsonpath" if !rest.is_empty() => Ok(parse_path(rest)),
+            _ => Err("it is none of condition=NAME, delete, create, jsonpath=PATH".into()),
         }
     }
 }
 
+/// The goal of `PATH` or `PATH=VALUE`. An `=` inside the braces belongs to a filter of the path.
+fn parse_path(argument: &str) -> Goal {
+    let end_of_braces = argument.rfind('}').map_or(0, |index| index + 1);
+    match argument[end_of_braces..].split_once('=') {
+        Some((rest_of_path, value)) => Goal::Path {
+            path: unquote(&format!("{}{rest_of_path}", &argument[..end_of_braces])),
+            value: Some(unquote(value)),
+        },
+        None => Goal::Path { path: unquote(argument), value: None },
+    }
+}
+
+fn unquote(argument: &str) -> String {
+    argument.trim_matches(['\'', '"']).to_owned()
+}
+
+/// A negative time is no limit, as with kubectl.
+fn parse_timeout(argument: &str) -> Result<Span, String> {
+    let for_ever = Span::hours(24 * 365);
+    match argument.strip_prefix('-') {
+        None if argument == "0" => Ok(Span::default()),
+        None => argument.parse(),
+        Some("1") => Ok(for_ever),
+        Some(duration) => duration.parse::<Span>().map(|_| for_ever),
+    }
+}
+
+impl Goal {
+    /// Whether an object, or its absence, is what is waited for.
+    fn is_reached(&self, object: Option<&Object>) -> Result<bool, Refusal> {
+        let Some(object) = object else {
+            return Ok(matches!(self, Self::Deleted));
+        };
+        let document = object.to_wire();
+        Ok(match self {
+            Self::Deleted => false,
+            Self::Created => true,
+            Self::Condition { name, status } => has_condition(&document, name, status),
+            Self::Path { path, value } => {
+                let values = output::find(path, &document)?;
+                match value {
+                    Some(wanted) => {
+                        let shown: Vec<String> = values.into_iter().map(output::shown).collect();
+                        shown.join(" ") == *wanted
+                    }
+                    None => !values.is_empty(),
+                }
+            }
+        })
+    }
+
+    /// The goal as the object of "waiting for".
+    fn description(&self) -> String {
+        match self {
+            Self::Deleted => "its deletion".into(),
+            Self::Created => "its creation".into(),
+            Self::Condition { name, status } => format!("condition {name}={status}"),
+            Self::Path { path, value: Some(value) } => format!("{path} to be {value}"),
+            Self::Path { path, value: None } => format!("{path} to be there"),
+        }
+    }
+}
+
+/// Whether the status of an object has a condition. The case of letters does not matter, as with
+/// kubectl.
+fn has_condition(document: &Value, name: &str, status: &str) -> bool {
+    let conditions = document["status"]["conditions"].as_array();
+    let condition = conditions.into_iter().flatten().find(|condition| {
+        condition["type"].as_str().is_some_and(|found_name| found_name.eq_ignore_ascii_case(name))
+    });
+    condition
+        .and_then(|condition| condition["status"].as_str())
+        .is_some_and(|found_status| found_status.eq_ignore_ascii_case(status))
+}
+
 impl Verb for Wait {
     const NAME: &'static str = "wait";
-    const ABOUT: &'static str = "Wait until objects are as they should be, or gone";
+    const ABOUT: &'static str = "Wait until objects reach a condition, or are created or deleted";
     const EXAMPLE: &'static str =
         "poolctl wait claim/ci-17 --for=condition=ClusterRunning --timeout=30m";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let mut waits = self.objects(context, &store)?;
-        if waits.is_empty() {
+        let mut waiting_objects = self.objects(context, &store)?;
+        if waiting_objects.is_empty() {
             bail!(Refusal::not_found("there is nothing to wait for").next(Self::EXAMPLE));
         }
         let door = context.door(&store);
         let waiting = Waiting { context, door: &door, pool: None, limit: self.timeout };
         context.world.catch_signals();
-        let all = waits.len() as u64;
+        let total = waiting_objects.len() as u64;
         let mut printed = Ok(());
         let ended = waiting.until(|_| {
-            let mut left = Vec::new();
-            for (kind, key) in waits.drain(..) {
-                let found = present(&store, kind, &key)?;
-                if found.is_none() && !matches!(self.what, What::Gone | What::There) {
-                    context.find_object(&store, kind, &key.name)?;
-                }
-                if self.what.holds(found.as_ref())? {
-                    let said = context.changed(kind, &key, "condition met");
-                    printed = std::mem::replace(&mut printed, Ok(())).and(said);
+            let mut remaining = Vec::new();
+            for (kind, key) in waiting_objects.drain(..) {
+                if self.is_met(context, &store, kind, &key)? {
+                    let answered = context.changed(kind, &key, "condition met");
+                    printed = std::mem::replace(&mut printed, Ok(())).and(answered);
                 } else {
-                    left.push((kind, key));
+                    remaining.push((kind, key));
                 }
             }
-            waits = left;
-            let Some((kind, key)) = waits.first() else {
+            waiting_objects = remaining;
+            let Some((kind, key)) = waiting_objects.first() else {
                 return Ok(Look::Met(()));
             };
-            let done = all - waits.len() as u64;
-            let text = format!("{}/{}: {}", kind.word(), key.name, self.what.name());
-            Ok(Look::Not(done, all, text))
+            let met_count = total - waiting_objects.len() as u64;
+            let description = format!("{}/{}: {}", kind.word(), key.name, self.goal.description());
+            Ok(Look::Not(met_count, total, description))
         })?;
         printed?;
-        let Some((kind, Key { name, namespace })) = waits.first() else { return Ok(()) };
-        let (word, what) = (kind.word(), self.what.name());
-        let at = context.in_namespace(namespace);
-        let refuse = |exit, how: &str| {
-            let said = format!("{how} {what} of {word} `{name}`");
-            Err(Refusal::new(exit, said).advise(format!("poolctl why {word}/{name}{at}")).into())
-        };
+        let Some((kind, key)) = waiting_objects.first() else { return Ok(()) };
         match ended {
             Ended::Met(()) => Ok(()),
-            Ended::Late => refuse(Exit::Timeout, "timed out waiting for"),
-            Ended::Interrupted(exit) => refuse(exit, "interrupted waiting for"),
+            Ended::Late => {
+                let problem = "timed out waiting for";
+                Err(self.refuse_wait(context, Exit::Timeout, problem, *kind, key).into())
+            }
+            Ended::Interrupted(exit) => {
+                let problem = "interrupted waiting for";
+                Err(self.refuse_wait(context, exit, problem, *kind, key).into())
+            }
         }
     }
 }
 
 impl Wait {
+    /// The objects to wait for. Those that are named need not exist yet.
     fn objects(&self, context: &Context, store: &Store) -> Result<Vec<(Kind, Key)>, Refusal> {
         if self.all || self.selector.is_some() {
             let kind = target::kind_of(&self.kind)?;
             let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-            let mut found = store.objects(kind, &Filter { namespace, name: None, whole: true })?;
-            found.retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
-            return Ok(found.iter().map(|one| (kind, one.key())).collect());
+            let mut objects =
+                store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+            if let Some(selector) = &self.selector {
+                objects.retain(|object| selector.matches(&object.labels()));
+            }
+            return Ok(objects.iter().map(|object| (kind, object.key())).collect());
         }
         if context.globals.all_namespaces {
             return Err(Refusal::usage("-A needs --all or -l; a name is in one namespace"));
         }
-        let named = target::several(&self.kind, &self.names)?.into_iter();
-        named.map(|(kind, name)| Ok((kind, context.key(kind, &name)?))).collect()
+        let mut objects = Vec::new();
+        for (kind, name) in target::several(&self.kind, &self.names)? {
+            objects.push((kind, context.key(kind, &name)?));
+        }
+        Ok(objects)
     }
-}
 
-/// The object if it is there.
-fn present(store: &Store, kind: Kind, key: &Key) -> Result<Option<Object>, Refusal> {
-    let filter = Filter { whole: true, ..Filter::named(key) };
-    Ok(store.objects(kind, &filter)?.into_iter().next())
+    /// Whether an object is what it is waited to be. If its existence is not what is waited for, an
+    /// object that does not exist is refused.
+    fn is_met(
+        &self,
+        context: &Context,
+        store: &Store,
+        kind: Kind,
+        key: &Key,
+    ) -> Result<bool, Refusal> {
+        let filter = Filter { whole: true, ..Filter::named(key) };
+        let object = store.objects(kind, &filter)?.into_iter().next();
+        if object.is_none() && !matches!(self.goal, Goal::Deleted | Goal::Created) {
+            context.find_object(store, kind, &key.name)?;
+        }
+        self.goal.is_reached(object.as_ref())
+    }
+
+    fn refuse_wait(
+        &self,
+        context: &Context,
+        exit: Exit,
+        problem: &str,
+        kind: Kind,
+        key: &Key,
+    ) -> Refusal {
+        let word = kind.word();
+        let Key { name, namespace } = key;
+        let namespace_option = context.in_namespace(namespace);
+        let goal = self.goal.description();
+        Refusal::new(exit, format!("{problem} {goal} of {word} `{name}`"))
+            .advise(format!("poolctl why {word}/{name}{namespace_option}"))
+    }
 }

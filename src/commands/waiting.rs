@@ -1,4 +1,5 @@
-//! Waiting: passes repeated until what a command waits for has come, with progress.
+//! Waiting: repeats passes until what a command waits for is there, its time is over, or a signal
+//! comes. Meanwhile it shows progress.
 
 use crate::model::meta::Key;
 use crate::model::pool::{ClusterPool, PoolStatus};
@@ -12,38 +13,41 @@ use crate::store::{Store, try_pass_lock};
 
 use crate::commands::Context;
 
-/// How often a waiting command looks when nobody can say when there will be news.
-const LOOK: Span = Span::seconds(1);
-/// A bar moves at least this often.
-const FRAME: Span = Span(100_000);
+/// How often a waiting command looks while nobody knows when something will have changed.
+const LOOK_INTERVAL: Span = Span::seconds(1);
+/// How long a frame of a moving progress bar is shown: a tenth of a second.
+const BAR_FRAME: Span = Span(100_000);
 
-/// What a look came to.
+/// What a look at the state found.
 pub enum Look<T> {
+    /// What is waited for is there.
     Met(T),
-    /// How far it is: so many of so many, and in words.
+    /// It is not there yet: how many are done, of how many, and the same in words.
     Not(u64, u64, String),
 }
 
 /// How the waiting ended.
 pub enum Ended<T> {
     Met(T),
+    /// The limit has passed.
     Late,
-    /// By a signal, told as the exit code.
+    /// A signal came; this is the exit code for it.
     Interrupted(Exit),
 }
 
-/// What is waited with.
+/// How a command waits.
 pub struct Waiting<'a> {
     pub context: &'a Context,
     pub door: &'a Door<'a>,
-    /// Passes are of this pool, or of all.
+    /// The pool that passes are run for, or none for all pools.
     pub pool: Option<&'a Key>,
+    /// How long it waits at most.
     pub limit: Span,
 }
 
 impl Waiting<'_> {
-    /// Repeats pass and look. `look` is told whether the pass was run; it is not while another
-    /// one runs, and never with `--no-reconcile`.
+    /// Runs a pass and looks, again and again. `look` is told whether a pass was run: it is not
+    /// while another process runs one, and never with `--no-reconcile`.
     pub fn until<T>(
         &self,
         mut look: impl FnMut(bool) -> Result<Look<T>, Refusal>,
@@ -52,39 +56,41 @@ impl Waiting<'_> {
         let mut progress = Progress::new(self.context.can_redraw(), self.context.globals.quiet);
         let end = world.now().plus(self.limit);
         loop {
-            let (passed, due) = self.pass()?;
-            let (done, of, text) = match look(passed)? {
-                Look::Met(found) => {
+            let (has_passed, due) = self.try_pass()?;
+            let (count, total, description) = match look(has_passed)? {
+                Look::Met(value) => {
                     progress.finish();
-                    return Ok(Ended::Met(found));
+                    return Ok(Ended::Met(value));
                 }
-                Look::Not(done, of, text) => (done, of, text),
+                Look::Not(count, total, description) => (count, total, description),
             };
-            let late = world.now() >= end;
             if let Some(caught) = world.interrupted() {
                 progress.finish();
                 return Ok(Ended::Interrupted(Exit::by_signal(caught.signal)));
             }
-            if late {
+            if world.now() >= end {
                 progress.finish();
                 return Ok(Ended::Late);
             }
-            if let Some(line) = progress.tell(done, of, &text, world.now()) {
+            if let Some(line) = progress.tell(count, total, &description, world.now()) {
                 self.context.hint(&line);
             }
-            // Where time stands, nothing happens before something is due.
-            let next = due.unwrap_or(if world.stands() { end } else { world.now().plus(LOOK) });
-            self.sleep(&mut progress, next.min(end));
+            // While the clock stands, nothing happens before something is due.
+            let next_look = due.unwrap_or_else(|| {
+                if world.stands() { end } else { world.now().plus(LOOK_INTERVAL) }
+            });
+            self.sleep_until(&mut progress, next_look.min(end));
         }
     }
 
-    /// One pass, unless others do it; and when the next one will have something to do.
-    fn pass(&self) -> Result<(bool, Option<Time>), Refusal> {
-        let soon = Some(self.context.world.now().plus(LOOK));
+    /// Runs a pass, unless another process does. Returns whether it was run, and when the next pass
+    /// will have something to do, as far as that is known.
+    fn try_pass(&self) -> Result<(bool, Option<Time>), Refusal> {
+        let soon = Some(self.context.world.now().plus(LOOK_INTERVAL));
         if !self.door.pass {
             return Ok((false, soon));
         }
-        // Held for one pass only: others go on between ours.
+        // The lock is held for one pass only, so that other processes run theirs between ours.
         let Some(lock) = try_pass_lock(self.door.store.path())? else {
             return Ok((false, soon));
         };
@@ -93,66 +99,76 @@ impl Waiting<'_> {
         drop(lock);
         self.context.finish(&passed)?;
         let now = self.context.world.now();
-        let planned = plan::due(&passed.state, now);
-        let flying = self.door.in_flight(self.pool)?;
-        // A job whose driver cannot say when it will be done is looked at again soon.
-        let unknown = if flying.jobs.is_empty() || flying.due.is_some() { None } else { soon };
-        Ok((true, [flying.due, planned, unknown].into_iter().flatten().min()))
+        let plan_due = plan::due(&passed.state, now);
+        let in_flight = self.door.in_flight(self.pool)?;
+        // Some drivers cannot say when their jobs will be done: these are looked at again soon.
+        let is_end_unknown = !in_flight.jobs.is_empty() && in_flight.due.is_none();
+        let next_look = if is_end_unknown { soon } else { None };
+        Ok((true, [in_flight.due, plan_due, next_look].into_iter().flatten().min()))
     }
 
-    fn sleep(&self, progress: &mut Progress, until: Time) {
+    /// Sleeps until then, but not longer than the interval between two looks.
+    fn sleep_until(&self, progress: &mut Progress, until: Time) {
         let world = &self.context.world;
         if world.stands() || !self.context.can_redraw() {
-            return world.wait(until, LOOK);
+            return world.wait(until, LOOK_INTERVAL);
         }
-        // On a terminal the bar goes on moving.
-        let start = world.now();
-        while world.now() < until.min(start.plus(LOOK)) {
+        // On a terminal the bar moves meanwhile.
+        let end = until.min(world.now().plus(LOOK_INTERVAL));
+        while world.now() < end {
             progress.turn();
-            world.wait(until, FRAME);
+            world.wait(until, BAR_FRAME);
         }
     }
 
-    /// Repeats passes until no job is live.
+    /// Repeats passes until no job runs.
     pub fn until_idle(&self) -> Result<(), Refusal> {
-        let mut jobs = 0;
-        let ended = self.until(|passed| {
-            let flying = self.door.in_flight(self.pool)?;
-            if passed && flying.jobs.is_empty() {
+        let mut job_count = 0;
+        let ended = self.until(|has_passed| {
+            let in_flight = self.door.in_flight(self.pool)?;
+            if has_passed && in_flight.jobs.is_empty() {
                 return Ok(Look::Met(()));
             }
-            jobs = flying.jobs.len();
-            let (ready, size, text) = counts(self.door.store, self.pool)?;
-            Ok(Look::Not(ready, size, format!("{text}; {jobs} jobs")))
+            job_count = in_flight.jobs.len();
+            let (installed, size, description) = counts(self.door.store, self.pool)?;
+            Ok(Look::Not(installed, size, format!("{description}; {job_count} jobs")))
         })?;
         match ended {
             Ended::Met(()) => Ok(()),
             Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted")),
-            Ended::Late if jobs == 0 => {
+            Ended::Late if job_count == 0 => {
                 Err(Refusal::new(Exit::Timeout, "another pass is running all the time"))
             }
             Ended::Late => {
-                let what = format!("{jobs} jobs are still in flight after {}", self.limit.short());
-                Err(Refusal::new(Exit::Timeout, what).next("poolctl job list"))
+                let waited = self.limit.short();
+                Err(Refusal::new(
+                    Exit::Timeout,
+                    format!("{job_count} jobs are still in flight after {waited}"),
+                )
+                .next("poolctl job list"))
             }
         }
     }
 }
 
-/// Clusters that are installed, those wanted, and how things stand in words; of a pool or all.
+/// How many unclaimed clusters a pool, or all pools, have that are installed, how many they keep,
+/// and their counts in words.
 pub fn counts(store: &Store, pool: Option<&Key>) -> Result<(u64, u64, String), Refusal> {
     let pools: Vec<ClusterPool> = match pool {
         Some(key) => store.one::<ClusterPool>(key)?.into_iter().collect(),
         None => store.all::<ClusterPool>()?,
     };
-    let sum = |count: fn(&PoolStatus) -> u32| -> u64 {
-        pools.iter().map(|pool| u64::from(count(&pool.status))).sum()
-    };
-    let (ready, standby) = (sum(|status| status.ready), sum(|status| status.standby));
-    let (installing, deleting) = (sum(|status| status.installing), sum(|status| status.deleting));
+    let ready = sum_of(&pools, |status| status.ready);
+    let standby = sum_of(&pools, |status| status.standby);
+    let installing = sum_of(&pools, |status| status.installing);
+    let deleting = sum_of(&pools, |status| status.deleting);
     let size = pools.iter().map(|pool| u64::from(pool.spec.size)).sum();
-    let text = format!(
+    let description = format!(
         "{ready} ready, {standby} standby, {installing} installing, {deleting} deprovisioning"
     );
-    Ok((ready + standby, size, text))
+    Ok((ready + standby, size, description))
+}
+
+fn sum_of(pools: &[ClusterPool], count: fn(&PoolStatus) -> u32) -> u64 {
+    pools.iter().map(|pool| u64::from(count(&pool.status))).sum()
 }

@@ -1,4 +1,5 @@
-//! `why`: the chain of causes behind what is, in plain words, and the command that helps.
+//! `why`: explains why an object is as it is, by a chain of causes, and names the command that
+//! helps.
 
 pub mod evidence;
 
@@ -15,13 +16,14 @@ pub struct Why {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Name of the object, after its kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
 
 impl Verb for Why {
     const NAME: &'static str = "why";
-    const ABOUT: &'static str = "Say why something is as it is, and what helps";
+    const ABOUT: &'static str = "Explain why an object is as it is, and what helps";
     const EXAMPLE: &'static str = "poolctl why claim/ci-17";
     const FOR_GUESTS: bool = true;
 
@@ -31,10 +33,10 @@ impl Verb for Why {
         let object = context.find_object(&store, kind, &name)?;
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
         let next = context.step(&chain.next);
-        let indent = |(depth, cause): (usize, &String)| {
-            format!("{}{}", "  ".repeat(depth.min(4)), clean(cause))
-        };
-        let mut lines: Vec<String> = chain.causes.iter().enumerate().map(indent).collect();
+        let mut lines = Vec::new();
+        for (depth, cause) in chain.causes.iter().enumerate() {
+            lines.push(format!("{}{}", "  ".repeat(depth.min(4)), clean(cause)));
+        }
         lines.push(format!("Next: {next}"));
         let name = Name::of(kind, &object.key());
         let answer = Answer::text(joined(&lines)).with_name(name);

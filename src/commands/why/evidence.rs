@@ -1,4 +1,4 @@
-//! Reads what an object is explained with. It finds no causes.
+//! Reads what an object is explained with. It finds no causes: `causes` does.
 
 use crate::causes::{self, Evidence};
 use crate::model::cluster::Cluster;
