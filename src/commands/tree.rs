@@ -1,4 +1,4 @@
-//! The tree of commands: which there are, under which heading, and who runs them.
+//! The tree of commands: which there are, under which heading help lists them, and what runs each.
 
 pub mod complete;
 
@@ -23,7 +23,7 @@ use crate::commands::{
     version, wait, why,
 };
 
-/// A command; its arguments are made only when it is named.
+/// A command. Its arguments are made only when it is named, so that the program starts quickly.
 struct Entry {
     name: &'static str,
     about: &'static str,
@@ -32,10 +32,15 @@ struct Entry {
     run: fn(&ArgMatches, &Context) -> anyhow::Result<()>,
 }
 
-/// What stands under a heading: commands, and words with commands below them.
+/// What stands under a heading of the help.
 enum Node {
     Command(Entry),
-    Group(&'static str, &'static str, Vec<Entry>),
+    /// A noun with its commands, such as `pool create`.
+    Group {
+        name: &'static str,
+        about: &'static str,
+        entries: Vec<Entry>,
+    },
 }
 
 fn entry<V: Verb>() -> Entry {
@@ -51,21 +56,25 @@ fn entry<V: Verb>() -> Entry {
     }
 }
 
-fn one<V: Verb>() -> Node {
+fn command<V: Verb>() -> Node {
     Node::Command(entry::<V>())
 }
 
-fn cluster() -> Node {
-    let below = vec![
+fn group(name: &'static str, about: &'static str, entries: Vec<Entry>) -> Node {
+    Node::Group { name, about, entries }
+}
+
+fn cluster_group() -> Node {
+    let entries = vec![
         entry::<cluster::Hibernate>(),
         entry::<cluster::Resume>(),
         entry::<cluster::Retry>(),
         entry::<cluster::Logs>(),
     ];
-    Node::Group("cluster", "Power of claimed clusters, and installations that fail", below)
+    group("cluster", "Power claimed clusters, and look at installations that fail", entries)
 }
 
-fn pools() -> Vec<Node> {
+fn pool_nodes() -> Vec<Node> {
     let pool = vec![
         entry::<pool_create::Create>(),
         entry::<pool::Scale>(),
@@ -113,188 +122,198 @@ fn pools() -> Vec<Node> {
         entry::<ip::Who>(),
     ];
     vec![
-        cluster(),
-        Node::Group("pool", "Create, scale, render and pause pools", pool),
-        Node::Group("customization", "Make, try and reset customizations", customization),
-        Node::Group("ippool", "Pools of addresses, and pictures of them", ippool),
-        Node::Group("template", "What hosts are told: rendered, with addresses leased", template),
-        Node::Group("ip", "Lease addresses, keep them, ask who has them", ip),
-        Node::Group("infraenv", "What hosts are booted from to become agents", infraenv),
-        Node::Group("agent", "Hosts that were booted or found: bind them to clusters", agent),
-        Node::Group("host", "Machines: add them, power them, boot them from images", host),
+        cluster_group(),
+        group("pool", "Create, scale, render and pause pools", pool),
+        group("customization", "Create, test and reset customizations", customization),
+        group("ippool", "Create pools of IP addresses, and draw maps of them", ippool),
+        group("template", "Render data templates for hosts, and release their leases", template),
+        group("ip", "Lease, release, reserve and look up IP addresses", ip),
+        group("infraenv", "Create InfraEnvs, and the images that boot hosts", infraenv),
+        group("agent", "Approve agents, and bind them to clusters", agent),
+        group("host", "Add, power and boot BareMetalHosts", host),
     ]
 }
 
 /// All commands, as `--help` lists them.
 fn sections() -> [(&'static str, Vec<Node>); 5] {
     let everyday = vec![
-        one::<claim::Claim>(),
-        one::<release::Release>(),
-        one::<extend::Extend>(),
-        one::<run::Run>(),
-        one::<credentials::Kubeconfig>(),
-        one::<credentials::Credentials>(),
-        one::<status::Status>(),
-        one::<why::Why>(),
+        command::<claim::Claim>(),
+        command::<release::Release>(),
+        command::<extend::Extend>(),
+        command::<run::Run>(),
+        command::<credentials::Kubeconfig>(),
+        command::<credentials::Credentials>(),
+        command::<status::Status>(),
+        command::<why::Why>(),
     ];
     let generic = vec![
-        one::<apply::Apply>(),
-        one::<get::Get>(),
-        one::<describe::Describe>(),
-        one::<delete::Delete>(),
-        one::<editor::Edit>(),
-        one::<patch::Patch>(),
-        one::<scale::Scale>(),
-        one::<label::Label>(),
-        one::<label::Annotate>(),
-        one::<diff::Diff>(),
-        one::<wait::Wait>(),
-        one::<extract::Extract>(),
-        one::<events::Events>(),
-        one::<explain::Explain>(),
-        one::<export::Export>(),
-        one::<import::Import>(),
+        command::<apply::Apply>(),
+        command::<get::Get>(),
+        command::<describe::Describe>(),
+        command::<delete::Delete>(),
+        command::<editor::Edit>(),
+        command::<patch::Patch>(),
+        command::<scale::Scale>(),
+        command::<label::Label>(),
+        command::<label::Annotate>(),
+        command::<diff::Diff>(),
+        command::<wait::Wait>(),
+        command::<extract::Extract>(),
+        command::<events::Events>(),
+        command::<explain::Explain>(),
+        command::<export::Export>(),
+        command::<import::Import>(),
     ];
+    let job = vec![
+        entry::<job::List>(),
+        entry::<job::Show>(),
+        entry::<job::Logs>(),
+        entry::<job::Kill>(),
+    ];
+    let driver = vec![entry::<driver::List>(), entry::<driver::Check>()];
     let reconcile = vec![
-        one::<reconcile::Reconcile>(),
-        one::<plan::Plan>(),
-        Node::Group(
-            "job",
-            "Look at the jobs that drivers do",
-            vec![
-                entry::<job::List>(),
-                entry::<job::Show>(),
-                entry::<job::Logs>(),
-                entry::<job::Kill>(),
-            ],
-        ),
-        Node::Group(
-            "driver",
-            "Who makes clusters, and whether their programs are there",
-            vec![entry::<driver::List>(), entry::<driver::Check>()],
-        ),
+        command::<reconcile::Reconcile>(),
+        command::<plan::Plan>(),
+        group("job", "List, show and kill the jobs that drivers run", job),
+        group("driver", "List drivers, and check whether their programs are installed", driver),
     ];
     let upkeep = vec![
-        one::<metrics::Metrics>(),
-        one::<doctor::Doctor>(),
-        one::<backup::Backup>(),
-        one::<backup::Restore>(),
-        Node::Group("secret", "Make secrets", vec![entry::<secret::Create>()]),
-        Node::Group("state", "Where the state is", vec![entry::<state::Path>()]),
-        one::<completion::Completion>(),
-        one::<version::Version>(),
+        command::<metrics::Metrics>(),
+        command::<doctor::Doctor>(),
+        command::<backup::Backup>(),
+        command::<backup::Restore>(),
+        group("secret", "Create Secrets", vec![entry::<secret::Create>()]),
+        group("state", "Print where the state is kept", vec![entry::<state::Path>()]),
+        command::<completion::Completion>(),
+        command::<version::Version>(),
     ];
     [
         ("Everyday", everyday),
-        ("Pools", pools()),
+        ("Pools", pool_nodes()),
         ("Objects", generic),
         ("Reconcile", reconcile),
         ("Upkeep", upkeep),
     ]
 }
 
-/// What shells, passes and supervisors type.
-fn hidden() -> [Entry; 3] {
+/// Commands that no help lists: shells and passes run them, not people.
+fn hidden_entries() -> [Entry; 3] {
     [entry::<complete::Complete>(), entry::<supervise::Supervise>(), entry::<drain::Drain>()]
 }
 
-/// One screen: everyday words with what they do, the others by name.
-fn help(sections: &[(&'static str, Vec<Node>)]) -> String {
-    let mut text = String::from("{about}\n\n{usage-heading} {usage}\n\n");
+/// The template of `poolctl --help`, one screen: everyday commands each with a line of its own, the
+/// others by name.
+fn help_template(sections: &[(&'static str, Vec<Node>)]) -> String {
+    let mut template = String::from("{about}\n\n{usage-heading} {usage}\n\n");
     for (title, nodes) in sections {
-        let everyday = *title == "Everyday";
-        let names = nodes.iter().map(|node| match node {
-            Node::Command(entry) if everyday => format!("\n  {:<12} {}", entry.name, entry.about),
-            Node::Command(entry) => entry.name.to_owned(),
-            Node::Group(name, _, below) => {
-                let below: Vec<&str> = below.iter().map(|entry| entry.name).collect();
-                format!("{name} {}", below.join("|"))
-            }
-        });
-        let names: Vec<String> = names.collect();
-        if everyday {
-            text += &[title, ":", &names.concat(), "\n\n"].concat();
+        let is_everyday = *title == "Everyday";
+        let mut words = Vec::new();
+        for node in nodes {
+            words.push(match node {
+                Node::Command(entry) if is_everyday => {
+                    format!("\n  {:<12} {}", entry.name, entry.about)
+                }
+                Node::Command(entry) => entry.name.to_owned(),
+                Node::Group { name, entries, .. } => {
+                    let verbs: Vec<&str> = entries.iter().map(|entry| entry.name).collect();
+                    format!("{name} {}", verbs.join("|"))
+                }
+            });
+        }
+        if is_everyday {
+            template += &[title, ":", &words.concat(), "\n\n"].concat();
         } else {
-            text += &wrapped(&format!("{title}:"), &names);
+            template += &wrap_words(&format!("{title}:"), &words);
         }
     }
-    text + "\n{options}\n\n`poolctl COMMAND --help` explains a command and has an example."
+    template + "\n{options}\n\n`poolctl COMMAND --help` explains a command and has an example."
 }
 
-/// Words after a title, in lines of less than 100 letters.
-fn wrapped(title: &str, words: &[String]) -> String {
+/// Words after a title, separated by commas, in lines of less than 100 letters.
+fn wrap_words(title: &str, words: &[String]) -> String {
     let mut lines = vec![format!("{title:<12}")];
     for word in words {
         if lines.last().is_some_and(|line| line.len() + word.len() > 96) {
             lines.push(" ".repeat(12));
         }
         if let Some(line) = lines.last_mut() {
-            let gap = if line.trim_end().len() > 11 && !line.ends_with("  ") { ", " } else { "" };
-            *line += gap;
+            let is_first = line.trim_end().len() <= 11 || line.ends_with("  ");
+            *line += if is_first { "" } else { ", " };
             *line += word;
         }
     }
     lines.join(",\n") + "\n"
 }
 
-/// The whole tree of commands.
+/// The whole tree of commands, for clap.
 pub fn tree() -> Command {
-    let command = |one: &Entry| Command::new(one.name).about(one.about).defer(one.arguments);
     let sections = sections();
     let mut root = Globals::augment_args(Command::new("poolctl"))
         .about("Pools of ready OpenShift clusters: claim one, use it, release it")
         .version(version::VERSION.as_str())
         .override_usage("poolctl [OPTIONS] COMMAND")
-        .help_template(help(&sections))
+        .help_template(help_template(&sections))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true);
-    for node in sections.into_iter().flat_map(|(_, nodes)| nodes) {
-        root = root.subcommand(match node {
-            Node::Command(entry) => command(&entry),
-            Node::Group(name, about, entries) => {
-                let below = Command::new(name)
-                    .about(about)
-                    .subcommand_required(true)
-                    .arg_required_else_help(true)
-                    .disable_help_subcommand(true);
-                entries.iter().fold(below, |below, entry| below.subcommand(command(entry)))
-            }
-        });
+    for (_, nodes) in sections {
+        for node in nodes {
+            root = root.subcommand(match node {
+                Node::Command(entry) => clap_command(&entry),
+                Node::Group { name, about, entries } => clap_group(name, about, &entries),
+            });
+        }
     }
-    hidden().into_iter().fold(root, |root, one| root.subcommand(command(&one).hide(true)))
+    for entry in hidden_entries() {
+        root = root.subcommand(clap_command(&entry).hide(true));
+    }
+    root
 }
 
-/// Whether a guest may run the command of a line like `poolctl get claim`.
+fn clap_command(entry: &Entry) -> Command {
+    Command::new(entry.name).about(entry.about).defer(entry.arguments)
+}
+
+fn clap_group(name: &'static str, about: &'static str, entries: &[Entry]) -> Command {
+    Command::new(name)
+        .about(about)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommands(entries.iter().map(clap_command))
+}
+
+/// Whether guests may run the command of a line like `poolctl get claim`.
 pub fn for_guests(line: &str) -> bool {
     let mut words = line.split(' ').skip_while(|word| *word != "poolctl").skip(1);
-    let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
     sections().into_iter().flat_map(|(_, nodes)| nodes).any(|node| match node {
         Node::Command(entry) => entry.name == first && entry.for_guests,
-        Node::Group(name, _, below) => {
-            name == first && below.iter().any(|one| one.name == second && one.for_guests)
+        Node::Group { name, entries, .. } => {
+            name == first && entries.iter().any(|entry| entry.name == second && entry.for_guests)
         }
     })
 }
 
-/// Runs the command that a command line names.
+/// Runs the command that a command line names, if whoever asks may run it.
 pub fn dispatch(matches: &ArgMatches, context: &Context) -> anyhow::Result<()> {
     let (name, matches) = matches.subcommand().unwrap_or(("", matches));
-    let below = matches.subcommand();
-    if let Some(hidden) = hidden().into_iter().find(|one| one.name == name) {
+    if let Some(hidden) = hidden_entries().into_iter().find(|entry| entry.name == name) {
         context.admit(hidden.name, hidden.for_guests)?;
         return (hidden.run)(matches, context);
     }
     for node in sections().into_iter().flat_map(|(_, nodes)| nodes) {
-        match (node, below) {
-            (Node::Command(entry), _) if entry.name == name => {
+        match node {
+            Node::Command(entry) if entry.name == name => {
                 context.admit(name, entry.for_guests)?;
                 return (entry.run)(matches, context);
             }
-            (Node::Group(group, _, entries), Some((word, below))) if group == name => {
-                if let Some(entry) = entries.iter().find(|entry| entry.name == word) {
-                    context.admit(&format!("{name} {word}"), entry.for_guests)?;
-                    return (entry.run)(below, context);
+            Node::Group { name: group, entries, .. } if group == name => {
+                let Some((verb, matches)) = matches.subcommand() else { continue };
+                if let Some(entry) = entries.iter().find(|entry| entry.name == verb) {
+                    context.admit(&format!("{name} {verb}"), entry.for_guests)?;
+                    return (entry.run)(matches, context);
                 }
             }
             _ => {}
