@@ -1,5 +1,5 @@
-//! What a shell asks for while a command line is typed: words that could come next. Reads only,
-//! and says nothing when something is wrong.
+//! `__complete`: prints the words that could come next while somebody types a command line. Shells
+//! run it. It only reads, and prints nothing if something is wrong.
 
 use clap::{Arg, ArgAction, Args, Command};
 
@@ -14,106 +14,119 @@ use crate::commands::{Verb, tree};
 
 #[derive(Args)]
 pub struct Complete {
-    /// The command line so far, the word that is typed last
+    /// The words of the command line so far; the last one is being typed
     #[arg(last = true)]
     words: Vec<String>,
 }
 
 impl Verb for Complete {
     const NAME: &'static str = "__complete";
-    const ABOUT: &'static str = "Words that could come next";
+    const ABOUT: &'static str = "Print the words that could come next";
     const EXAMPLE: &'static str = "poolctl __complete -- claim ''";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (typed, before) =
-            self.words.split_last().map_or(("", &[][..]), |(last, all)| (last, all));
-        let line = Line::read(before);
-        let mut found = line.candidates(context, typed);
-        found.retain(|one| one.starts_with(typed));
-        found.sort();
-        found.dedup();
-        context.print(&joined(&found))
+        let (typed, words_before) = match self.words.split_last() {
+            Some((typed, words_before)) => (typed.as_str(), words_before),
+            None => ("", &[][..]),
+        };
+        let line = CommandLine::read(words_before);
+        let mut candidates = line.candidates(context, typed);
+        candidates.retain(|candidate| candidate.starts_with(typed));
+        candidates.sort();
+        candidates.dedup();
+        context.print(&joined(&candidates))
     }
 }
 
-/// What the words before the typed one say.
-struct Line {
-    node: Command,
+/// What the words before the one that is being typed say.
+struct CommandLine {
+    /// The command that was named so far.
+    command: Command,
     /// Options of every command.
     globals: Command,
-    /// The option whose value is typed.
-    option: Option<Arg>,
+    /// The option whose value comes next.
+    pending_option: Option<Arg>,
     positionals: Vec<String>,
     namespace: Option<String>,
-    everywhere: bool,
+    all_namespaces: bool,
     state: Option<String>,
-    /// After `--` comes a command of another program.
-    other: bool,
+    /// Whether `--` was typed: what follows is the command of another program.
+    is_after_separator: bool,
 }
 
-impl Line {
+impl CommandLine {
     fn read(words: &[String]) -> Self {
         let globals = Globals::augment_args(Command::new("poolctl"));
         let mut line = Self {
-            node: tree(),
+            command: tree(),
             globals,
-            option: None,
+            pending_option: None,
             positionals: Vec::new(),
             namespace: None,
-            everywhere: false,
+            all_namespaces: false,
             state: None,
-            other: false,
+            is_after_separator: false,
         };
         for word in words {
-            line.take(word);
+            line.read_word(word);
         }
         line
     }
 
-    fn take(&mut self, word: &str) {
-        // bash breaks words at `=`.
+    fn read_word(&mut self, word: &str) {
+        // bash cuts words at `=`.
         if word == "=" {
             return;
         }
-        if let Some(option) = self.option.take() {
-            return self.value(&option, word);
+        if let Some(option) = self.pending_option.take() {
+            return self.read_value(&option, word);
         }
         if word == "--" {
-            self.other = true;
-        } else if let Some(name) = word.strip_prefix("--") {
-            let (name, value) = name.split_once('=').unzip();
-            let name = name.unwrap_or(word.trim_start_matches('-'));
-            self.named(|arg| arg.get_long() == Some(name), value);
-        } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().last()) {
-            self.named(|arg| arg.get_short() == Some(short), None);
-        } else if let Some(below) =
-            self.node.find_subcommand(word).filter(|_| self.positionals.is_empty())
+            self.is_after_separator = true;
+        } else if let Some(option) = word.strip_prefix("--") {
+            match option.split_once('=') {
+                Some((name, value)) => self.read_long_option(name, Some(value)),
+                None => self.read_long_option(word.trim_start_matches('-'), None),
+            }
+        } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().last()) {
+            self.read_option(|option| option.get_short() == Some(letter), None);
+        } else if self.positionals.is_empty()
+            && let Some(subcommand) = self.command.find_subcommand(word)
         {
-            let mut below = below.clone();
-            // Its arguments are made only now.
-            below.build();
-            self.node = below;
+            let mut subcommand = subcommand.clone();
+            // The arguments of a command are made only when it is built.
+            subcommand.build();
+            self.command = subcommand;
         } else {
             self.positionals.push(word.to_owned());
         }
     }
 
-    fn named(&mut self, is: impl Fn(&Arg) -> bool, value: Option<&str>) {
-        let all = self.node.get_arguments().chain(self.globals.get_arguments());
-        let Some(arg) = all.into_iter().find(|arg| is(arg)).cloned() else { return };
-        if arg.get_id() == "all_namespaces" {
-            self.everywhere = true;
+    fn read_long_option(&mut self, name: &str, value: Option<&str>) {
+        self.read_option(|option| option.get_long() == Some(name), value);
+    }
+
+    /// Reads an option of the command or of all commands. What is no option is passed over.
+    fn read_option(&mut self, is_typed: impl Fn(&Arg) -> bool, value: Option<&str>) {
+        let Some(option) = self.options().find(|option| is_typed(option)).cloned() else { return };
+        if option.get_id() == "all_namespaces" {
+            self.all_namespaces = true;
         }
-        let takes = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
-        match value {
-            Some(value) => self.value(&arg, value),
-            // One that may stand alone takes its value only behind `=`.
-            None if takes && !arg.is_require_equals_set() => self.option = Some(arg),
-            None => {}
+        let takes_value = matches!(option.get_action(), ArgAction::Set | ArgAction::Append);
+        if let Some(value) = value {
+            self.read_value(&option, value);
+        } else if takes_value && !option.is_require_equals_set() {
+            // An option that may stand alone takes its value only behind `=`.
+            self.pending_option = Some(option);
         }
     }
 
-    fn value(&mut self, option: &Arg, value: &str) {
+    fn options(&self) -> impl Iterator<Item = &Arg> {
+        self.command.get_arguments().chain(self.globals.get_arguments())
+    }
+
+    /// Keeps the values that decide which state is read, and which objects of it are named.
+    fn read_value(&mut self, option: &Arg, value: &str) {
         match option.get_id().as_str() {
             "namespace" => self.namespace = Some(value.to_owned()),
             "state" => self.state = Some(value.to_owned()),
@@ -121,95 +134,110 @@ impl Line {
         }
     }
 
+    /// The words that could stand where `typed` is being typed; some of them begin otherwise.
     fn candidates(&self, context: &Context, typed: &str) -> Vec<String> {
-        if self.other {
+        if self.is_after_separator {
             return Vec::new();
         }
-        if let Some(option) = &self.option {
-            return self.values(context, option, typed.trim_start_matches('='));
+        if let Some(option) = &self.pending_option {
+            return self.values_of(context, option, typed.trim_start_matches('='));
         }
-        if let Some((name, typed)) = typed.strip_prefix("--").and_then(|rest| rest.split_once('='))
+        if let Some((name, value)) = typed.strip_prefix("--").and_then(|rest| rest.split_once('='))
         {
-            let mut all = self.node.get_arguments().chain(self.globals.get_arguments());
-            let option = all.find(|arg| arg.get_long() == Some(name));
-            let values = option.map(|arg| self.values(context, arg, typed)).unwrap_or_default();
+            let Some(option) = self.options().find(|option| option.get_long() == Some(name)) else {
+                return Vec::new();
+            };
+            let values = self.values_of(context, option, value);
             return values.into_iter().map(|value| format!("--{name}={value}")).collect();
         }
         if typed.starts_with('-') {
-            let all = self.node.get_arguments().chain(self.globals.get_arguments());
-            let shown = all.filter(|arg| !arg.is_hide_set());
-            return shown.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+            let shown = self.options().filter(|option| !option.is_hide_set());
+            return shown.filter_map(|option| Some(format!("--{}", option.get_long()?))).collect();
         }
-        if self.node.has_subcommands() {
-            if !self.positionals.is_empty() {
-                return Vec::new();
-            }
-            let shown = self.node.get_subcommands().filter(|one| !one.is_hide_set());
-            return shown.map(|one| one.get_name().to_owned()).collect();
+        if self.command.has_subcommands() {
+            return self.subcommand_names();
         }
-        let at = self.positionals.len();
-        let all: Vec<&Arg> = self.node.get_positionals().collect();
-        let several = |arg: &&&Arg| matches!(arg.get_action(), ArgAction::Append);
-        let arg = all.get(at).or_else(|| all.last().filter(several));
-        let mut found = arg.map(|arg| self.values(context, arg, typed)).unwrap_or_default();
-        // What was said is not said again.
-        found.retain(|one| !self.positionals.contains(one));
-        found
+        self.positional_values(context, typed)
     }
 
-    /// By the name that help gives a value.
-    fn values(&self, context: &Context, arg: &Arg, typed: &str) -> Vec<String> {
-        let possible = arg.get_possible_values();
-        if !possible.is_empty() {
-            return possible.iter().map(|one| one.get_name().to_owned()).collect();
+    fn subcommand_names(&self) -> Vec<String> {
+        if !self.positionals.is_empty() {
+            return Vec::new();
         }
-        let name = arg.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let of = |kinds: &[Kind]| -> Vec<String> {
-            kinds.iter().flat_map(|kind| self.names(context, *kind)).collect()
+        let shown = self.command.get_subcommands().filter(|command| !command.is_hide_set());
+        shown.map(|command| command.get_name().to_owned()).collect()
+    }
+
+    /// Values of the next positional argument. The last one may take several, but none twice.
+    fn positional_values(&self, context: &Context, typed: &str) -> Vec<String> {
+        let arguments: Vec<&Arg> = self.command.get_positionals().collect();
+        let repeated =
+            arguments.last().filter(|argument| matches!(argument.get_action(), ArgAction::Append));
+        let Some(argument) = arguments.get(self.positionals.len()).or(repeated) else {
+            return Vec::new();
         };
-        match name.as_deref().unwrap_or_default() {
-            "POOL" => of(&[Kind::ClusterPool]),
-            "CLAIM" => of(&[Kind::ClusterClaim]),
-            "CLAIM|CLUSTER" => of(&[Kind::ClusterClaim, Kind::ClusterDeployment]),
-            "JOB|CLUSTER" => of(&[Kind::ClusterDeployment]),
-            "CUSTOMIZATION" => of(&[Kind::Customization]),
-            "HOST" => of(&[Kind::BareMetalHost]),
-            "IPPOOL" | "IPPOOL[,IPPOOL]" => of(&[Kind::IpPool]),
-            "TEMPLATE" => of(&[Kind::DataTemplate]),
-            "IPCLAIM" => of(&[Kind::IpClaim]),
-            "IMAGESET" => of(&[Kind::ClusterImageSet]),
-            "PLATFORM" => words(&platform_names()),
+        let mut values = self.values_of(context, argument, typed);
+        values.retain(|value| !self.positionals.contains(value));
+        values
+    }
+
+    /// The values that an argument can have, by the name that help gives its value.
+    fn values_of(&self, context: &Context, argument: &Arg, typed: &str) -> Vec<String> {
+        let possible_values = argument.get_possible_values();
+        if !possible_values.is_empty() {
+            return possible_values.iter().map(|value| value.get_name().to_owned()).collect();
+        }
+        let value_name = argument.get_value_names().and_then(<[_]>::first).map(ToString::to_string);
+        match value_name.as_deref().unwrap_or_default() {
+            "POOL" => self.names(context, Kind::ClusterPool),
+            "CLAIM" => self.names(context, Kind::ClusterClaim),
+            "CLAIM|CLUSTER" => {
+                let claims = self.names(context, Kind::ClusterClaim);
+                [claims, self.names(context, Kind::ClusterDeployment)].concat()
+            }
+            "JOB|CLUSTER" => self.names(context, Kind::ClusterDeployment),
+            "CUSTOMIZATION" => self.names(context, Kind::Customization),
+            "HOST" => self.names(context, Kind::BareMetalHost),
+            "IPPOOL" | "IPPOOL[,IPPOOL]" => self.names(context, Kind::IpPool),
+            "TEMPLATE" => self.names(context, Kind::DataTemplate),
+            "IPCLAIM" => self.names(context, Kind::IpClaim),
+            "IMAGESET" => self.names(context, Kind::ClusterImageSet),
+            "PLATFORM" => owned(&platform_names()),
             "NAMESPACE" => self.namespaces(context),
-            "FORMAT" => words(&Format::names()),
-            "secret/NAME" => self.slashed(context, Kind::Secret),
-            "KIND[.FIELD]" => fields(typed),
+            "FORMAT" => owned(&Format::names()),
+            "secret/NAME" => self.slashed_names(context, Kind::Secret.word(), Kind::Secret),
+            "KIND[.FIELD]" => kinds_or_fields(typed),
             "KIND[,KIND]" | "KIND/NAME" | "KIND/NAME|KEY=VALUE|KEY-" => {
-                self.objects(context, typed)
+                self.kinds_or_names(context, typed)
             }
-            "NAME" => {
-                let kind = self.positionals.first().and_then(|word| Kind::from_word(word));
-                kind.map(|kind| self.names(context, kind)).unwrap_or_default()
-            }
+            "NAME" => match self.typed_kind() {
+                Some(kind) => self.names(context, kind),
+                None => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }
 
-    /// A kind; with its slash, one of its names; after a kind, a name.
-    fn objects(&self, context: &Context, typed: &str) -> Vec<String> {
-        let known = self.positionals.first().and_then(|word| Kind::from_word(word));
-        match (known, typed.split_once('/')) {
-            (Some(kind), None) => self.names(context, kind),
-            (_, Some((word, _))) => {
-                let names = Kind::from_word(word).map(|kind| self.names(context, kind));
-                names.unwrap_or_default().iter().map(|name| format!("{word}/{name}")).collect()
-            }
-            (None, None) => Kind::all_words().map(str::to_owned).collect(),
+    /// The kind that the first positional argument names.
+    fn typed_kind(&self) -> Option<Kind> {
+        self.positionals.first().and_then(|word| Kind::from_word(word))
+    }
+
+    /// Kinds; after a kind, its names; after a kind and a slash, its names with both before them.
+    fn kinds_or_names(&self, context: &Context, typed: &str) -> Vec<String> {
+        if let Some((word, _)) = typed.split_once('/') {
+            return match Kind::from_word(word) {
+                Some(kind) => self.slashed_names(context, word, kind),
+                None => Vec::new(),
+            };
+        }
+        match self.typed_kind() {
+            Some(kind) => self.names(context, kind),
+            None => Kind::all_words().map(str::to_owned).collect(),
         }
     }
 
-    fn slashed(&self, context: &Context, kind: Kind) -> Vec<String> {
-        let word = kind.word();
+    fn slashed_names(&self, context: &Context, word: &str, kind: Kind) -> Vec<String> {
         self.names(context, kind).iter().map(|name| format!("{word}/{name}")).collect()
     }
 
@@ -218,25 +246,33 @@ impl Line {
         Store::open(&path).ok()
     }
 
+    /// The names of all objects of a kind in the namespace that the line names.
     fn names(&self, context: &Context, kind: Kind) -> Vec<String> {
-        let here = || self.namespace.clone().or_else(|| context.namespace().ok());
-        let namespace = if self.everywhere || !kind.namespaced() { None } else { here() };
+        let namespace = if self.all_namespaces || !kind.namespaced() {
+            None
+        } else {
+            self.namespace.clone().or_else(|| context.namespace().ok())
+        };
         let filter = Filter { namespace, ..Filter::default() };
-        let found = self.store(context).and_then(|store| store.objects(kind, &filter).ok());
-        found.unwrap_or_default().iter().map(|one| one.key().name).collect()
+        let objects = self.store(context).and_then(|store| store.objects(kind, &filter).ok());
+        objects.unwrap_or_default().iter().map(|object| object.key().name).collect()
     }
 
-    /// Namespaces that something is in.
+    /// The namespaces of what most commands are about.
     fn namespaces(&self, context: &Context) -> Vec<String> {
         let Some(store) = self.store(context) else { return Vec::new() };
         let kinds = [Kind::ClusterPool, Kind::ClusterClaim, Kind::ClusterDeployment, Kind::Secret];
-        let found = kinds.into_iter().filter_map(|kind| store.names(kind).ok()).flatten();
-        found.map(|key| key.namespace).collect()
+        let keys = kinds.into_iter().filter_map(|kind| store.names(kind).ok()).flatten();
+        keys.map(|key| key.namespace).collect()
     }
 }
 
-/// Kinds, or the fields below what is typed of a path.
-fn fields(typed: &str) -> Vec<String> {
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Kinds; after a kind and a dot, the fields below the path that is typed.
+fn kinds_or_fields(typed: &str) -> Vec<String> {
     let Some((kind, rest)) = typed.split_once('.') else {
         return Kind::ALL.iter().map(|kind| kind.word().to_owned()).collect();
     };
