@@ -85,7 +85,8 @@ pub fn each(surroundings: &str, check: impl Fn(&[String], &str, &Ran)) {
             .replace("condition=$CLUSTERR", "condition=ClusterR");
         let preparation = "CLUSTER=$(poolctl get cluster -qo name | head -1)
             [ -e $HOME/hosts ] || ssh-keygen -q -t ed25519 -N '' -f $HOME/hosts
-            echo \"127.0.0.1 $(cut -d' ' -f1,2 $HOME/hosts.pub)\" > $HOME/known_hosts";
+            echo \"127.0.0.1 $(cut -d' ' -f1,2 $HOME/hosts.pub)\" > $HOME/known_hosts
+            echo '{\"auths\": {}}' > $HOME/pull-secret.json";
         let script = format!("set -e\n{preparation}\n{surroundings}\n{example}");
         check(&path, &example, &sandbox.shell(&script));
     }

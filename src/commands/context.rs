@@ -189,22 +189,22 @@ impl Context {
         })
     }
 
-    /// Writes a text to stdout. A reader that went away, such as `head`, is no error.
+    /// Writes to stdout. A reader that went away, such as `head`, is no error.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    pub fn print(&self, text: &str) -> anyhow::Result<()> {
+    pub fn print(&self, output: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        match stdout.write_all(output.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
             written => written.context("stdout cannot be written"),
         }
     }
 
     /// Prints a value unchanged; on a terminal without the characters that would move its cursor.
-    pub fn print_value(&self, text: &str) -> anyhow::Result<()> {
+    pub fn print_value(&self, value: &str) -> anyhow::Result<()> {
         if std::io::stdout().is_terminal() {
-            return self.print(&clean_lines(text));
+            return self.print(&clean_lines(value));
         }
-        self.print(text)
+        self.print(value)
     }
 
     /// Whether the answer is made of whole documents. Then its rows and lines need not be made.
@@ -246,8 +246,8 @@ impl Context {
 
     fn print_answer(&self, answer: Answer) -> anyhow::Result<()> {
         let is_verbatim = answer.is_verbatim() && self.is_for_people();
-        let text = answer.render(&self.globals.output, self.globals.quiet)?;
-        if is_verbatim { self.print_value(&text) } else { self.print(&text) }
+        let rendered = answer.render(&self.globals.output, self.globals.quiet)?;
+        if is_verbatim { self.print_value(&rendered) } else { self.print(&rendered) }
     }
 
     /// Answers what became of an object: `clusterpool/lab scaled`, with -q the bare name.
@@ -274,16 +274,16 @@ impl Context {
     }
 
     /// Writes a hint to stderr, unless `--quiet` is given.
-    pub fn hint(&self, text: &str) {
+    pub fn hint(&self, message: &str) {
         if !self.globals.quiet {
-            drop(writeln!(std::io::stderr(), "{}", clean(text)));
+            drop(writeln!(std::io::stderr(), "{}", clean(message)));
         }
     }
 
     /// Writes a warning to stderr, even with `--quiet`.
     #[expect(clippy::unused_self, reason = "commands speak through their context")]
-    pub fn warn(&self, text: &str) {
-        drop(writeln!(std::io::stderr(), "warning: {}", clean(text)));
+    pub fn warn(&self, message: &str) {
+        drop(writeln!(std::io::stderr(), "warning: {}", clean(message)));
     }
 
     /// Whether stderr is a terminal that can redraw a line.

@@ -57,12 +57,12 @@ impl Verb for Run {
         }
         context.world.catch_signals();
         let store = context.look().map_err(as_failure_of_run)?;
-        let made = claim::take(context, &store, &self.pool, None, &self.terms)
+        let created_claim = claim::take(context, &store, &self.pool, None, &self.terms)
             .map_err(as_failure_of_run)?;
-        let ran = self.run_with_cluster(context, &store, &made);
-        let released = claim::give_back(context, &store, &made).map_err(as_failure_of_run);
+        let ran = self.run_with_cluster(context, &store, &created_claim);
+        let released = claim::give_back(context, &store, &created_claim).map_err(as_failure_of_run);
         if released.is_ok() {
-            context.hint(&format!("claim/{} released", made.key.name));
+            context.hint(&format!("claim/{} released", created_claim.key.name));
         }
         let code = ran.map_err(as_failure_of_run)?;
         if code == 0 {
@@ -70,7 +70,7 @@ impl Verb for Run {
         } else if let Err(refusal) = released {
             context.warn(&format!(
                 "claim `{}` could not be released: {}",
-                made.key.name, refusal.what
+                created_claim.key.name, refusal.what
             ));
         }
         bail!(Quit(code))
@@ -99,18 +99,18 @@ impl Run {
         &self,
         context: &Context,
         store: &Store,
-        made: &Made,
+        created_claim: &Made,
     ) -> Result<u8, Refusal> {
-        let key = &made.key;
-        claim::wait(context, store, made, self.wait)?;
+        let key = &created_claim.key;
+        claim::wait(context, store, created_claim, self.wait)?;
         if let Some(caught) = context.world.interrupted() {
             return Err(Refusal::new(Exit::by_signal(caught.signal), "interrupted"));
         }
-        let claim = made.look(store)?.ok_or_else(|| claim_is_gone(made))?;
+        let claim = created_claim.look(store)?.ok_or_else(|| claim_is_gone(created_claim))?;
         if claim.expires().is_none() {
             context.hint("the claim has no lifetime: if this poolctl is killed, it stays");
         }
-        let cluster = claim.cluster.clone().ok_or_else(|| claim_is_gone(made))?;
+        let cluster = claim.cluster.clone().ok_or_else(|| claim_is_gone(created_claim))?;
         let kubeconfig = credentials::kubeconfig_of(context, store, &key.name)?;
         let variables = vec![
             ("KUBECONFIG", kubeconfig.into()),
@@ -121,7 +121,7 @@ impl Run {
             ("POOLCTL_NAMESPACE", key.namespace.clone().into()),
         ];
         let Some((program, arguments)) = self.command.split_first() else {
-            return Err(claim_is_gone(made));
+            return Err(claim_is_gone(created_claim));
         };
         let command = Foreground {
             program: program.clone(),
@@ -148,8 +148,8 @@ impl Run {
     }
 }
 
-fn claim_is_gone(made: &Made) -> Refusal {
-    Refusal::not_found(format!("claim `{}` is gone", made.key.name))
+fn claim_is_gone(created_claim: &Made) -> Refusal {
+    Refusal::not_found(format!("claim `{}` is gone", created_claim.key.name))
 }
 
 /// The exit code of shells for a program that was not started: 127 if there is none, else 126.

@@ -46,7 +46,7 @@ impl Verb for Create {
     const NAME: &'static str = "create";
     const ABOUT: &'static str = "Create a Secret from files, stdin or typed values";
     const EXAMPLE: &'static str =
-        "poolctl secret create pull-secret --from-file=.dockerconfigjson=/dev/null";
+        "poolctl secret create pull-secret --from-file=.dockerconfigjson=$HOME/pull-secret.json";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::Secret, &self.name)?;
