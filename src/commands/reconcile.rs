@@ -56,7 +56,7 @@ impl Verb for Reconcile {
         }
         if let Some(limit) = self.wait {
             let waiting = Waiting { context, door: &door, pool: pool.as_ref(), limit };
-            return Ok(waiting.until_idle()?);
+            return Ok(waiting.wait_until_idle()?);
         }
         let Some(_lock) = try_pass_lock(store.path())? else {
             if self.strict {

@@ -122,7 +122,7 @@ impl Waiting<'_> {
     }
 
     /// Repeats passes until no job runs.
-    pub fn until_idle(&self) -> Result<(), Refusal> {
+    pub fn wait_until_idle(&self) -> Result<(), Refusal> {
         let mut job_count = 0;
         let ended = self.until(|has_passed| {
             let in_flight = self.door.in_flight(self.pool)?;
