@@ -41,7 +41,7 @@ pub struct Patch {
     name: Option<String>,
     /// How PATCH is written
     #[arg(long = "type", value_enum, value_name = "TYPE", default_value = "merge")]
-    patch_type: PatchType,
+    format: PatchType,
     /// The patch, as JSON or YAML
     #[arg(short = 'p', long = "patch", value_name = "PATCH")]
     changes: String,
@@ -67,7 +67,7 @@ impl Verb for Patch {
 
 impl Patch {
     fn apply_to(&self, document: &mut Value, changes: &Value) -> Result<(), Refusal> {
-        match self.patch_type {
+        match self.format {
             PatchType::Merge if changes.is_object() => {
                 json_patch::merge(document, changes);
                 Ok(())
