@@ -1,5 +1,6 @@
-//! The door and the pass: every change is load, edit, rules, plan, rules, write, COMMIT, and then
-//! the jobs that are due. No `if` about pools.
+//! Changes the state and runs passes over it. Every change goes through one door: load, edit, check
+//! the rules, plan, check again, write, commit, and only then start the jobs that are due. What
+//! happens to a pool is decided in `plan`, never here.
 
 mod act;
 mod collect;
@@ -8,11 +9,10 @@ mod order;
 
 pub use act::SUPERVISE;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use crate::model::clock::{Judged, News};
-use crate::model::customization::Customization;
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
 use crate::model::job::Job;
@@ -27,34 +27,46 @@ use crate::store::{Lock, Mark, Need, Refused, Store};
 use crate::world::World;
 use crate::{plan, rules, store};
 
-/// How often a whole pass plans without the write lock before it takes it pool by pool.
+/// How often a pass plans without the write lock before it locks and plans pool by pool.
 const TRIES: usize = 2;
 
-/// The state file and the world, and whether changes end with a pass.
+/// The state file and the world that a change needs.
 pub struct Door<'a> {
     pub store: &'a Store,
     pub world: &'a World,
+    /// Whether a change is planned before it is committed. Without a plan, the next pass draws the
+    /// consequences of the edit.
     pub pass: bool,
 }
 
-/// What a pass did or would do, and the pools whose changes were refused.
+/// What a change or a pass has committed.
 #[derive(Debug)]
 pub struct Passed {
     pub state: State,
+    /// The pools whose changes were undone, and why.
     pub refused: Refused,
     /// What went wrong after the commit and is tried again by the next pass.
     pub warnings: Vec<String>,
 }
 
-/// What still works, and when it will be over as far as drivers know.
+/// The jobs that have not ended.
 #[derive(Debug, Default)]
 pub struct InFlight {
     pub jobs: Vec<Job>,
+    /// When the first of them will have ended, as far as its driver knows, or will be overdue.
     pub due: Option<Time>,
 }
 
+/// What a pass would write, planned without the write lock.
+struct PlannedPass {
+    state: State,
+    /// The revision that the plan started from: it may be written only while this is the newest.
+    revision: i64,
+    mark: Mark,
+}
+
 impl Door<'_> {
-    /// The one way to change anything. The edit sees the scope and what it needs beyond it; if it
+    /// The one way to change anything. `edit` gets the scope and the objects of `needs`. If it
     /// refuses, nothing has happened.
     pub fn change<T>(
         &self,
@@ -62,151 +74,176 @@ impl Door<'_> {
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, Passed), Refusal> {
-        let (value, mut passed) = self.alone(scope, || self.locked(scope, needs, edit))?;
-        // What was leased or given back is another thing to pools that list it, too.
-        for key in self.sharing(&passed.state)? {
-            let scope = Scope::pool(key);
-            match self.alone(&scope, || self.locked(&scope, &[], |_, _| Ok(()))) {
-                Ok(((), theirs)) => passed.warnings.extend(theirs.warnings),
-                // The change itself is committed, so that it cannot be refused any more.
+        let (value, mut passed) =
+            self.run_under_write_lock(scope, || self.commit_edit(scope, needs, edit))?;
+        // A customization that was leased or given back concerns every pool that lists it.
+        for pool_key in self.find_pools_sharing_customizations(&passed.state)? {
+            let pool_scope = Scope::pool(pool_key);
+            let planned = self.run_under_write_lock(&pool_scope, || {
+                self.commit_edit(&pool_scope, &[], |_, _| Ok(()))
+            });
+            match planned {
+                Ok(((), pool_passed)) => passed.warnings.extend(pool_passed.warnings),
+                // The change itself is committed, so it can no longer be refused.
                 Err(refusal) if refusal.exit == Exit::State => {
                     passed.warnings.push(refusal.to_string());
                 }
-                // Their trouble is not ours: the next pass over everything says it.
+                // The next pass over everything reports what is wrong with that pool.
                 Err(_) => {}
             }
         }
         Ok((value, passed))
     }
 
-    /// The same, but what came of it is looked at before it is written: refused, nothing happened.
+    /// Changes the state only if `check` accepts the planned state. If it refuses, nothing has
+    /// happened.
     pub fn change_if<T, U>(
         &self,
         scope: &Scope,
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-        look: impl FnOnce(&State, T) -> Result<U, Refusal>,
+        check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, Passed), Refusal> {
-        self.alone(scope, || {
-            let judged = self.judged(false)?;
-            self.edited(scope, needs, judged, edit, look)
+        self.run_under_write_lock(scope, || {
+            let judged = self.judge_clock(false)?;
+            self.commit_checked_edit(scope, needs, judged, edit, check)
         })
     }
 
-    /// Pools beyond the scope that list a customization which has another holder now.
-    fn sharing(&self, state: &State) -> Result<Vec<Key>, Refusal> {
-        let holder = |customization: Option<&Customization>| customization?.holder.clone();
-        let changes = state.customizations.difference();
-        let changes = changes.filter(|change| holder(change.before) != holder(change.after));
-        let moved: HashSet<Key> =
-            changes.filter_map(|change| Some(change.after.or(change.before)?.key())).collect();
-        if moved.is_empty() || !self.pass {
+    /// The pools beyond the scope that list a customization whose holder has changed.
+    fn find_pools_sharing_customizations(&self, state: &State) -> Result<Vec<Key>, Refusal> {
+        let mut moved_customizations: HashSet<Key> = HashSet::new();
+        for change in state.customizations.difference() {
+            let holder_before = change.before.and_then(|before| before.holder.as_ref());
+            let holder_after = change.after.and_then(|after| after.holder.as_ref());
+            if holder_before != holder_after
+                && let Some(customization) = change.after.or(change.before)
+            {
+                moved_customizations.insert(customization.key());
+            }
+        }
+        if moved_customizations.is_empty() || !self.pass {
             return Ok(Vec::new());
         }
-        let mut pools = self.store.all::<ClusterPool>()?;
-        pools.retain(|pool| {
-            let entries = pool.spec.inventory.iter().flatten();
-            let mut keys = entries.map(|entry| Key::new(&*pool.metadata.namespace, &*entry.name));
-            keys.any(|key| moved.contains(&key))
-        });
-        let keys = pools.iter().map(ClusterPool::key);
-        Ok(keys.filter(|key| state.pools.find(key).is_none()).collect())
+        let mut pool_keys = Vec::new();
+        for pool in self.store.all::<ClusterPool>()? {
+            let namespace = pool.metadata.namespace.as_str();
+            let lists_moved_customization = pool.spec.inventory.iter().flatten().any(|entry| {
+                moved_customizations.contains(&Key::new(namespace, entry.name.as_str()))
+            });
+            if lists_moved_customization && state.pools.find(&pool.key()).is_none() {
+                pool_keys.push(pool.key());
+            }
+        }
+        Ok(pool_keys)
     }
 
-    /// Under the write lock, in one transaction; afterwards jobs are begun.
-    fn alone<T>(
+    /// Does the work in one transaction under the write lock. After the commit the lock is free
+    /// again and jobs are started.
+    fn run_under_write_lock<T>(
         &self,
         scope: &Scope,
         work: impl FnOnce() -> Result<(T, Passed), Refusal>,
     ) -> Result<(T, Passed), Refusal> {
         let lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let done = work();
-        if done.is_err() {
+        let result = work();
+        if result.is_err() {
             self.store.rollback();
         }
         drop(lock);
-        let (value, mut passed) = done?;
-        passed.warnings = self.act(&passed.state, scope);
+        let (value, mut passed) = result?;
+        passed.warnings = self.act_after_commit(&passed.state, scope);
         Ok((value, passed))
     }
 
-    fn locked<T>(
+    /// Loads, edits, plans and commits. Needs an open write transaction.
+    fn commit_edit<T>(
         &self,
         scope: &Scope,
         needs: &[Need],
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
     ) -> Result<(T, Passed), Refusal> {
-        let whole = *scope == Scope::Whole && self.pass;
-        let judged = self.judged(whole)?;
-        self.edited(scope, needs, judged, edit, |_, value| Ok(value))
+        let is_whole_pass = *scope == Scope::Whole && self.pass;
+        let judged = self.judge_clock(is_whole_pass)?;
+        self.commit_checked_edit(scope, needs, judged, edit, |_, value| Ok(value))
     }
 
-    fn edited<T, U>(
+    /// As `commit_edit`, but `check` sees the planned state before it is written, and may refuse.
+    fn commit_checked_edit<T, U>(
         &self,
         scope: &Scope,
         needs: &[Need],
         judged: Judged,
         edit: impl FnOnce(&mut State, &Tick) -> Result<T, Refusal>,
-        look: impl FnOnce(&State, T) -> Result<U, Refusal>,
+        check: impl FnOnce(&State, T) -> Result<U, Refusal>,
     ) -> Result<(U, Passed), Refusal> {
         let news = judged.news;
-        let (tick, mark, _) = self.tick(judged)?;
+        let (tick, mark, _) = self.make_tick(judged)?;
         let mut state = self.store.load(scope, needs)?;
-        state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
+        state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
         let value = edit(&mut state, &tick)?;
         self.store.load_references(scope, &mut state)?;
         rules::invariants(&state)?;
         if self.pass {
-            self.plan(scope, &mut state, &tick)?;
+            self.plan_to_fixed_point(scope, &mut state, &tick)?;
         }
-        let value = look(&state, value)?;
+        let value = check(&state, value)?;
         if state.is_unchanged() {
             self.store.rollback();
             return Ok((value, Passed::new(state)));
         }
-        // A command is done whole or not at all.
+        // A command changes all that it was asked to change, or nothing: unlike a pass, it is not
+        // written pool by pool.
         if let Err(refusal) = store::write(self.store, &state, &mark) {
-            return Err(self.with_pool(refusal, &state, &mark));
+            return Err(self.name_refused_pool(refusal, &state, &mark));
         }
         self.store.commit()?;
         self.store.checkpoint();
         Ok((value, Passed::new(state)))
     }
 
-    /// Whose changes the database refuses: found by writing them pool by pool, and undone again.
-    fn with_pool(&self, refusal: Refusal, state: &State, mark: &Mark) -> Refusal {
+    /// Adds to a refusal of the database which pool's changes it refuses. To find the pool, the
+    /// changes are written pool by pool and then rolled back.
+    fn name_refused_pool(&self, refusal: Refusal, state: &State, mark: &Mark) -> Refusal {
         self.store.rollback();
-        let tried = self.store.begin_write();
-        let refused = tried.and_then(|()| store::write_pool_by_pool(self.store, state, mark));
+        let begun = self.store.begin_write();
+        let refused = begun.and_then(|()| store::write_pool_by_pool(self.store, state, mark));
         self.store.rollback();
         match refused.unwrap_or_default().into_iter().next() {
-            Some((pool, refusal)) => {
-                let what = format!("{} (pool `{pool}`, InvariantViolated)", refusal.what);
-                Refusal { what, ..refusal }
+            Some((pool, pool_refusal)) => {
+                let what = format!("{} (pool `{pool}`, InvariantViolated)", pool_refusal.what);
+                Refusal { what, ..pool_refusal }
             }
             None => refusal,
         }
     }
 
-    fn judged(&self, whole: bool) -> Result<Judged, Refusal> {
-        let (_, last) = self.store.mark()?;
-        Ok(last.clocks.judge(last.now, self.world.clocks(), whole))
+    /// Whether the clock can be believed, compared with that of the last pass.
+    fn judge_clock(&self, is_whole_pass: bool) -> Result<Judged, Refusal> {
+        let (_, last_mark) = self.store.mark()?;
+        Ok(last_mark.clocks.judge(last_mark.now, self.world.clocks(), is_whole_pass))
     }
 
-    /// What a pass knows, and what it leaves for the next one.
-    fn tick(&self, judged: Judged) -> Result<(Tick, Mark, i64), Refusal> {
+    /// What a pass knows of the world, what it leaves for the next one, and the revision that it
+    /// starts from.
+    fn make_tick(&self, judged: Judged) -> Result<(Tick, Mark, i64), Refusal> {
         let (revision, _) = self.store.mark()?;
         let tick = self.world.tick(&judged, revision.unsigned_abs());
         Ok((tick, Mark { now: judged.now, clocks: judged.clocks }, revision))
     }
 
-    /// Collects finished jobs and plans to the fixed point.
-    fn plan(&self, scope: &Scope, state: &mut State, tick: &Tick) -> Result<(), Refusal> {
+    /// Collects what drivers report and plans until nothing changes any more.
+    fn plan_to_fixed_point(
+        &self,
+        scope: &Scope,
+        state: &mut State,
+        tick: &Tick,
+    ) -> Result<(), Refusal> {
         self.store.complete(scope, state)?;
-        let reports = self.collect(state, tick)?;
+        let reports = self.collect_reports(state, tick)?;
         plan::absorb(state, reports, tick);
-        let healths = self.healths(state)?;
+        let healths = self.simulate_healths(state)?;
         plan::look(state, healths, tick);
         let names = self.store.names_in_use();
         plan::settle(state, tick, &names).map_err(|plan::NotConverged| {
@@ -217,39 +254,41 @@ impl Door<'_> {
         rules::invariants(state)
     }
 
-    /// One pass over everything, or over a pool. Plans without a lock, and takes the lock only to
-    /// write a difference; whoever was faster makes it plan again.
+    /// One pass over everything, or over some pools. Plans without a lock, and takes the write lock
+    /// only if there is something to write. If another command has committed in between, it plans
+    /// again, and in the end pool by pool under the lock.
     pub fn pass(&self, scope: &Scope) -> Result<Passed, Refusal> {
         if *scope == Scope::Whole {
-            self.prune()?;
+            self.prune_old_records()?;
         }
         for _ in 0..TRIES {
-            let (planned, revision, mark) = match self.plan_only(scope) {
-                Ok(found) => found,
+            let PlannedPass { state, revision, mark } = match self.plan_without_lock(scope) {
+                Ok(planned_pass) => planned_pass,
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
-                // One pool's trouble is not the others'.
-                Err(_) => return self.pool_by_pool(scope),
+                // What is wrong with one pool must not keep the others from their pass.
+                Err(_) => return self.pass_pool_by_pool(scope),
             };
-            let refused = if planned.is_unchanged() {
+            let refused = if state.is_unchanged() {
                 Some(Refused::new())
             } else {
-                match self.commit_if(&planned, revision, &mark) {
+                match self.commit_at_revision(&state, revision, &mark) {
                     Err(refusal) if refusal.exit == Exit::Conflict => {
-                        return self.pool_by_pool(scope);
+                        return self.pass_pool_by_pool(scope);
                     }
                     written => written?,
                 }
             };
             if let Some(refused) = refused {
-                let warnings = self.act(&planned, scope);
-                return Ok(Passed { state: planned, refused, warnings });
+                let warnings = self.act_after_commit(&state, scope);
+                return Ok(Passed { state, refused, warnings });
             }
         }
-        self.pool_by_pool(scope)
+        self.pass_pool_by_pool(scope)
     }
 
-    fn prune(&self) -> Result<(), Refusal> {
-        let now = self.judged(true)?.now;
+    /// Removes records of the past that are too old to be kept, when the store says it is time.
+    fn prune_old_records(&self) -> Result<(), Refusal> {
+        let now = self.judge_clock(true)?.now;
         if !self.store.wants_pruning(now)? {
             return Ok(());
         }
@@ -262,38 +301,39 @@ impl Door<'_> {
         pruned
     }
 
-    /// What a change would start from: for edits that are shown, not made.
+    /// The state and the tick that a change would start from, for an edit that is only shown.
     pub fn imagine(&self, scope: &Scope, needs: &[Need]) -> Result<(State, Tick), Refusal> {
         self.store.begin_read()?;
         let loaded = self
-            .judged(false)
-            .and_then(|judged| self.tick(judged))
+            .judge_clock(false)
+            .and_then(|judged| self.make_tick(judged))
             .and_then(|(tick, _, _)| Ok((self.store.load(scope, needs)?, tick)));
         self.store.rollback();
         loaded
     }
 
-    /// What a pass would do.
+    /// The state as a pass would leave it.
     pub fn preview(&self, scope: &Scope) -> Result<State, Refusal> {
-        self.plan_only(scope).map(|(state, _, _)| state)
+        self.plan_without_lock(scope).map(|planned_pass| planned_pass.state)
     }
 
-    fn plan_only(&self, scope: &Scope) -> Result<(State, i64, Mark), Refusal> {
+    fn plan_without_lock(&self, scope: &Scope) -> Result<PlannedPass, Refusal> {
         self.store.begin_read()?;
-        let whole = *scope == Scope::Whole;
-        let planned = self.judged(whole).and_then(|judged| {
+        let planned = self.judge_clock(*scope == Scope::Whole).and_then(|judged| {
             let news = judged.news;
-            let (tick, mark, revision) = self.tick(judged)?;
+            let (tick, mark, revision) = self.make_tick(judged)?;
             let mut state = self.store.load(scope, &[])?;
-            state.events.extend(news.map(|news| (clock_jumped(news, &tick), None)));
-            self.plan(scope, &mut state, &tick)?;
-            Ok((state, revision, mark))
+            state.events.extend(news.map(|news| (clock_jumped_event(news, &tick), None)));
+            self.plan_to_fixed_point(scope, &mut state, &tick)?;
+            Ok(PlannedPass { state, revision, mark })
         });
         self.store.rollback();
         planned
     }
 
-    fn commit_if(
+    /// Writes a planned state, and returns the pools that were refused. Writes nothing and returns
+    /// None if the state has another revision than the one that was planned on.
+    fn commit_at_revision(
         &self,
         state: &State,
         revision: i64,
@@ -301,13 +341,14 @@ impl Door<'_> {
     ) -> Result<Option<Refused>, Refusal> {
         let _lock = Lock::to_write(self.store.path())?;
         self.store.begin_write()?;
-        let written = self.store.mark().and_then(|(found, _)| {
-            if found != revision {
+        let written = self.store.mark().and_then(|(current_revision, _)| {
+            if current_revision != revision {
                 return Ok(None);
             }
             let refused = match store::write(self.store, state, mark) {
                 Err(refusal) if refusal.exit == Exit::Conflict => {
-                    // The lock is held: the state is still the one that was planned on.
+                    // The write lock is still held, so nobody can change the state between these
+                    // two transactions.
                     self.store.rollback();
                     self.store.begin_write()?;
                     store::write_pool_by_pool(self.store, state, mark)?
@@ -324,59 +365,68 @@ impl Door<'_> {
         written
     }
 
-    /// Under the write lock, each pool on its own, and then what is no pool's.
-    fn pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
-        let keys = match scope {
+    /// Plans and commits each pool on its own under the write lock, and then what belongs to no
+    /// pool. A pool that is refused does not keep the others from being committed.
+    fn pass_pool_by_pool(&self, scope: &Scope) -> Result<Passed, Refusal> {
+        let is_whole_pass = *scope == Scope::Whole;
+        let pool_keys = match scope {
             Scope::Whole => self.store.pools_named()?,
             Scope::Pools(keys) => keys.clone(),
         };
-        let (mut refused, mut warnings) = (Vec::new(), Vec::new());
+        let mut refused = Refused::new();
+        let mut warnings = Vec::new();
         // One pass has one time, however many transactions it takes.
-        let last = self.store.mark()?.1;
+        let (_, last_mark) = self.store.mark()?;
         let clocks = self.world.clocks();
-        for key in keys {
-            let judged = last.clocks.judge(last.now, clocks.clone(), *scope == Scope::Whole);
-            let scope = Scope::pool(key.clone());
-            let edit = || self.edited(&scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()));
-            match self.alone(&scope, edit) {
-                Ok(((), passed)) => warnings.extend(passed.warnings),
+        for pool_key in pool_keys {
+            let judged = last_mark.clocks.judge(last_mark.now, clocks.clone(), is_whole_pass);
+            match self.commit_pass(&Scope::pool(pool_key.clone()), judged) {
+                Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refusal.exit == Exit::State => return Err(refusal),
                 Err(refusal) => {
-                    self.note(&key, &refusal)?;
-                    refused.push((Rc::new(key), refusal));
+                    self.record_refused_pool(&pool_key, &refusal)?;
+                    refused.push((Rc::new(pool_key), refusal));
                 }
             }
         }
-        if *scope == Scope::Whole {
-            let judged = last.clocks.judge(last.now, clocks, true);
-            let edit = || self.edited(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()));
-            match self.alone(scope, edit) {
-                Ok(((), passed)) => warnings.extend(passed.warnings),
-                // A pool that is refused is refused here too, and what is nobody's waits for it.
+        if is_whole_pass {
+            let judged = last_mark.clocks.judge(last_mark.now, clocks, is_whole_pass);
+            match self.commit_pass(scope, judged) {
+                Ok(passed) => warnings.extend(passed.warnings),
                 Err(refusal) if refused.is_empty() => return Err(refusal),
+                // This pass includes the refused pool and is refused with it. What belongs to no
+                // pool waits until that pool is mended.
                 Err(_) => {}
             }
         }
         Ok(Passed { state: self.store.load(scope, &[])?, refused, warnings })
     }
 
-    /// Writes down why a pool's changes were undone, unless that is the last thing known of it.
-    fn note(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
-        let known = self.store.events(Some((Kind::ClusterPool, pool)), 1)?;
-        let new = store::violated(pool, refusal, self.judged(false)?.now);
-        if known.first().is_some_and(|known| known.message == new.message) {
+    /// One pass over a scope under the write lock.
+    fn commit_pass(&self, scope: &Scope, judged: Judged) -> Result<Passed, Refusal> {
+        let ((), passed) = self.run_under_write_lock(scope, || {
+            self.commit_checked_edit(scope, &[], judged, |_, _| Ok(()), |_, ()| Ok(()))
+        })?;
+        Ok(passed)
+    }
+
+    /// Records in an event why a pool's changes were undone, unless its last event says so already.
+    fn record_refused_pool(&self, pool: &Key, refusal: &Refusal) -> Result<(), Refusal> {
+        let last_events = self.store.events(Some((Kind::ClusterPool, pool)), 1)?;
+        let event = store::violated(pool, refusal, self.judge_clock(false)?.now);
+        if last_events.first().is_some_and(|last_event| last_event.message == event.message) {
             return Ok(());
         }
-        let edit = Self { pass: false, ..*self };
-        edit.change(&Scope::Pools(Vec::new()), &[], |state, _| {
-            state.event(new);
+        let door_without_pass = Self { pass: false, ..*self };
+        door_without_pass.change(&Scope::Pools(Vec::new()), &[], |state, _| {
+            state.event(event);
             Ok(())
         })?;
         Ok(())
     }
 }
 
-fn clock_jumped(news: News, tick: &Tick) -> Event {
+fn clock_jumped_event(news: News, tick: &Tick) -> Event {
     let message = match news {
         News::Moved => {
             "The clock was moved; nothing expires until it is back or has stayed there for an hour"
@@ -400,20 +450,21 @@ impl Passed {
         Self { state, refused: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Refused pools make the command fail, after the others were committed.
+    /// The error of a command whose pass had to undo the changes of some pools. The changes of the
+    /// other pools are committed.
     pub fn check(&self) -> Result<(), Refusal> {
         let Some((pool, refusal)) = self.refused.first() else {
             return Ok(());
         };
-        let mut all: BTreeMap<String, String> = BTreeMap::new();
-        for (pool, refusal) in &self.refused {
-            all.insert(pool.to_string(), refusal.what.clone());
-        }
-        let names: Vec<String> = all.into_keys().collect();
-        let what =
-            format!("changes of pool `{}` were undone (InvariantViolated)", names.join("`, `"));
-        let mut found = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
-        found.causes.extend(refusal.causes.clone());
-        Err(found.next(format!("poolctl events clusterpool/{}", pool.name)))
+        let pool_names: BTreeSet<String> =
+            self.refused.iter().map(|(refused_pool, _)| refused_pool.to_string()).collect();
+        let pool_names: Vec<String> = pool_names.into_iter().collect();
+        let what = format!(
+            "changes of pool `{}` were undone (InvariantViolated)",
+            pool_names.join("`, `")
+        );
+        let mut summary = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
+        summary.causes.extend(refusal.causes.clone());
+        Err(summary.next(format!("poolctl events clusterpool/{}", pool.name)))
     }
 }

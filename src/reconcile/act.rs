@@ -1,4 +1,5 @@
-//! After the commit: jobs that are due are begun, what is over is tidied up.
+//! Acts on the world after a commit: starts the jobs that are due, and removes files of jobs and
+//! clusters that are over. Decides nothing, and never changes the state.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -16,45 +17,53 @@ use crate::store::{copies, job_folders};
 
 use super::Door;
 
-/// The hidden word that makes a supervisor of us.
+/// The hidden command by which poolctl runs itself as the supervisor of a job.
 pub const SUPERVISE: &str = "__supervise";
-/// Failed installations of a pool whose logs outlive their clusters; jobs of a host that leave any.
-const FAILURES: usize = 3;
-/// Jobs at a time, unless the settings say otherwise.
-const MOST: u32 = 20;
-/// Jobs on hosts at a time: they are short and small.
-const HOSTS: usize = 64;
+/// How many failed installations of a pool keep their logs after their clusters are gone, and how
+/// many jobs of a host keep theirs.
+const LOGS_KEPT: usize = 3;
+/// Jobs on clusters at a time, unless the settings give another limit.
+const DEFAULT_MAX_JOBS: u32 = 20;
+/// Jobs on hosts at a time. They are short and small, so the limit of the settings is not theirs.
+const MAX_HOST_JOBS: usize = 64;
 
 impl Door<'_> {
-    /// After the commit: what drivers will read is put where they read it, and copies of what is
-    /// gone go. What fails is said, and done by the next pass.
-    pub(super) fn act(&self, state: &State, scope: &Scope) -> Vec<String> {
+    /// Puts in place what drivers will read, removes copies of what is gone and starts jobs.
+    /// Returns what failed, as sentences; the next pass tries it again.
+    pub(super) fn act_after_commit(&self, state: &State, scope: &Scope) -> Vec<String> {
         let path = self.store.path();
-        let removed = state.clusters.difference().filter(|change| change.after.is_none());
-        let removed: Vec<&Cluster> = removed.filter_map(|change| change.before).collect();
-        for gone in &removed {
-            copies::forget(path, &gone.name);
+        let removed_clusters: Vec<&Cluster> = state
+            .clusters
+            .difference()
+            .filter(|change| change.after.is_none())
+            .filter_map(|change| change.before)
+            .collect();
+        for cluster in &removed_clusters {
+            copies::forget(path, &cluster.name);
         }
-        let mut warnings = Vec::new();
+        let mut failures: Vec<Refusal> = Vec::new();
         if *scope == Scope::Whole && !state.is_unchanged() {
-            warnings.extend(self.forget_copies().err().map(|why| why.to_string()));
+            failures.extend(self.remove_orphaned_copies().err());
         }
-        let begins = |job: &&Job| job.ended.is_none() && job.verb == Verb::Provision;
-        let begun = state.jobs.rows().filter(begins);
-        let failed = begun.filter_map(|job| self.hand_over(&job.object).err());
-        warnings.extend(failed.map(|why| why.to_string()));
-        warnings.extend(self.tidy_jobs(state, scope, &removed).err().map(|why| why.to_string()));
-        warnings.extend(self.begin_jobs().unwrap_or_else(|why| vec![why.to_string()]));
+        for job in state.jobs.rows() {
+            if job.ended.is_none() && job.verb == Verb::Provision {
+                failures.extend(self.write_install_config(&job.object).err());
+            }
+        }
+        failures.extend(self.tidy_jobs(state, scope, &removed_clusters).err());
+        let mut warnings: Vec<String> = failures.iter().map(Refusal::to_string).collect();
+        warnings.extend(self.start_jobs().unwrap_or_else(|refusal| vec![refusal.to_string()]));
         warnings
     }
 
-    /// Copies of clusters that do not exist any more.
-    fn forget_copies(&self) -> Result<(), Refusal> {
+    /// Removes copies of clusters that do not exist any more.
+    fn remove_orphaned_copies(&self) -> Result<(), Refusal> {
         let path = self.store.path();
         let names = self.store.names_in_use();
         let mut clusters = copies::clusters(path);
         clusters.retain(|cluster| !names.cluster_exists(cluster));
-        // What could not be looked up counts as absent: then nothing is removed.
+        // A cluster that could not be looked up counts as absent. So nothing may be removed if any
+        // look-up failed.
         names.check()?;
         for cluster in &clusters {
             copies::forget(path, cluster);
@@ -62,155 +71,169 @@ impl Door<'_> {
         Ok(())
     }
 
-    /// Jobs that are over give back what they were given, and old ones their folders.
-    fn tidy_jobs(&self, state: &State, scope: &Scope, removed: &[&Cluster]) -> Result<(), Refusal> {
+    /// Removes the inputs of jobs that have ended, and the folders of old jobs.
+    fn tidy_jobs(
+        &self,
+        state: &State,
+        scope: &Scope,
+        removed_clusters: &[&Cluster],
+    ) -> Result<(), Refusal> {
         for job in state.jobs.rows().filter(|job| job.ended.is_some() && job.driver.supervised()) {
-            self.settle(&job.id.to_string());
+            self.end_job(&job.id.to_string());
             if let Some(host) = job.host() {
-                self.forget_host_jobs(&host.to_string())?;
+                self.remove_old_jobs_of_host(&host.to_string())?;
             }
         }
-        // What of a cluster that is left running was saved may be all that is known of it.
-        for gone in removed.iter().filter(|gone| !gone.preserve && gone.driver.supervised()) {
-            for job in self.store.jobs_of(&gone.name)? {
-                let place = Place::of(&self.jobs(), &job.id.to_string());
-                if matches!(place.standing(), Standing::Over(_) | Standing::Interrupted) {
-                    place.tidy(true);
-                }
+        let supervised_clusters =
+            removed_clusters.iter().filter(|cluster| cluster.driver.supervised());
+        let mut pools: HashSet<Option<Rc<Key>>> = HashSet::new();
+        for cluster in supervised_clusters {
+            pools.insert(cluster.pool.clone());
+            // What was saved of a cluster that is left running may be all that is known of it.
+            if !cluster.preserve {
+                self.tidy_jobs_of_removed_cluster(cluster)?;
             }
         }
         if *scope == Scope::Whole {
-            self.settle_others()?;
+            self.end_jobs_with_inputs()?;
         }
-        let pools = removed.iter().filter(|gone| gone.driver.supervised());
-        let pools: HashSet<_> = pools.map(|gone| gone.pool.clone()).collect();
         for pool in pools {
-            self.forget_jobs(pool.as_deref())?;
+            self.remove_jobs_of_gone_clusters(pool.as_deref())?;
         }
         Ok(())
     }
 
-    fn hand_over(&self, cluster: &str) -> Result<(), Refusal> {
-        let (path, file) = (self.store.path(), "install-config.yaml");
-        if copies::exists(path, cluster, file) {
+    fn tidy_jobs_of_removed_cluster(&self, cluster: &Cluster) -> Result<(), Refusal> {
+        for job in self.store.jobs_of(&cluster.name)? {
+            let job_folder = Place::of(&self.jobs(), &job.id.to_string());
+            if matches!(job_folder.standing(), Standing::Over(_) | Standing::Interrupted) {
+                job_folder.tidy(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the install-config of a cluster where people find it, unless it is there already.
+    fn write_install_config(&self, cluster: &str) -> Result<(), Refusal> {
+        let path = self.store.path();
+        let file_name = "install-config.yaml";
+        if copies::exists(path, cluster, file_name) {
             return Ok(());
         }
         let secret = Key::new(cluster, format!("{cluster}-install-config"));
-        if let Some(value) = self.store.secret_value(&secret, file)? {
-            copies::write(path, cluster, file, &value)?;
+        if let Some(value) = self.store.secret_value(&secret, file_name)? {
+            copies::write(path, cluster, file_name, &value)?;
         }
         Ok(())
     }
 
-    /// A job that is over for the state: what still works on it is ended, what it needed goes.
-    fn settle(&self, id: &str) {
-        let place = Place::of(&self.jobs(), id);
-        match place.standing() {
+    /// Brings the world in line with a job that has ended in the state: cancels it if it still runs
+    /// or could still start, and else removes its inputs.
+    fn end_job(&self, id: &str) {
+        let job_folder = Place::of(&self.jobs(), id);
+        match job_folder.standing() {
             Standing::Running => {
-                // A supervisor that was told needs so long at most.
-                let told = place.age_of("cancel").unwrap_or_default();
-                supervise::cancel(&place, told > process::GRACE * 2);
+                // A supervisor that was told to cancel needs at most twice the grace. After that it
+                // is ended by force.
+                let since_cancelled = job_folder.age_of("cancel").unwrap_or_default();
+                supervise::cancel(&job_folder, since_cancelled > process::GRACE * 2);
             }
-            Standing::Over(_) | Standing::Interrupted => place.tidy(false),
-            Standing::NotStarted if place.exists() => supervise::cancel(&place, false),
+            Standing::Over(_) | Standing::Interrupted => job_folder.tidy(false),
+            Standing::NotStarted if job_folder.exists() => supervise::cancel(&job_folder, false),
             Standing::NotStarted => {}
         }
     }
 
-    /// The same for jobs that ended in a pass which got no further: their folders still have what
-    /// they were given.
-    fn settle_others(&self) -> Result<(), Refusal> {
-        let names = place::untidy(&self.jobs());
-        for name in &names {
-            // Those that the state does not know are the operator's.
-            if self.store.job(name)?.is_some_and(|job| job.ended.is_some()) {
-                self.settle(name);
+    /// As `end_job`, for jobs that ended in an earlier pass which did not get as far as this: their
+    /// folders still have inputs.
+    fn end_jobs_with_inputs(&self) -> Result<(), Refusal> {
+        for id in place::untidy(&self.jobs()) {
+            // A folder that belongs to no job of the state is the operator's and stays.
+            if self.store.job(&id)?.is_some_and(|job| job.ended.is_some()) {
+                self.end_job(&id);
             }
         }
         Ok(())
     }
 
-    /// Of a pool's clusters that are gone, the logs of the last failed installations stay.
-    fn forget_jobs(&self, pool: Option<&Key>) -> Result<(), Refusal> {
+    /// Removes the folders of jobs on clusters of a pool that are gone, but for those of the last
+    /// failed installations.
+    fn remove_jobs_of_gone_clusters(&self, pool: Option<&Key>) -> Result<(), Refusal> {
         let names = self.store.names_in_use();
-        // Past jobs are many more than folders.
+        // The folders are read, and not the jobs of the state, because those are many more.
         let folders = job_folders(self.store.path());
-        let ids = folders.iter().filter_map(|folder| folder.file_name()?.to_str());
         let mut jobs: Vec<Job> = Vec::new();
-        for id in ids {
+        for id in folders.iter().filter_map(|folder| folder.file_name()?.to_str()) {
             jobs.extend(self.store.job(id)?);
         }
         jobs.retain(|job| {
-            let of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
-            of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
+            let is_of_pool = job.driver.supervised() && job.pool.as_deref() == pool;
+            is_of_pool && job.ended.is_some() && !names.cluster_exists(&job.object)
         });
-        // What could not be looked up counts as absent: then nothing is removed.
+        // A cluster that could not be looked up counts as absent. So nothing may be removed if any
+        // look-up failed.
         names.check()?;
         jobs.sort_by_key(|job| job.started);
-        let failed =
-            |job: &&Job| job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED);
-        let stay: HashSet<_> =
-            jobs.iter().rev().filter(failed).take(FAILURES).map(|job| job.id).collect();
-        for job in jobs.iter().filter(|job| !stay.contains(&job.id)) {
+        let mut failures_kept = 0;
+        for job in jobs.iter().rev() {
+            let has_failed = job.verb == Verb::Provision && job.outcome.as_deref() == Some(FAILED);
+            if has_failed && failures_kept < LOGS_KEPT {
+                failures_kept += 1;
+                continue;
+            }
             Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
         Ok(())
     }
 
-    /// Of a host's jobs the last few can be looked at.
-    fn forget_host_jobs(&self, host: &str) -> Result<(), Refusal> {
+    /// Removes the folders of a host's jobs, but for those of the last few.
+    fn remove_old_jobs_of_host(&self, host: &str) -> Result<(), Refusal> {
         let jobs = self.store.jobs_on_host(host)?;
-        let ended = jobs.iter().rev().filter(|job| job.ended.is_some() && job.host().is_some());
-        for job in ended.skip(FAILURES) {
+        let ended_jobs =
+            jobs.iter().rev().filter(|job| job.ended.is_some() && job.host().is_some());
+        for job in ended_jobs.skip(LOGS_KEPT) {
             Place::of(&self.jobs(), &job.id.to_string()).forget();
         }
         Ok(())
     }
 
-    /// Where the folders of jobs are.
+    /// The folder in which every job has a folder of its own.
     pub fn jobs(&self) -> PathBuf {
         copies::folder(self.store.path(), "jobs")
     }
 
-    /// Begins jobs that nobody works on: those of the pools first that have fewest running.
-    fn begin_jobs(&self) -> Result<Vec<String>, Refusal> {
-        let mut live = self.store.live_jobs()?;
-        live.retain(|job| job.driver.supervised());
-        if live.is_empty() {
+    /// Starts the jobs that nobody works on, as far as the limits let it. Returns what went wrong,
+    /// as sentences.
+    fn start_jobs(&self) -> Result<Vec<String>, Refusal> {
+        let mut live_jobs = self.store.live_jobs()?;
+        live_jobs.retain(|job| job.driver.supervised());
+        if live_jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let jobs = self.jobs();
-        let begun =
-            |job: &Job| Place::of(&jobs, &job.id.to_string()).standing() != Standing::NotStarted;
-        let (running, mut waiting): (Vec<Job>, Vec<Job>) = live.into_iter().partition(begun);
-        let settings = self.settings()?;
-        let most = usize::try_from(settings.max_jobs.unwrap_or(MOST)).unwrap_or(usize::MAX);
-        let mut per_pool: HashMap<Option<Rc<Key>>, usize> = HashMap::new();
-        for job in &running {
-            *per_pool.entry(job.pool.clone()).or_default() += 1;
-        }
-        let (hosts, running): (Vec<Job>, Vec<Job>) =
-            running.into_iter().partition(|job| job.host().is_some());
-        let (waiting_hosts, rest): (Vec<Job>, Vec<Job>) =
-            waiting.into_iter().partition(|job| job.host().is_some());
-        waiting = rest;
-        let mut warnings = Vec::new();
-        for job in waiting_hosts.iter().take(HOSTS.saturating_sub(hosts.len())) {
-            warnings.extend(self.begin(job, &settings).err().map(|why| not_begun(job, &why)));
-        }
-        let mut many = running.len();
-        while many < most && !waiting.is_empty() {
-            let fewest = |job: &Job| per_pool.get(&job.pool).copied().unwrap_or(0);
-            let next = waiting.iter().enumerate().min_by_key(|(at, job)| (fewest(job), *at));
-            let Some(at) = next.map(|(at, _)| at) else { break };
-            let job = waiting.remove(at);
-            *per_pool.entry(job.pool.clone()).or_default() += 1;
-            match self.begin(&job, &settings) {
-                Ok(()) => many += 1,
-                Err(why) => warnings.push(not_begun(&job, &why)),
+        let mut running_jobs = Vec::new();
+        let mut waiting_jobs = Vec::new();
+        let mut waiting_host_jobs = Vec::new();
+        for job in live_jobs {
+            let job_folder = Place::of(&self.jobs(), &job.id.to_string());
+            if job_folder.standing() != Standing::NotStarted {
+                running_jobs.push(job);
+            } else if job.host().is_some() {
+                waiting_host_jobs.push(job);
+            } else {
+                waiting_jobs.push(job);
             }
         }
-        if many > running.len() && self.world.dies_with_us() {
+        let settings = self.settings()?;
+        let mut warnings = Vec::new();
+        let running_host_jobs = running_jobs.iter().filter(|job| job.host().is_some()).count();
+        for job in waiting_host_jobs.iter().take(MAX_HOST_JOBS.saturating_sub(running_host_jobs)) {
+            if let Err(refusal) = self.start_job(job, &settings) {
+                warnings.push(not_started_message(job, &refusal));
+            }
+        }
+        let has_started =
+            self.start_cluster_jobs(&running_jobs, waiting_jobs, &settings, &mut warnings);
+        if has_started && self.world.dies_with_us() {
             warnings.push(
                 "systemd ends jobs when this service ends: KillMode=process and \
                  Environment=POOLCTL_KILL_MODE=process let them live (examples/systemd)"
@@ -220,29 +243,65 @@ impl Door<'_> {
         Ok(warnings)
     }
 
+    /// Starts jobs on clusters. The pool with the fewest running jobs comes first, so that no pool
+    /// waits until a larger one has all its jobs. Returns whether any job was started.
+    fn start_cluster_jobs(
+        &self,
+        running_jobs: &[Job],
+        mut waiting_jobs: Vec<Job>,
+        settings: &SettingsSpec,
+        warnings: &mut Vec<String>,
+    ) -> bool {
+        let limit = settings.max_jobs.unwrap_or(DEFAULT_MAX_JOBS);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut jobs_of_pool: HashMap<Option<Rc<Key>>, usize> = HashMap::new();
+        for job in running_jobs {
+            *jobs_of_pool.entry(job.pool.clone()).or_default() += 1;
+        }
+        let mut started_count = 0;
+        let running_count = running_jobs.iter().filter(|job| job.host().is_none()).count();
+        while running_count + started_count < limit {
+            let next_job = waiting_jobs.iter().enumerate().min_by_key(|(index, job)| {
+                (jobs_of_pool.get(&job.pool).copied().unwrap_or(0), *index)
+            });
+            let Some((index, _)) = next_job else { break };
+            let job = waiting_jobs.remove(index);
+            // A job that cannot be started counts, too, so that the next one is another pool's.
+            *jobs_of_pool.entry(job.pool.clone()).or_default() += 1;
+            match self.start_job(&job, settings) {
+                Ok(()) => started_count += 1,
+                Err(refusal) => warnings.push(not_started_message(&job, &refusal)),
+            }
+        }
+        started_count > 0
+    }
+
+    /// The settings of the state, or their defaults.
     pub fn settings(&self) -> Result<SettingsSpec, Refusal> {
         let settings = self.store.one::<Settings>(&Key::new("", "default"))?;
         Ok(settings.map(|settings| settings.spec).unwrap_or_default())
     }
 
-    fn begin(&self, job: &Job, settings: &SettingsSpec) -> Result<(), Refusal> {
+    fn start_job(&self, job: &Job, settings: &SettingsSpec) -> Result<(), Refusal> {
         if self.world.stands() {
             return Err(Refusal::usage("POOLCTL_NOW rehearses; only simulated jobs run under it"));
         }
-        let place = Place::of(&self.jobs(), &job.id.to_string());
-        let wrong = |error: std::io::Error| Refusal::unwritable(place.path(), &error);
+        let job_folder = Place::of(&self.jobs(), &job.id.to_string());
         if !copies::are_ours(self.store.path()) {
             let what = "jobs are begun by the account that owns the state, not by root";
             return Err(Refusal::new(Exit::Denied, what));
         }
-        if !place.exists() {
-            let (order, inputs) = self.order(job, settings)?;
-            place.prepare(&order, &inputs).map_err(wrong)?;
+        if !job_folder.exists() {
+            let (order, inputs) = self.make_order(job, settings)?;
+            job_folder
+                .prepare(&order, &inputs)
+                .map_err(|error| Refusal::unwritable(job_folder.path(), &error))?;
         }
-        process::detach(SUPERVISE, place.path()).map_err(wrong)
+        process::detach(SUPERVISE, job_folder.path())
+            .map_err(|error| Refusal::unwritable(job_folder.path(), &error))
     }
 }
 
-fn not_begun(job: &Job, why: &Refusal) -> String {
-    format!("{} of {} is not begun: {why}", job.verb.name(), job.subject())
+fn not_started_message(job: &Job, refusal: &Refusal) -> String {
+    format!("{} of {} is not begun: {refusal}", job.verb.name(), job.subject())
 }
