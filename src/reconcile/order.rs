@@ -1,4 +1,5 @@
-//! What a supervisor is told: read from the state after the commit.
+//! Makes the order of a job: what its supervisor and its driver need to know, read from the state
+//! after the commit. Secrets become files of their own. Never changes the state.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -28,95 +29,114 @@ use crate::yaml;
 
 use super::Door;
 
-/// Programs that jobs may use; each is looked up before it is needed.
+/// Programs that jobs may use. Those that are missing matter only to a job that needs one.
 const PROGRAMS: [&str; 4] = ["openshift-install", "oc", "kubectl", "ipmitool"];
-/// What a BMC's Secret has for us.
+/// The keys of a management controller's Secret that drivers use.
 const CREDENTIALS: [&str; 3] = ["username", "password", "ca.crt"];
 
 /// Files with secrets, by their paths below `input/`.
 type Inputs = Vec<(String, SecretValue)>;
 
+/// Agents with the addresses that are leased for them, and all network configurations.
+type Nodes = (Vec<(Agent, Vec<IpLease>)>, Vec<NMStateConfig>);
+
+/// The paths of programs by their names, and why the others cannot be used.
+type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);
+
 impl Door<'_> {
-    /// All that the supervisor of a job needs to know, and the files with secrets.
-    pub(super) fn order(
+    /// The order of a job, and the files with secrets that belong to it.
+    pub(super) fn make_order(
         &self,
         job: &Job,
         settings: &SettingsSpec,
     ) -> Result<(Order, Inputs), Refusal> {
         let (mut order, mut inputs) = match job.cluster() {
-            Some(_) => self.of_cluster(job, settings)?,
-            None => of_hosts(job, settings, self.wiper(job)?.as_deref())?,
+            Some(_) => self.make_cluster_order(job, settings)?,
+            None => make_host_order(job, settings, self.find_wipe_driver(job)?.as_deref())?,
         };
-        order.before = self.earlier(job)?;
-        for (at, host) in job.hosts.iter().enumerate() {
-            let (machine, secrets) = self.machine(host)?;
+        order.before = self.find_earlier_jobs(job)?;
+        for (index, host) in job.hosts.iter().enumerate() {
+            let (machine, credentials) = self.describe_machine(host)?;
             order.machines.push(machine);
-            let below = |(name, value)| (format!("machines/{at}/{name}"), value);
-            inputs.extend(secrets.into_iter().map(below));
+            for (name, value) in credentials {
+                inputs.push((format!("machines/{index}/{name}"), value));
+            }
         }
         Ok((order, inputs))
     }
 
-    /// Jobs whose programs must be over before this one's begin.
-    fn earlier(&self, job: &Job) -> Result<Vec<String>, Refusal> {
+    /// The ids of the jobs whose programs must have ended before those of this job start.
+    fn find_earlier_jobs(&self, job: &Job) -> Result<Vec<String>, Refusal> {
         if job.verb.is_question() {
             return Ok(Vec::new());
         }
-        let mut jobs = self.store.jobs_of(&job.object)?;
+        let mut earlier_jobs = self.store.jobs_of(&job.object)?;
         for host in &job.hosts {
-            jobs.extend(self.store.jobs_on_host(host)?);
+            earlier_jobs.extend(self.store.jobs_on_host(host)?);
         }
-        let mut seen = HashSet::from([job.id]);
-        jobs.retain(|earlier| {
-            let works = earlier.driver.supervised() && !earlier.verb.is_question();
-            works && seen.insert(earlier.id)
+        let mut seen_ids = HashSet::from([job.id]);
+        earlier_jobs.retain(|earlier_job| {
+            let changes_machines =
+                earlier_job.driver.supervised() && !earlier_job.verb.is_question();
+            changes_machines && seen_ids.insert(earlier_job.id)
         });
-        Ok(jobs.into_iter().map(|earlier| earlier.id.to_string()).collect())
+        Ok(earlier_jobs.into_iter().map(|earlier_job| earlier_job.id.to_string()).collect())
     }
 
-    /// The name of the driver that wipes the host of a job, if it is there for that.
-    fn wiper(&self, job: &Job) -> Result<Option<String>, Refusal> {
-        let host = job.host().filter(|_| job.verb == Verb::Wipe);
-        let Some(key) = host else { return Ok(None) };
-        let host = self.store.one::<BareMetalHost>(&key)?;
+    /// The name of the driver that wipes the host, for a job that wipes one.
+    fn find_wipe_driver(&self, job: &Job) -> Result<Option<String>, Refusal> {
+        if job.verb != Verb::Wipe {
+            return Ok(None);
+        }
+        let Some(host_key) = job.host() else { return Ok(None) };
+        let host = self.store.one::<BareMetalHost>(&host_key)?;
         let wipe = host.and_then(|host| host.status.wipe).unwrap_or_default();
         Ok(Some(wipe.driver.strip_prefix(EXEC).unwrap_or_default().to_owned()))
     }
 
-    /// A host as its controller is told of it, and what opens that.
-    fn machine(&self, name: &str) -> Result<(Machine, Inputs), Refusal> {
-        let gone = || Refusal::not_found(format!("host `{name}` is gone"));
-        let (namespace, host) = name.split_once('/').ok_or_else(gone)?;
-        let key = Key::new(namespace, host);
-        // Its job begins all the same, and fails by itself with what it lacks.
-        let lacking = || (Machine { host: name.to_owned(), ..Machine::default() }, Inputs::new());
-        let Some(host) = self.store.one::<BareMetalHost>(&key)? else { return Ok(lacking()) };
-        let Some(bmc) = &host.spec.bmc else { return Ok(lacking()) };
-        let secret_key = Key::new(&*key.namespace, &*bmc.credentials_name);
+    /// A host, by namespace and name, as drivers of its management controller need it, and the
+    /// credentials of the controller. Of a host that is gone or has no controller only the name is
+    /// known: its job starts all the same, and its driver reports what is missing.
+    fn describe_machine(&self, name: &str) -> Result<(Machine, Inputs), Refusal> {
+        let Some((namespace, host_name)) = name.split_once('/') else {
+            return Err(Refusal::not_found(format!("host `{name}` is gone")));
+        };
+        let host = self.store.one::<BareMetalHost>(&Key::new(namespace, host_name))?;
+        let host_and_bmc = host.as_ref().and_then(|host| Some((host, host.spec.bmc.as_ref()?)));
+        let Some((host, bmc)) = host_and_bmc else {
+            let machine = Machine { host: name.to_owned(), ..Machine::default() };
+            return Ok((machine, Inputs::new()));
+        };
+        let secret_key = Key::new(namespace, &*bmc.credentials_name);
         let mut inputs = Inputs::new();
         for credential in CREDENTIALS {
-            let value = self.store.secret_value(&secret_key, credential)?;
-            inputs.extend(value.map(|value| (credential.to_owned(), value)));
+            if let Some(value) = self.store.secret_value(&secret_key, credential)? {
+                inputs.push((credential.to_owned(), value));
+            }
         }
         let secret = self.store.one::<Secret>(&secret_key)?;
-        let version = secret.map(|secret| plan::version(&secret.metadata)).unwrap_or_default();
-        Ok((Machine { credentials: version, ..machine_of(&host, name) }, inputs))
+        let credentials = secret.map(|secret| plan::version(&secret.metadata)).unwrap_or_default();
+        Ok((Machine { credentials, ..machine_of_host(host, name) }, inputs))
     }
 
-    fn of_cluster(&self, job: &Job, settings: &SettingsSpec) -> Result<(Order, Inputs), Refusal> {
+    fn make_cluster_order(
+        &self,
+        job: &Job,
+        settings: &SettingsSpec,
+    ) -> Result<(Order, Inputs), Refusal> {
         let filter = Filter { namespace: None, name: Some(job.object.clone()), whole: true };
-        let cluster = self.store.list::<Cluster>(&filter)?.into_iter().next();
-        let cluster = cluster.ok_or_else(|| Refusal::not_found("the cluster is gone"))?;
+        let Some(cluster) = self.store.list::<Cluster>(&filter)?.into_iter().next() else {
+            return Err(Refusal::not_found("the cluster is gone"));
+        };
         let wire = cluster.to_wire();
         let annotations = wire.metadata.annotations.clone();
-        let deadline = plan::deadline(job, &annotations).since(job.started);
-        let (programs, missing) = programs_of(job, &annotations, settings)?;
-        let (mut inputs, metadata) = (self.inputs(&wire)?, wire.spec.cluster_metadata.as_ref());
+        let (programs, missing) = find_programs(job, &annotations, settings)?;
+        let mut inputs = self.read_cluster_inputs(&wire)?;
         match job.verb {
             Verb::Provision if job.driver == Driver::Agent => {
-                inputs.push(("agent-config.yaml".into(), self.agent_config(&cluster)?));
+                inputs.push(("agent-config.yaml".into(), self.render_agent_config(&cluster)?));
             }
-            Verb::AddNodes => inputs.extend(self.nodes_config(&cluster)?),
+            Verb::AddNodes => inputs.extend(self.render_nodes_config(&cluster)?),
             Verb::Provision
             | Verb::Deprovision
             | Verb::Start
@@ -129,6 +149,8 @@ impl Door<'_> {
             | Verb::Inspect
             | Verb::Wipe => {}
         }
+        let cluster_metadata = wire.spec.cluster_metadata.as_ref();
+        let infra_id = cluster_metadata.map(|metadata| metadata.infra_id.clone());
         let order = Order {
             job: job.id.to_string(),
             verb: job.verb,
@@ -138,17 +160,17 @@ impl Door<'_> {
             base_domain: cluster.base_domain.clone(),
             platform: wire.spec.platform.name().to_owned(),
             driver: job.driver,
-            release_image: self.release(&wire)?,
-            infra_id: metadata.map(|one| one.infra_id.clone()).unwrap_or_default(),
+            release_image: self.find_release_image(&wire)?,
+            infra_id: infra_id.unwrap_or_default(),
             inputs: inputs.iter().map(|(name, _)| name.clone()).collect(),
             programs,
             missing,
-            environment: environment(&wire),
-            manifest_patches: self.manifest_patches(&cluster)?,
-            strict_patches: self.is_strict(cluster.pool.as_deref())?,
+            environment: installer_environment(&wire),
+            manifest_patches: self.collect_manifest_patches(&cluster)?,
+            strict_patches: self.has_strict_patches(cluster.pool.as_deref())?,
             stopping: cluster.power.stopping(),
+            limit: seconds_until_deadline(job, &annotations),
             annotations,
-            limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
             iso_directory: settings.iso_directory.clone(),
             iso_url: settings.iso_url.clone(),
             ..Order::default()
@@ -156,54 +178,63 @@ impl Door<'_> {
         Ok((order, inputs))
     }
 
-    /// The hosts of a cluster, as openshift-install takes them.
-    fn agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
-        let (nodes, configs) = self.nodes(cluster, |_| true)?;
-        let keys: HashSet<Key> = nodes.iter().filter_map(|(agent, _)| agent.infra_env()).collect();
-        let mut infra_envs = self.store.all::<InfraEnv>()?;
-        infra_envs.retain(|infra_env| keys.contains(&infra_env.key()));
-        let ntp_sources: BTreeSet<String> = infra_envs
-            .into_iter()
-            .flat_map(|InfraEnv { spec, .. }| [spec.additional_ntp_sources, spec.ntp_sources])
-            .flatten()
-            .collect();
+    /// The agent-config of a cluster that openshift-install boots its hosts with.
+    fn render_agent_config(&self, cluster: &Cluster) -> Result<SecretValue, Refusal> {
+        let (nodes, nmstate_configs) = self.load_nodes(cluster, |_| true)?;
+        let infra_env_keys: HashSet<Key> =
+            nodes.iter().filter_map(|(agent, _)| agent.infra_env()).collect();
+        let mut ntp_sources: BTreeSet<String> = BTreeSet::new();
+        for infra_env in self.store.all::<InfraEnv>()? {
+            if infra_env_keys.contains(&infra_env.key()) {
+                ntp_sources.extend(infra_env.spec.additional_ntp_sources);
+                ntp_sources.extend(infra_env.spec.ntp_sources);
+            }
+        }
         let ntp_sources: Vec<String> = ntp_sources.into_iter().collect();
         let name = &cluster.cluster_name;
-        let document = plan::agents::document(name, &nodes, &configs, &ntp_sources);
-        written(&document.map_err(Refusal::conflict)?)
+        let document = plan::agents::document(name, &nodes, &nmstate_configs, &ntp_sources);
+        render_yaml(&document.map_err(Refusal::conflict)?)
     }
 
-    /// The hosts that join a cluster, as oc takes them, and what they are known by.
-    fn nodes_config(&self, cluster: &Cluster) -> Result<Inputs, Refusal> {
-        let joins = |one: &Agent| one.is_day2() && one.state() == HostState::Installing;
-        let (nodes, configs) = self.nodes(cluster, joins)?;
-        let documents = plan::agents::nodes_document(&nodes, &configs);
-        let (document, known) = documents.map_err(Refusal::conflict)?;
-        let known = SecretValue::new(known.to_string());
-        Ok(vec![("nodes-config.yaml".into(), written(&document)?), ("joining.json".into(), known)])
+    /// The hosts that join an installed cluster, as `oc` takes them, and the names by which the
+    /// driver recognizes their nodes.
+    fn render_nodes_config(&self, cluster: &Cluster) -> Result<Inputs, Refusal> {
+        let (nodes, nmstate_configs) = self.load_nodes(cluster, is_joining)?;
+        let documents = plan::agents::nodes_document(&nodes, &nmstate_configs);
+        let (nodes_config, joining) = documents.map_err(Refusal::conflict)?;
+        Ok(vec![
+            ("nodes-config.yaml".into(), render_yaml(&nodes_config)?),
+            ("joining.json".into(), SecretValue::new(joining.to_string())),
+        ])
     }
 
-    /// Hosts of a cluster with what was leased for them, and the networks that there are.
-    fn nodes(&self, cluster: &Cluster, which: impl Fn(&Agent) -> bool) -> Result<Nodes, Refusal> {
-        let mut agents = self.store.all::<Agent>()?;
-        agents.retain(|agent| agent.bound_to().is_some_and(|key| key.name == cluster.name));
+    /// The agents of a cluster that `is_wanted` accepts.
+    fn load_nodes(
+        &self,
+        cluster: &Cluster,
+        is_wanted: impl Fn(&Agent) -> bool,
+    ) -> Result<Nodes, Refusal> {
         let mut nodes = Vec::new();
-        for agent in agents.into_iter().filter(which) {
-            let leases = self.leases_of(cluster, &agent)?;
-            nodes.push((agent, leases));
+        for agent in self.store.all::<Agent>()? {
+            let is_of_cluster = agent.bound_to().is_some_and(|key| key.name == cluster.name);
+            if is_of_cluster && is_wanted(&agent) {
+                let leases = self.leases_of_agent(cluster, &agent)?;
+                nodes.push((agent, leases));
+            }
         }
         Ok((nodes, self.store.all::<NMStateConfig>()?))
     }
 
-    /// The addresses that were leased for a host with its cluster.
-    fn leases_of(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
+    /// The addresses that are leased for a host with its cluster.
+    fn leases_of_agent(&self, cluster: &Cluster, agent: &Agent) -> Result<Vec<IpLease>, Refusal> {
         let Some(pool) = cluster.pool.as_deref() else { return Ok(Vec::new()) };
-        let mut all = self.store.leases_of_cluster(&pool.namespace, &cluster.name)?;
-        all.retain(|one| one.is_of_host(&cluster.name, &agent.metadata.name));
-        Ok(all)
+        let mut leases = self.store.leases_of_cluster(&pool.namespace, &cluster.name)?;
+        leases.retain(|lease| lease.is_of_host(&cluster.name, &agent.metadata.name));
+        Ok(leases)
     }
 
-    fn release(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
+    /// The release image of a cluster; empty if it names no image set or one that is gone.
+    fn find_release_image(&self, wire: &ClusterDeployment) -> Result<String, Refusal> {
         let provisioning = wire.spec.provisioning.as_ref();
         let reference = provisioning.and_then(|provisioning| provisioning.image_set_ref.as_ref());
         let Some(reference) = reference else { return Ok(String::new()) };
@@ -211,11 +242,14 @@ impl Door<'_> {
         Ok(image_set.map(|image_set| image_set.spec.release_image).unwrap_or_default())
     }
 
-    fn manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
-        let own = cluster.pool.as_ref().zip(cluster.customization.as_deref());
-        let own = own.map(|(pool, name)| Key::new(&*pool.namespace, name));
+    /// The patches of manifests from the customization of the pool and then from the cluster's own.
+    fn collect_manifest_patches(&self, cluster: &Cluster) -> Result<Vec<ManifestPatch>, Refusal> {
+        let mut customization_keys: Vec<Key> = cluster.required().into_iter().collect();
+        if let (Some(pool), Some(name)) = (&cluster.pool, &cluster.customization) {
+            customization_keys.push(Key::new(&*pool.namespace, &**name));
+        }
         let mut patches = Vec::new();
-        for key in cluster.required().into_iter().chain(own) {
+        for key in customization_keys {
             if let Some(customization) = self.store.one::<Customization>(&key)? {
                 patches.extend(customization.spec.installer_manifest_patches);
             }
@@ -223,72 +257,88 @@ impl Door<'_> {
         Ok(patches)
     }
 
-    fn is_strict(&self, pool: Option<&Key>) -> Result<bool, Refusal> {
+    fn has_strict_patches(&self, pool: Option<&Key>) -> Result<bool, Refusal> {
         let Some(key) = pool else { return Ok(false) };
         let pool = self.store.one::<ClusterPool>(key)?;
         Ok(pool.is_some_and(|pool| pool.metadata.annotated(STRICT_PATCHES)))
     }
 
-    /// Secrets as files: what the cluster has copies of, and what was kept of it.
-    fn inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
-        let (name, namespace) = (&wire.metadata.name, &wire.metadata.namespace);
+    /// The Secrets of a cluster as files: its install-config, what was kept of its installation and
+    /// the credentials of its platform.
+    fn read_cluster_inputs(&self, wire: &ClusterDeployment) -> Result<Inputs, Refusal> {
+        let name = &wire.metadata.name;
+        let namespace = &*wire.metadata.namespace;
         let provisioning = wire.spec.provisioning.as_ref();
-        let config = provisioning.and_then(|one| one.install_config_secret_ref.as_ref());
-        let config = config.map(|one| one.name.clone()).filter(|name| !name.is_empty());
-        let config = config.unwrap_or_else(|| format!("{name}-install-config"));
-        let mut found = Vec::new();
-        let pull_secret = wire.spec.pull_secret_ref.as_ref().map(|one| one.name.clone());
-        // A cluster that was made elsewhere has its own names for them.
-        let known = wire.spec.cluster_metadata.as_ref();
-        let metadata =
-            known.and_then(|one| Some(one.metadata_json_secret_ref.as_ref()?.name.clone()));
-        let metadata = metadata.unwrap_or_else(|| format!("{name}-metadata-json"));
-        let kubeconfig = known.map(|one| one.admin_kubeconfig_secret_ref.name.clone());
-        let kubeconfig = kubeconfig.filter(|one| !one.is_empty());
-        let kubeconfig = kubeconfig.unwrap_or_else(|| format!("{name}-admin-kubeconfig"));
-        for (file, secret, key) in [
-            ("install-config.yaml", Some(config), "install-config.yaml"),
+        let install_config = provisioning
+            .and_then(|provisioning| provisioning.install_config_secret_ref.as_ref())
+            .map(|reference| reference.name.clone())
+            .filter(|secret_name| !secret_name.is_empty())
+            .unwrap_or_else(|| format!("{name}-install-config"));
+        let pull_secret =
+            wire.spec.pull_secret_ref.as_ref().map(|reference| reference.name.clone());
+        // A cluster that was installed elsewhere has its own names for these Secrets.
+        let cluster_metadata = wire.spec.cluster_metadata.as_ref();
+        let metadata_json = cluster_metadata
+            .and_then(|metadata| Some(metadata.metadata_json_secret_ref.as_ref()?.name.clone()))
+            .unwrap_or_else(|| format!("{name}-metadata-json"));
+        let kubeconfig = cluster_metadata
+            .map(|metadata| metadata.admin_kubeconfig_secret_ref.name.clone())
+            .filter(|secret_name| !secret_name.is_empty())
+            .unwrap_or_else(|| format!("{name}-admin-kubeconfig"));
+        let mut inputs = Inputs::new();
+        for (file_name, secret_name, key) in [
+            ("install-config.yaml", Some(install_config), "install-config.yaml"),
             ("pull-secret.json", pull_secret, ".dockerconfigjson"),
-            ("metadata.json", Some(metadata.clone()), "metadata.json"),
-            ("nodes.json", Some(metadata), "nodes.json"),
+            ("metadata.json", Some(metadata_json.clone()), "metadata.json"),
+            ("nodes.json", Some(metadata_json), "nodes.json"),
             ("kubeconfig", Some(kubeconfig), "kubeconfig"),
         ] {
-            let Some(secret) = secret else { continue };
-            if let Some(value) = self.store.secret_value(&Key::new(&**namespace, secret), key)? {
-                found.push((file.to_owned(), value));
+            let Some(secret_name) = secret_name else { continue };
+            let secret_key = Key::new(namespace, secret_name);
+            if let Some(value) = self.store.secret_value(&secret_key, key)? {
+                inputs.push((file_name.to_owned(), value));
             }
         }
         if let Some(credentials) = wire.spec.platform.credentials() {
-            let secret = Key::new(&**namespace, credentials);
-            for key in self.store.secret_keys(&secret)? {
-                let value = self.store.secret_value(&secret, &key)?;
-                let plain = !key.contains('/') && !key.starts_with('.');
-                if let Some(value) = value.filter(|_| plain) {
-                    found.push((format!("credentials/{key}"), value));
+            let secret_key = Key::new(namespace, credentials);
+            for key in self.store.secret_keys(&secret_key)? {
+                // Any other key could name a hidden file, or one in another folder.
+                let is_file_name = !key.contains('/') && !key.starts_with('.');
+                if is_file_name && let Some(value) = self.store.secret_value(&secret_key, &key)? {
+                    inputs.push((format!("credentials/{key}"), value));
                 }
             }
         }
-        Ok(found)
+        Ok(inputs)
     }
 }
 
-type Nodes = (Vec<(Agent, Vec<IpLease>)>, Vec<NMStateConfig>);
-
-fn written(document: &Value) -> Result<SecretValue, Refusal> {
-    let text = yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
-    Ok(SecretValue::new(text))
+/// Whether an agent is being added to a cluster that is installed already.
+fn is_joining(agent: &Agent) -> bool {
+    agent.is_day2() && agent.state() == HostState::Installing
 }
 
-fn of_hosts(
+/// The whole seconds that a job may take from its start, at least one.
+fn seconds_until_deadline(job: &Job, annotations: &BTreeMap<String, String>) -> u64 {
+    let limit = plan::deadline(job, annotations).since(job.started);
+    u64::try_from(limit.0 / 1_000_000).unwrap_or(0).max(1)
+}
+
+fn render_yaml(document: &Value) -> Result<SecretValue, Refusal> {
+    let yaml = yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))?;
+    Ok(SecretValue::new(yaml))
+}
+
+/// The order of a job on hosts. `wipe_driver`: the name of the driver, for a job that wipes a host.
+fn make_host_order(
     job: &Job,
     settings: &SettingsSpec,
-    wiper: Option<&str>,
+    wipe_driver: Option<&str>,
 ) -> Result<(Order, Inputs), Refusal> {
     let annotations = BTreeMap::new();
-    let deadline = plan::deadline(job, &annotations).since(job.started);
-    let (mut programs, mut missing) = programs_of(job, &annotations, settings)?;
-    // Without its program the job begins all the same, and fails by itself with what it lacks.
-    if let Some(name) = wiper {
+    let (mut programs, mut missing) = find_programs(job, &annotations, settings)?;
+    // A job whose driver is missing starts all the same: it fails with the reason.
+    if let Some(name) = wipe_driver {
         match programs::find_driver(settings, name) {
             Ok(path) => drop(programs.insert("driver".to_owned(), path)),
             Err(why) => drop(missing.insert("driver".to_owned(), why)),
@@ -301,62 +351,77 @@ fn of_hosts(
         driver: job.driver,
         programs,
         missing,
-        limit: u64::try_from(deadline.0 / 1_000_000).unwrap_or(0).max(1),
+        limit: seconds_until_deadline(job, &annotations),
         ..Order::default()
     };
     Ok((order, Inputs::new()))
 }
 
-fn machine_of(host: &BareMetalHost, name: &str) -> Machine {
-    let note = |name: &str| host.metadata.annotation(name).map(str::to_owned);
+/// A host with its management controller, without the credentials.
+fn machine_of_host(host: &BareMetalHost, name: &str) -> Machine {
+    let metadata = &host.metadata;
     let bmc = host.spec.bmc.clone().unwrap_or_default();
-    let soft_off = u64::try_from(host.soft_off().0 / 1_000_000).unwrap_or(0);
-    // metal3's modes: soft, unless it says hard.
-    let hard = note(REBOOT).is_some_and(|text| text.contains("hard"));
+    let live_image = host.spec.image.as_ref().filter(|image| image.is_live());
+    // As in metal3, a reboot is soft unless the annotation asks for a hard one.
+    let is_hard_reboot = metadata.annotation(REBOOT).is_some_and(|mode| mode.contains("hard"));
     Machine {
         host: name.to_owned(),
         address: bmc.address,
         master: host.is_master(),
         insecure: bmc.disable_certificate_verification,
-        pin: note(PIN),
-        cipher: note(CIPHER).and_then(|text| text.parse().ok()),
+        pin: metadata.annotation(PIN).map(str::to_owned),
+        cipher: metadata.annotation(CIPHER).and_then(|cipher| cipher.parse().ok()),
         uefi: host.spec.boot_mode != Some(BootMode::Legacy),
-        soft_off,
-        soft: !hard,
-        boot: note(BOOT),
-        image: host.spec.image.as_ref().filter(|one| one.is_live()).map(|one| one.url.clone()),
+        soft_off: u64::try_from(host.soft_off().0 / 1_000_000).unwrap_or(0),
+        soft: !is_hard_reboot,
+        boot: metadata.annotation(BOOT).map(str::to_owned),
+        image: live_image.map(|image| image.url.clone()),
         ..Machine::default()
     }
 }
 
-/// The installer's own environment: names that are known to be data, not programs.
-fn environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
-    let all = wire.spec.provisioning.iter().flat_map(|one| &one.installer_env);
-    let allowed = all.filter(|one| rules::installer_variable(&one.name));
-    allowed.filter_map(|one| Some((one.name.clone(), one.value.clone()?))).collect()
+/// The environment that the cluster gives the installer. Only variables that are known to be data
+/// are passed on: others could make the installer run a program.
+fn installer_environment(wire: &ClusterDeployment) -> BTreeMap<String, String> {
+    let mut environment = BTreeMap::new();
+    for variable in
+        wire.spec.provisioning.iter().flat_map(|provisioning| &provisioning.installer_env)
+    {
+        if rules::installer_variable(&variable.name)
+            && let Some(value) = &variable.value
+        {
+            environment.insert(variable.name.clone(), value.clone());
+        }
+    }
+    environment
 }
 
-/// Where the programs of a job are, and why others are not. A driver of its own must be there.
-fn programs_of(
+/// Finds the programs that a job may use. A program that cannot be used is no error, but a driver
+/// that an annotation names must be there.
+fn find_programs(
     job: &Job,
     annotations: &BTreeMap<String, String>,
     settings: &SettingsSpec,
 ) -> Result<Programs, Refusal> {
-    let (mut found, mut missing) = (BTreeMap::new(), BTreeMap::new());
+    let mut programs = BTreeMap::new();
+    let mut missing = BTreeMap::new();
     for name in PROGRAMS {
         match programs::find(settings, name) {
-            Ok(path) => drop(found.insert(name.to_owned(), path)),
+            Ok(path) => drop(programs.insert(name.to_owned(), path)),
             Err(why) => drop(missing.insert(name.to_owned(), why)),
         }
     }
-    let powers = matches!(job.verb, Verb::Start | Verb::Stop | Verb::Health);
-    let own = annotations.get(DRIVER).filter(|_| job.driver == Driver::Exec);
-    let power = annotations.get(POWER).filter(|_| powers);
-    if let Some(name) = power.or(own).and_then(|one| one.strip_prefix(EXEC)) {
-        let wrong = |why| Refusal::new(Exit::Failed, format!("driver `{name}`")).because(why);
-        found.insert("driver".into(), programs::find_driver(settings, name).map_err(wrong)?);
+    let mut driver = None;
+    if matches!(job.verb, Verb::Start | Verb::Stop | Verb::Health) {
+        driver = annotations.get(POWER);
     }
-    Ok((found, missing))
+    if driver.is_none() && job.driver == Driver::Exec {
+        driver = annotations.get(DRIVER);
+    }
+    if let Some(name) = driver.and_then(|driver| driver.strip_prefix(EXEC)) {
+        let path = programs::find_driver(settings, name)
+            .map_err(|why| Refusal::new(Exit::Failed, format!("driver `{name}`")).because(why))?;
+        programs.insert("driver".to_owned(), path);
+    }
+    Ok((programs, missing))
 }
-
-type Programs = (BTreeMap<String, PathBuf>, BTreeMap<String, String>);
