@@ -1,5 +1,5 @@
-//! Edits of pools of addresses, of claims of addresses and of leases made by hand, which are two
-//! views of one row. No edit gives an address to a claim that waits: a pass does.
+//! Edits pools of addresses, claims of addresses and addresses leased by hand. An IPClaim and an
+//! IPAddress are two views of one lease. Never gives an address to a claim that waits: a pass does.
 
 use crate::model::address::Addr;
 use crate::model::ip_lease::{IpAddress, IpClaim, IpLease, Notes};
@@ -16,14 +16,19 @@ use super::edited::Edited;
 use super::verdict::Verdict;
 
 impl EditedDocument for IpPool {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        old.spec != new.spec
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        existing.spec != desired.spec
     }
 
-    fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        // What is counted of a pool is not for a manifest to say.
-        new.status = IpPoolStatus::default();
-        put_and_finish_deletion(state, new, merge, tick)
+    fn put(
+        state: &mut State,
+        mut pool: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<Verdict, Refusal> {
+        // The status is counted from the leases; a manifest cannot set it.
+        pool.status = IpPoolStatus::default();
+        put_and_finish_deletion(state, pool, merge, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
@@ -34,10 +39,10 @@ impl EditedDocument for IpPool {
 }
 
 impl Edited for IpClaim {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        match state.ip_leases.find(&new.metadata.key()) {
-            Some(lease_id) => change_claim(state, lease_id, new, merge, tick),
-            None => Ok(insert_claim(state, new, tick)),
+    fn put(state: &mut State, claim: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        match state.ip_leases.find(&claim.metadata.key()) {
+            Some(lease_id) => change_claim(state, lease_id, claim, merge, tick),
+            None => Ok(insert_claim(state, claim, tick)),
         }
     }
 
@@ -46,14 +51,14 @@ impl Edited for IpClaim {
         Some(release(state, lease_id, tick))
     }
 
-    fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
-        Edited::put(state, new, false, tick).map(drop)
+    fn import(state: &mut State, claim: Self, tick: &Tick) -> Result<(), Refusal> {
+        Edited::put(state, claim, false, tick).map(drop)
     }
 }
 
 impl Edited for IpAddress {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        put_address(state, new, merge, tick)
+    fn put(state: &mut State, address: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_address(state, address, merge, tick)
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
@@ -62,131 +67,130 @@ impl Edited for IpAddress {
         Some(release(state, lease_id, tick))
     }
 
-    fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal> {
-        Edited::put(state, new, false, tick).map(drop)
+    fn import(state: &mut State, address: Self, tick: &Tick) -> Result<(), Refusal> {
+        Edited::put(state, address, false, tick).map(drop)
     }
 }
 
-/// An address goes with its claim, and the claim when nobody else holds it.
+/// Marks a lease as to be deleted, the claim together with its address. A pass removes it, but not
+/// before every other holder has let go of it.
 fn release(state: &mut State, lease_id: IpLeaseId, tick: &Tick) -> bool {
     state.ip_leases.update(lease_id, |lease| {
         lease.deleting.get_or_insert(tick.now);
     })
 }
 
-fn insert_claim(state: &mut State, new: IpClaim, tick: &Tick) -> Verdict {
-    let Key { namespace, name } = new.metadata.key();
-    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
-    let deleting = new.metadata.deletion_timestamp;
-    let mut claim = note_of(new.metadata, &[]);
-    let holder = ClusterHolder::take_from(&mut claim);
+fn insert_claim(state: &mut State, claim: IpClaim, tick: &Tick) -> Verdict {
+    let Key { namespace, name } = claim.metadata.key();
+    let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
+    let deleting = claim.metadata.deletion_timestamp;
+    let mut metadata = metadata_to_keep(claim.metadata, &[]);
+    let holder = ClusterHolder::take_from(&mut metadata);
     state.ip_leases.insert(IpLease {
         namespace,
         claim: name,
-        pool: new.spec.pool.name,
+        pool: claim.spec.pool.name,
         created,
         holder,
         claimed: true,
         deleting,
-        error: new.status.error_message,
-        notes: none_if_empty(Box::new(Notes { claim, ..Notes::default() })),
+        error: claim.status.error_message,
+        notes: none_if_empty(Box::new(Notes { claim: metadata, ..Notes::default() })),
         ..IpLease::default()
     });
     Verdict::Created
 }
 
-/// Changes a claim, or makes one for a lease that had none.
+/// Changes a claim, or adds one to a lease that was made by hand without a claim.
 fn change_claim(
     state: &mut State,
     lease_id: IpLeaseId,
-    new: IpClaim,
+    claim: IpClaim,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let Some(old) = state.ip_leases.get(lease_id).cloned() else { return Ok(Verdict::Unchanged) };
-    if old.pool != new.spec.pool.name {
+    let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
+        return Ok(Verdict::Unchanged);
+    };
+    if existing.pool != claim.spec.pool.name {
         return Err(Refusal::conflict(format!(
             "IPClaim `{}`: spec.pool cannot be modified: it is of pool `{}`",
-            new.metadata.name, old.pool
+            claim.metadata.name, existing.pool
         )));
     }
-    // A cluster that was left running has no row any more; its claims are let go of by hand.
-    let cluster_exists = old.cluster().is_some_and(|name| state.cluster(name).is_some());
-    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
-    let deleting = new.metadata.deletion_timestamp;
-    let note = note_of(new.metadata, &[]);
+    // A cluster that was left running is no longer in the state. A user may take its claims away.
+    let cluster_exists = existing.cluster().is_some_and(|name| state.cluster(name).is_some());
+    let created = claim.metadata.creation_timestamp.unwrap_or(tick.now);
+    let deleting = claim.metadata.deletion_timestamp;
+    let desired = metadata_to_keep(claim.metadata, &[]);
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         lease.deleting = lease.deleting.or(deleting);
-        let mut note = if merge { merge_notes(&lease.claim_metadata(), note) } else { note };
+        let mut metadata = merge_kept_metadata(&lease.claim_metadata(), desired, merge);
         if cluster_exists {
-            // No edit takes a claim away from the living cluster that it goes with, or from the host.
-            ClusterHolder::remove_from(&mut note);
+            // No edit takes a claim away from an existing cluster or from its host.
+            ClusterHolder::remove_from(&mut metadata);
         } else {
-            lease.holder = ClusterHolder::take_from(&mut note);
+            lease.holder = ClusterHolder::take_from(&mut metadata);
         }
         let mut notes = lease.notes.take().unwrap_or_default();
-        notes.claim = note;
+        notes.claim = metadata;
         lease.notes = none_if_empty(notes);
         if !lease.claimed {
-            // The lease was there before its claim.
+            // The address was leased before this claim was made.
             let leased = lease.leased.unwrap_or(lease.created);
             lease.created = created;
             lease.leased = (leased != created).then_some(leased);
             lease.claimed = true;
         }
     });
-    Ok(if old.claimed { Verdict::of_update(is_changed) } else { Verdict::Created })
+    Ok(if existing.claimed { Verdict::of_update(is_changed) } else { Verdict::Created })
 }
 
+/// Leases an address by hand, or changes the metadata and the network of one that is leased.
 fn put_address(
     state: &mut State,
-    new: IpAddress,
+    address: IpAddress,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let name = new.metadata.name.clone();
-    let spec = new.spec;
-    let address: Addr = spec.address.parse().map_err(Refusal::invalid)?;
-    let key = Key::new(&*new.metadata.namespace, &*spec.claim.name);
+    let name = address.metadata.name.clone();
+    let claim_key = Key::new(&*address.metadata.namespace, &*address.spec.claim.name);
+    let created = address.metadata.creation_timestamp.unwrap_or(tick.now);
+    let mut metadata =
+        metadata_to_keep(address.metadata, &[Kind::IpPool.name(), Kind::IpClaim.name()]);
+    let spec = address.spec;
     let network = Network {
         prefix: spec.prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),
         gateway: spec.gateway,
         dns_servers: spec.dns_servers,
     };
-    let created = new.metadata.creation_timestamp.unwrap_or(tick.now);
-    let mut note = note_of(new.metadata, &[Kind::IpPool.name(), Kind::IpClaim.name()]);
-    let new_lease = IpLease {
+    let address: Addr = spec.address.parse().map_err(Refusal::invalid)?;
+    let desired = IpLease {
         address: Some(address),
         pool: spec.pool.name,
-        namespace: key.namespace.clone(),
+        namespace: claim_key.namespace.clone(),
         ..IpLease::default()
     };
-    // The usual name of an IPAddress follows from its pool and its address.
-    if state.name_of(&new_lease) != name {
-        note.name.clone_from(&name);
+    // The usual name of an IPAddress follows from its pool and its address, so only another name is
+    // kept.
+    if state.name_of(&desired) != name {
+        metadata.name.clone_from(&name);
     }
-    let Some(lease_id) = state.ip_leases.find(&key) else {
-        let notes = none_if_empty(Box::new(Notes { address: note, ..Notes::default() }));
-        state.ip_leases.insert(IpLease { claim: key.name, network, created, notes, ..new_lease });
+    let Some(lease_id) = state.ip_leases.find(&claim_key) else {
+        let notes = none_if_empty(Box::new(Notes { address: metadata, ..Notes::default() }));
+        let claim = claim_key.name;
+        state.ip_leases.insert(IpLease { claim, network, created, notes, ..desired });
         return Ok(Verdict::Created);
     };
-    let Some(old) = state.ip_leases.get(lease_id).cloned() else { return Ok(Verdict::Unchanged) };
-    let refuse = |fixed: String| Err(Refusal::conflict(format!("IPAddress `{name}`: {fixed}")));
-    if old.pool != new_lease.pool {
-        return refuse(format!(
-            "spec.pool cannot be modified: claim `{}` is of `{}`",
-            key.name, old.pool
-        ));
-    }
-    if let Some(old_address) = old.address.filter(|old_address| *old_address != address) {
-        return refuse(format!(
-            "spec.address cannot be modified: claim `{}` has {old_address}",
-            key.name
-        ));
+    let Some(existing) = state.ip_leases.get(lease_id).cloned() else {
+        return Ok(Verdict::Unchanged);
+    };
+    if let Some(why) = find_fixed_field(&existing, &desired) {
+        return Err(Refusal::conflict(format!("IPAddress `{name}`: {why}")));
     }
     let is_changed = state.ip_leases.update(lease_id, |lease| {
         let mut notes = lease.notes.take().unwrap_or_default();
-        notes.address = if merge { merge_notes(&notes.address, note) } else { note };
+        notes.address = merge_kept_metadata(&notes.address, metadata, merge);
         lease.notes = none_if_empty(notes);
         lease.network = network;
         if lease.address.is_none() {
@@ -195,29 +199,48 @@ fn put_address(
             lease.error.clear();
         }
     });
-    Ok(if old.address.is_some() { Verdict::of_update(is_changed) } else { Verdict::Created })
+    Ok(if existing.address.is_some() { Verdict::of_update(is_changed) } else { Verdict::Created })
+}
+
+/// Why a lease cannot be changed into the desired one: its pool and its address are fixed.
+fn find_fixed_field(existing: &IpLease, desired: &IpLease) -> Option<String> {
+    let IpLease { claim, pool, .. } = existing;
+    if *pool != desired.pool {
+        return Some(format!("spec.pool cannot be modified: claim `{claim}` is of `{pool}`"));
+    }
+    if let Some(address) = existing.address
+        && existing.address != desired.address
+    {
+        return Some(format!("spec.address cannot be modified: claim `{claim}` has {address}"));
+    }
+    None
 }
 
 fn none_if_empty(notes: Box<Notes>) -> Option<Box<Notes>> {
-    Some(notes).filter(|notes| **notes != Notes::default())
+    if *notes == Notes::default() { None } else { Some(notes) }
 }
 
-/// What of an object's metadata its row does not say, without the owners that follow from it.
-fn note_of(meta: Meta, kinds_of_owners: &[&str]) -> Meta {
-    let mut owner_references = meta.owner_references;
-    owner_references.retain(|owner| !kinds_of_owners.contains(&owner.kind.as_str()));
+/// The metadata of a claim or an address that its lease does not tell by itself. Owners of
+/// `derived_owner_kinds` are left out: they follow from the lease.
+fn metadata_to_keep(metadata: Meta, derived_owner_kinds: &[&str]) -> Meta {
+    let mut owner_references = metadata.owner_references;
+    owner_references.retain(|owner| !derived_owner_kinds.contains(&owner.kind.as_str()));
     Meta {
-        labels: meta.labels,
-        annotations: meta.annotations,
-        finalizers: meta.finalizers,
+        labels: metadata.labels,
+        annotations: metadata.annotations,
+        finalizers: metadata.finalizers,
         owner_references,
-        uid: meta.uid,
+        uid: metadata.uid,
         ..Meta::default()
     }
 }
 
-fn merge_notes(old: &Meta, mut new: Meta) -> Meta {
-    merge_metadata(old, &mut new);
-    new.uid.clone_from(&old.uid);
-    new
+/// The metadata to keep after an edit. With `merge`, the uid stays, and all that `desired` leaves
+/// out.
+fn merge_kept_metadata(existing: &Meta, mut desired: Meta, merge: bool) -> Meta {
+    if merge {
+        merge_metadata(existing, &mut desired);
+        desired.uid.clone_from(&existing.uid);
+    }
+    desired
 }

@@ -1,4 +1,5 @@
-//! Edits of claims of clusters: what poolctl fills in cannot be asked for.
+//! Edits claims of clusters. Never gives a claim its cluster, and refuses a manifest that asks for
+//! one: a pass fills that in.
 
 use crate::model::claim::{Claim, Pending};
 use crate::model::kinds::Kind;
@@ -12,10 +13,10 @@ use super::edited::Edited;
 use super::verdict::Verdict;
 
 impl Edited for Claim {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        match state.claims.find(&new.key()) {
-            Some(claim_id) => change_claim(state, claim_id, new, merge),
-            None => insert_claim(state, new, tick),
+    fn put(state: &mut State, claim: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        match state.claims.find(&claim.key()) {
+            Some(claim_id) => change_claim(state, claim_id, claim, merge),
+            None => insert_claim(state, claim, tick),
         }
     }
 
@@ -26,90 +27,96 @@ impl Edited for Claim {
         }))
     }
 
-    fn import(state: &mut State, mut new: Self, tick: &Tick) -> Result<(), Refusal> {
-        if new.pending == Pending::Claimed {
+    fn import(state: &mut State, mut claim: Self, tick: &Tick) -> Result<(), Refusal> {
+        if claim.pending == Pending::Claimed {
             // Without a time its lifetime would never end.
-            new.pending_since.get_or_insert(tick.now);
+            claim.pending_since.get_or_insert(tick.now);
         }
-        state.insert_claim(new);
+        state.insert_claim(claim);
         Ok(())
     }
 }
 
-fn insert_claim(state: &mut State, mut new: Claim, tick: &Tick) -> Result<Verdict, Refusal> {
-    let refuse = |why: String| Refusal::conflict(format!("claim `{}`: {why}", new.name));
-    if let Some(cluster) = &new.cluster {
-        return Err(refuse(format!(
-            "spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for"
-        )));
+fn insert_claim(state: &mut State, mut claim: Claim, tick: &Tick) -> Result<Verdict, Refusal> {
+    if let Some(cluster) = &claim.cluster {
+        let why =
+            format!("spec.namespace `{cluster}` is filled in by poolctl and cannot be asked for");
+        return Err(refusal_of_claim(&claim.name, &why));
     }
-    let key = new.key();
+    let key = claim.key();
     let held_cluster =
         state.clusters.rows().find(|cluster| cluster.claim_key().as_ref() == Some(&key));
     if let Some(cluster) = held_cluster {
         let name = &cluster.name;
         let why = format!("a claim of this name, which is gone, still holds cluster {name}");
-        return Err(refuse(why).next(format!("poolctl delete cluster {name}")));
+        let refusal = refusal_of_claim(&claim.name, &why);
+        return Err(refusal.next(format!("poolctl delete cluster {name}")));
     }
-    new.created = tick.now;
-    new.owner.clone_from(&tick.actor);
-    if let Some(body) = &mut new.body {
+    claim.created = tick.now;
+    claim.owner.clone_from(&tick.actor);
+    if let Some(body) = &mut claim.body {
         initialize_metadata(&mut body.metadata, Kind::ClusterClaim, tick);
         body.metadata.creation_timestamp = None;
     }
-    state.insert_claim(new);
+    state.insert_claim(claim);
     Ok(Verdict::Created)
 }
 
 fn change_claim(
     state: &mut State,
     claim_id: ClaimId,
-    mut new: Claim,
+    mut desired: Claim,
     merge: bool,
 ) -> Result<Verdict, Refusal> {
-    let Some(old) = state.claims.get(claim_id).cloned() else { return Ok(Verdict::Unchanged) };
-    let refuse = |why: String| Err(Refusal::conflict(format!("claim `{}`: {why}", new.name)));
-    if new.cluster.is_some() && new.cluster != old.cluster {
-        return refuse("spec.namespace is filled in by poolctl and cannot be changed".into());
+    let Some(existing) = state.claims.get(claim_id).cloned() else { return Ok(Verdict::Unchanged) };
+    if desired.cluster.is_some() && desired.cluster != existing.cluster {
+        let why = "spec.namespace is filled in by poolctl and cannot be changed";
+        return Err(refusal_of_claim(&desired.name, why));
     }
-    if new.pool != old.pool
-        && let Some(cluster) = &old.cluster
-    {
-        return refuse(format!("it has cluster {cluster} of pool {} already", old.pool));
+    let is_moved = desired.pool != existing.pool;
+    if is_moved && let Some(cluster) = &existing.cluster {
+        let why = format!("it has cluster {cluster} of pool {} already", existing.pool);
+        return Err(refusal_of_claim(&desired.name, &why));
     }
-    if let (Some(before), Some(after)) = (&old.body, &mut new.body) {
-        let other_spec = (new.lifetime, &new.pool) != (old.lifetime, &old.pool)
-            || before.spec.subjects != after.spec.subjects;
-        if old.deleting.is_some() && other_spec {
-            return refuse("it is being released".into());
+    if let (Some(existing_body), Some(body)) = (&existing.body, &mut desired.body) {
+        let is_spec_changed = is_moved
+            || desired.lifetime != existing.lifetime
+            || body.spec.subjects != existing_body.spec.subjects;
+        if existing.deleting.is_some() && is_spec_changed {
+            return Err(refusal_of_claim(&desired.name, "it is being released"));
         }
-        inherit_metadata(&before.metadata, &mut after.metadata, merge, other_spec);
-        after.metadata.creation_timestamp = None;
-        new.held = !after.metadata.finalizers.is_empty();
+        inherit_metadata(&existing_body.metadata, &mut body.metadata, merge, is_spec_changed);
+        body.metadata.creation_timestamp = None;
+        desired.held = !body.metadata.finalizers.is_empty();
     }
-    let description = describe_new_subjects(&old, &new);
-    let is_moved = new.pool != old.pool;
+    let description = describe_new_subjects(&existing, &desired);
     if is_moved {
-        state.move_claim(claim_id, &new.pool);
+        state.move_claim(claim_id, &desired.pool);
     }
     let is_updated = state.claims.update(claim_id, |claim| {
-        claim.lifetime = new.lifetime;
-        claim.held = new.held;
-        claim.body = new.body;
+        claim.lifetime = desired.lifetime;
+        claim.held = desired.held;
+        claim.body = desired.body;
     });
     let is_changed = is_moved || is_updated;
     Ok(if is_changed { Verdict::Configured(description) } else { Verdict::Unchanged })
 }
 
-/// Who may use the cluster of a claim from now on, if that changes: `for User ann, Group ops`.
-fn describe_new_subjects(old: &Claim, new: &Claim) -> String {
-    let subjects_before = old.body.as_ref().map(|body| &body.spec.subjects);
-    let subjects = new.body.as_ref().map(|body| &body.spec.subjects);
-    if subjects == subjects_before {
+/// Who may use the cluster of a claim from now on: `for User ann, Group ops`. Empty if that stays
+/// as it is.
+fn describe_new_subjects(existing: &Claim, desired: &Claim) -> String {
+    let existing_subjects = existing.body.as_ref().map(|body| &body.spec.subjects);
+    let subjects = desired.body.as_ref().map(|body| &body.spec.subjects);
+    if subjects == existing_subjects {
         return String::new();
     }
-    let subjects = subjects.into_iter().flatten();
-    let names: Vec<String> =
-        subjects.map(|subject| format!("{} {}", subject.kind, subject.name)).collect();
+    let mut names = Vec::new();
+    for subject in subjects.into_iter().flatten() {
+        names.push(format!("{} {}", subject.kind, subject.name));
+    }
     if names.is_empty() { String::new() } else { format!("for {}", names.join(", ")) }
+}
+
+fn refusal_of_claim(name: &str, why: &str) -> Refusal {
+    Refusal::conflict(format!("claim `{name}`: {why}"))
 }

@@ -1,5 +1,5 @@
-//! Edits of customizations: who holds one stays, and one that is held goes only when it is given
-//! back, in a pass.
+//! Edits customizations. Never changes the holder of one, and never removes one that is held: a
+//! pass does, when it is given back.
 
 use crate::model::customization::Customization;
 use crate::model::lease::ClusterHolder;
@@ -14,15 +14,20 @@ use super::documents::{
 use super::verdict::Verdict;
 
 impl EditedDocument for Customization {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        new.status.clone_from(&old.status);
-        new.holder.clone_from(&old.holder);
-        old.spec != new.spec
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        desired.status.clone_from(&existing.status);
+        desired.holder.clone_from(&existing.holder);
+        existing.spec != desired.spec
     }
 
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        let key = new.key();
-        let verdict = put_document(state, new, merge, tick)?;
+    fn put(
+        state: &mut State,
+        customization: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<Verdict, Refusal> {
+        let key = customization.key();
+        let verdict = put_document(state, customization, merge, tick)?;
         if !is_held(state, &key) {
             finish_deletion::<Self>(state, &key);
         }

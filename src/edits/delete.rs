@@ -1,4 +1,5 @@
-//! Asks for the deletion of an object of any kind and records that. Never waits until it is gone.
+//! Asks for the deletion of an object of any kind and records that in an event. Never waits until
+//! the object is gone.
 
 use crate::model::event_reason::EventReason;
 use crate::model::kinds::Kind;
@@ -8,24 +9,25 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::edited::Edited;
-use super::events::{other_owner, record_deed, record_event};
+use super::events::{find_other_owner, record_action, record_event};
 
-/// Asks for an object's deletion: it goes now, or when what hangs on it is gone. Says whether
-/// there is such an object.
+/// Asks for an object's deletion. It is removed at once, or by a pass as soon as nothing depends on
+/// it any more. Returns whether there is such an object.
 pub fn delete(state: &mut State, kind: Kind, key: &Key, tick: &Tick) -> bool {
-    let outcome = match_kind!(kind, R => <R as Edited>::delete(state, key, tick), None);
-    if outcome == Some(true) {
-        let text = match other_owner(state, kind, key, tick) {
+    let changed = match_kind!(kind, R => <R as Edited>::delete(state, key, tick), None);
+    if changed == Some(true) {
+        let message = match find_other_owner(state, kind, key, tick) {
             Some((_, owner)) => {
                 format!("Deletion of what {owner} claimed was asked for by {}", tick.actor)
             }
             None => "Deletion was asked for".into(),
         };
-        record_deed(state, tick, kind, key, EventReason::DeletionRequested, &text);
+        record_action(state, tick, kind, key, EventReason::DeletionRequested, &message);
     }
-    if kind == Kind::InfraEnv && outcome == Some(true) && state.infra_envs.find(key).is_none() {
-        let text = "Deregistered infra env";
-        record_event(state, tick, kind, key.clone(), EventReason::InfraEnvDeregistered, text);
+    let is_removed_infra_env = kind == Kind::InfraEnv && state.infra_envs.find(key).is_none();
+    if changed == Some(true) && is_removed_infra_env {
+        let message = "Deregistered infra env";
+        record_event(state, tick, kind, key.clone(), EventReason::InfraEnvDeregistered, message);
     }
-    outcome.is_some()
+    changed.is_some()
 }

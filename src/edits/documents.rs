@@ -1,4 +1,5 @@
-//! Edits of objects that are documents with metadata: what of them is the user's and what stays.
+//! Edits objects that are documents with metadata: which fields a user may set and which ones stay
+//! as they are. Never waits for a pass.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +16,17 @@ use crate::model::time::Time;
 
 use super::verdict::Verdict;
 
-/// A kind whose objects are documents in a table of the state. Every kind says what stays of an
-/// object that is put again; where it says nothing else, its objects are edited as Namespaces are.
+/// A kind whose objects are documents in a table of the state. Every kind defines what stays of an
+/// object that is put again. The other methods have defaults that suit a kind which nothing depends
+/// on, such as a Namespace.
 pub trait EditedDocument: Resource + Tabled + HasMeta {
-    /// Carries over into the new object what is not the user's, and says whether its spec differs
-    /// from that of the old one.
-    fn carry_over(old: &Self, new: &mut Self, merge: bool, tick: &Tick) -> bool;
+    /// Copies from the existing object into the desired one what a user does not set, and returns
+    /// whether their specs differ.
+    fn carry_over(existing: &Self, desired: &mut Self, merge: bool, tick: &Tick) -> bool;
 
     /// As `Edited::put`.
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        put_and_finish_deletion(state, new, merge, tick)
+    fn put(state: &mut State, desired: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        put_and_finish_deletion(state, desired, merge, tick)
     }
 
     /// As `Edited::delete`.
@@ -39,53 +41,61 @@ pub trait EditedDocument: Resource + Tabled + HasMeta {
 }
 
 impl<T: Plain> EditedDocument for T {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        without_metadata(old) != without_metadata(new)
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        without_metadata(existing) != without_metadata(desired)
     }
 }
 
-/// Puts an object into its table, new or in place of the old one.
+/// Puts an object into its table, or in place of the existing one of its name.
 pub fn put_document<T: EditedDocument>(
     state: &mut State,
-    mut new: T,
+    mut desired: T,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
     let kind = T::KIND;
-    let key = Row::key(&new);
+    let key = Row::key(&desired);
     let table = T::table_mut(state);
-    let Some((id, old)) = table.find(&key).and_then(|id| Some((id, table.get(id)?.clone()))) else {
-        initialize_metadata(HasMeta::meta_mut(&mut new), kind, tick);
-        table.insert(new);
+    let Some((id, existing)) = table.find(&key).and_then(|id| Some((id, table.get(id)?.clone())))
+    else {
+        initialize_metadata(HasMeta::meta_mut(&mut desired), kind, tick);
+        table.insert(desired);
         return Ok(Verdict::Created);
     };
-    let other_spec = T::carry_over(&old, &mut new, merge, tick);
-    // A pool on its way out can still be changed: its maxConcurrent says how fast it goes.
-    let is_going = HasMeta::meta(&old).deletion_timestamp.is_some() && kind != Kind::ClusterPool;
-    if is_going && other_spec {
+    let is_spec_changed = T::carry_over(&existing, &mut desired, merge, tick);
+    // A pool that is being deleted can still be changed: its maxConcurrent limits how many clusters
+    // are destroyed at a time.
+    let is_being_deleted =
+        HasMeta::meta(&existing).deletion_timestamp.is_some() && kind != Kind::ClusterPool;
+    if is_being_deleted && is_spec_changed {
         let word = kind.word();
         return Err(Refusal::conflict(format!("{word} `{}` is being deleted", key.name))
             .next(format!("poolctl describe {word} {}", key.name)));
     }
-    inherit_metadata(HasMeta::meta(&old), HasMeta::meta_mut(&mut new), merge, other_spec);
-    Ok(Verdict::of_update(table.update(id, |row| *row = new)))
+    inherit_metadata(
+        HasMeta::meta(&existing),
+        HasMeta::meta_mut(&mut desired),
+        merge,
+        is_spec_changed,
+    );
+    Ok(Verdict::of_update(table.update(id, |row| *row = desired)))
 }
 
-/// Puts an object that no pass removes: one whose deletion was asked for goes with its last
-/// finalizer.
+/// Puts an object of a kind that no pass removes. If its deletion was asked for and the put takes
+/// away its last finalizer, it is removed here.
 pub fn put_and_finish_deletion<T: EditedDocument>(
     state: &mut State,
-    new: T,
+    desired: T,
     merge: bool,
     tick: &Tick,
 ) -> Result<Verdict, Refusal> {
-    let key = Row::key(&new);
-    let verdict = put_document(state, new, merge, tick)?;
+    let key = Row::key(&desired);
+    let verdict = put_document(state, desired, merge, tick)?;
     finish_deletion::<T>(state, &key);
     Ok(verdict)
 }
 
-/// An object whose deletion was asked for goes when its last finalizer is taken away.
+/// Removes an object whose deletion was asked for, if it has no finalizers any more.
 pub fn finish_deletion<T: Tabled + HasMeta>(state: &mut State, key: &Key) {
     let table = T::table_mut(state);
     let Some(id) = table.find(key) else { return };
@@ -95,7 +105,7 @@ pub fn finish_deletion<T: Tabled + HasMeta>(state: &mut State, key: &Key) {
     }
 }
 
-/// Identity and age of a new object.
+/// Gives a new object its uid, its age and its first generation.
 pub fn initialize_metadata(meta: &mut Meta, kind: Kind, tick: &Tick) {
     let owner = format!("{}/{}/{}", kind.name(), meta.namespace, meta.name);
     meta.uid = tick.uid("uid", &owner, tick.revision).to_string();
@@ -103,38 +113,40 @@ pub fn initialize_metadata(meta: &mut Meta, kind: Kind, tick: &Tick) {
     meta.generation = 1;
 }
 
-/// Carries over what is not the user's. `merge`: what the new object leaves out stays, too.
-pub fn inherit_metadata(old: &Meta, new: &mut Meta, merge: bool, other_spec: bool) {
-    new.id = old.id;
-    new.uid.clone_from(&old.uid);
-    new.creation_timestamp = old.creation_timestamp;
-    new.deletion_timestamp = old.deletion_timestamp;
-    new.generation = old.generation + i64::from(other_spec);
+/// Copies the metadata that a user does not set. With `merge`, labels, annotations, finalizers and
+/// owners that the desired metadata leave out stay, too.
+pub fn inherit_metadata(existing: &Meta, desired: &mut Meta, merge: bool, is_spec_changed: bool) {
+    desired.id = existing.id;
+    desired.uid.clone_from(&existing.uid);
+    desired.creation_timestamp = existing.creation_timestamp;
+    desired.deletion_timestamp = existing.deletion_timestamp;
+    desired.generation = existing.generation + i64::from(is_spec_changed);
     if merge {
-        merge_metadata(old, new);
+        merge_metadata(existing, desired);
     }
 }
 
-/// Carries over the labels, annotations, finalizers and owners that the new metadata leave out.
-pub fn merge_metadata(old: &Meta, new: &mut Meta) {
-    new.labels = merge_maps(&old.labels, &new.labels);
-    new.annotations = merge_maps(&old.annotations, &new.annotations);
-    if new.finalizers.is_empty() {
-        new.finalizers.clone_from(&old.finalizers);
+/// Copies the labels, annotations, finalizers and owners that the desired metadata leave out.
+pub fn merge_metadata(existing: &Meta, desired: &mut Meta) {
+    desired.labels = merge_maps(&existing.labels, &desired.labels);
+    desired.annotations = merge_maps(&existing.annotations, &desired.annotations);
+    if desired.finalizers.is_empty() {
+        desired.finalizers.clone_from(&existing.finalizers);
     }
-    if new.owner_references.is_empty() {
-        new.owner_references.clone_from(&old.owner_references);
+    if desired.owner_references.is_empty() {
+        desired.owner_references.clone_from(&existing.owner_references);
     }
 }
 
 fn merge_maps(
-    old: &BTreeMap<String, String>,
-    new: &BTreeMap<String, String>,
+    existing: &BTreeMap<String, String>,
+    desired: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    old.iter().chain(new).map(|(name, value)| (name.clone(), value.clone())).collect()
+    existing.iter().chain(desired).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Asks for an object's deletion. Returns whether anything changed, None without such an object.
+/// Marks an object as to be deleted; a pass removes it. Returns whether that changed anything, and
+/// None if there is no such object.
 pub fn mark_for_deletion<T: Tabled + HasMeta>(
     state: &mut State,
     key: &Key,
@@ -147,7 +159,8 @@ pub fn mark_for_deletion<T: Tabled + HasMeta>(
     }))
 }
 
-/// Removes an object; one that a finalizer of another program holds is only marked.
+/// Removes an object, or only marks it as to be deleted if it has finalizers of other programs.
+/// Returns whether that changed anything, and None if there is no such object.
 pub fn delete_document<T: Tabled + HasMeta>(
     state: &mut State,
     key: &Key,
@@ -162,7 +175,7 @@ pub fn delete_document<T: Tabled + HasMeta>(
     Some(true)
 }
 
-/// What of an object says what it is to be.
+/// The document of an object without its metadata, to compare what is desired of it.
 fn without_metadata<R: Resource>(resource: &R) -> Value {
     let mut document = serde_json::to_value(&*resource.to_document()).unwrap_or_default();
     if let Some(fields) = document.as_object_mut() {

@@ -1,5 +1,5 @@
-//! What commands can do with the objects of every kind: put, delete and import. It knows how each
-//! kind is asked, never what a kind does then.
+//! The edits that every kind supports: put, delete and import. What an edit means for a kind is
+//! defined in the file of that kind, never here.
 
 use crate::model::meta::Key;
 use crate::model::object::{Object, Resource, match_object};
@@ -12,35 +12,37 @@ use super::verdict::Verdict;
 
 /// A kind that commands can edit.
 pub trait Edited: Resource {
-    /// Makes an object, or makes the one that is there like it, without what is not the user's.
-    /// `merge`: labels and annotations that the new object does not name stay.
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal>;
+    /// Inserts an object, or changes the existing one of its name to be like it, but for the
+    /// fields that a user does not set. With `merge`, labels and annotations that `object` leaves
+    /// out stay.
+    fn put(state: &mut State, object: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal>;
 
-    /// Asks for an object's deletion: it goes now, or when what hangs on it is gone. Returns
-    /// whether anything changed, and None when there is no such object.
+    /// Asks for an object's deletion. It is removed at once, or by a pass as soon as nothing
+    /// depends on it any more. Returns whether anything changed, and None if there is no such
+    /// object.
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool>;
 
-    /// Inserts a complete object of another state.
-    fn import(state: &mut State, new: Self, tick: &Tick) -> Result<(), Refusal>;
+    /// Inserts an object with all that another state has exported of it.
+    fn import(state: &mut State, object: Self, tick: &Tick) -> Result<(), Refusal>;
 }
 
 impl<T: EditedDocument> Edited for T {
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        EditedDocument::put(state, new, merge, tick)
+    fn put(state: &mut State, object: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        EditedDocument::put(state, object, merge, tick)
     }
 
     fn delete(state: &mut State, key: &Key, tick: &Tick) -> Option<bool> {
         <T as EditedDocument>::delete(state, key, tick)
     }
 
-    fn import(state: &mut State, mut new: Self, tick: &Tick) -> Result<(), Refusal> {
-        new.prepare_import(tick)?;
-        T::table_mut(state).insert(new);
+    fn import(state: &mut State, mut object: Self, tick: &Tick) -> Result<(), Refusal> {
+        object.prepare_import(tick)?;
+        T::table_mut(state).insert(object);
         Ok(())
     }
 }
 
-/// Inserts a complete object of another state.
+/// Inserts an object of any kind with all that another state has exported of it.
 pub fn import(state: &mut State, object: Object, tick: &Tick) -> Result<(), Refusal> {
     match_object!(object, resource => Edited::import(state, *resource, tick))
 }

@@ -1,4 +1,4 @@
-//! Events that edits leave: who did what with which object.
+//! Records in events who did what with which object. Never changes the object.
 
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
@@ -19,7 +19,7 @@ pub fn record_event(
     state.event(make_event(tick, kind, object, reason, message));
 }
 
-/// Records what went wrong.
+/// Records something that went wrong with an object.
 pub fn record_warning(
     state: &mut State,
     tick: &Tick,
@@ -43,33 +43,42 @@ fn make_event(tick: &Tick, kind: Kind, object: Key, reason: EventReason, message
     }
 }
 
-/// The claim behind an object, and its owner, if that is somebody else.
-pub fn other_owner(state: &State, kind: Kind, key: &Key, tick: &Tick) -> Option<(Key, String)> {
-    let claim = match kind {
+/// The claim that an object is or that a cluster is assigned to, and the owner of that claim. None
+/// if the owner is the user who acts now.
+pub fn find_other_owner(
+    state: &State,
+    kind: Kind,
+    key: &Key,
+    tick: &Tick,
+) -> Option<(Key, String)> {
+    let claim_key = match kind {
         Kind::ClusterClaim => key.clone(),
         Kind::ClusterDeployment => state.clusters.get(state.cluster(&key.name)?)?.claim_key()?,
         _ => return None,
     };
-    let owner = &state.claims.by_key(&claim)?.owner;
-    (!owner.is_empty() && *owner != tick.actor).then(|| (claim, owner.clone()))
+    let owner = &state.claims.by_key(&claim_key)?.owner;
+    if owner.is_empty() || *owner == tick.actor {
+        return None;
+    }
+    Some((claim_key, owner.clone()))
 }
 
-/// Records what somebody did with an object; if it is a cluster that another has claimed, on the
-/// claim too.
-pub fn record_deed(
+/// Records what somebody did with an object. If it is a cluster that somebody else has claimed, the
+/// claim gets an event, too.
+pub fn record_action(
     state: &mut State,
     tick: &Tick,
     kind: Kind,
     key: &Key,
     reason: EventReason,
-    text: &str,
+    message: &str,
 ) {
-    let claim_and_owner = other_owner(state, kind, key, tick);
-    record_event(state, tick, kind, key.clone(), reason, text);
+    let claim_and_owner = find_other_owner(state, kind, key, tick);
+    record_event(state, tick, kind, key.clone(), reason, message);
     if kind == Kind::ClusterDeployment
-        && let Some((claim, _)) = claim_and_owner
+        && let Some((claim_key, _)) = claim_and_owner
     {
-        let text = format!("Its cluster {}: {text}", key.name);
-        record_event(state, tick, Kind::ClusterClaim, claim, reason, &text);
+        let message = format!("Its cluster {}: {message}", key.name);
+        record_event(state, tick, Kind::ClusterClaim, claim_key, reason, &message);
     }
 }

@@ -1,5 +1,5 @@
-//! Edits of hosts: what poolctl has found out about a machine stays when its manifest is applied
-//! again.
+//! Edits hosts. What poolctl has found out about a machine stays when its manifest is applied
+//! again. Never switches a machine on or off: a pass does.
 
 use crate::model::host::{AS_FOUND, BareMetalHost, CIPHER, PIN};
 use crate::model::tick::Tick;
@@ -7,31 +7,33 @@ use crate::model::tick::Tick;
 use super::documents::EditedDocument;
 
 impl EditedDocument for BareMetalHost {
-    fn carry_over(old: &Self, new: &mut Self, merge: bool, _: &Tick) -> bool {
-        new.status.clone_from(&old.status);
-        let annotations = &mut new.metadata.annotations;
-        if !old.metadata.annotated_at_all(AS_FOUND) && annotations.remove(AS_FOUND).is_some() {
-            new.spec.online = old.spec.online;
+    fn carry_over(existing: &Self, desired: &mut Self, merge: bool, _: &Tick) -> bool {
+        desired.status.clone_from(&existing.status);
+        let annotations = &mut desired.metadata.annotations;
+        if !existing.metadata.annotated_at_all(AS_FOUND) && annotations.remove(AS_FOUND).is_some() {
+            desired.spec.online = existing.spec.online;
         }
-        // Who uses it and what it boots from is often said by others than the manifest.
-        if merge && new.spec.consumer_ref.is_none() {
-            new.spec.consumer_ref.clone_from(&old.spec.consumer_ref);
+        // The manifest of a host rarely says who uses it and what it boots from: a cluster or a
+        // command has set these.
+        if merge && desired.spec.consumer_ref.is_none() {
+            desired.spec.consumer_ref.clone_from(&existing.spec.consumer_ref);
         }
-        if merge && new.spec.image.is_none() {
-            new.spec.image.clone_from(&old.spec.image);
+        if merge && desired.spec.image.is_none() {
+            desired.spec.image.clone_from(&existing.spec.image);
         }
-        if old.spec.bmc != new.spec.bmc {
-            new.status.good_credentials = None;
-            // The cipher was found with the controller that the host had before.
-            if new.metadata.annotation(CIPHER) == old.metadata.annotation(CIPHER) {
-                new.metadata.annotations.remove(CIPHER);
+        if existing.spec.bmc != desired.spec.bmc {
+            desired.status.good_credentials = None;
+            // The cipher works with the controller that the host had before.
+            if desired.metadata.annotation(CIPHER) == existing.metadata.annotation(CIPHER) {
+                desired.metadata.annotations.remove(CIPHER);
             }
         }
-        let other_spec = old.spec != new.spec;
-        if other_spec || old.metadata.annotation(PIN) != new.metadata.annotation(PIN) {
-            // It is tried at once, whatever failed before.
-            new.status.error_count = 0;
+        let is_spec_changed = existing.spec != desired.spec;
+        if is_spec_changed || existing.metadata.annotation(PIN) != desired.metadata.annotation(PIN)
+        {
+            // What is new may work: the controller is tried again at once, without a back-off.
+            desired.status.error_count = 0;
         }
-        other_spec
+        is_spec_changed
     }
 }

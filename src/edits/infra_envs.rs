@@ -1,4 +1,5 @@
-//! Edits of InfraEnvs and of the networks of their hosts: tokens and what came of an image stay.
+//! Edits InfraEnvs and the network configurations of their hosts. The tokens of hosts and the state
+//! of the image stay. Never makes an image.
 
 use crate::model::cluster::Cluster;
 use crate::model::infra_env::InfraEnv;
@@ -12,25 +13,32 @@ use super::documents::{EditedDocument, put_and_finish_deletion};
 use super::verdict::Verdict;
 
 impl EditedDocument for InfraEnv {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        new.status.clone_from(&old.status);
-        new.tokens.clone_from(&old.tokens);
-        old.spec != new.spec
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        desired.status.clone_from(&existing.status);
+        desired.tokens.clone_from(&existing.tokens);
+        existing.spec != desired.spec
     }
 
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        let checked = match state.infra_envs.by_key(&new.key()) {
-            None => rules::infra_envs::check_new(&new),
-            Some(old) => {
-                let cluster_id = new.cluster().and_then(|key| state.cluster(&key.name));
-                let cluster = cluster_id.and_then(|id| state.clusters.get(id));
+    fn put(
+        state: &mut State,
+        infra_env: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<Verdict, Refusal> {
+        let checked = match state.infra_envs.by_key(&infra_env.key()) {
+            None => rules::infra_envs::check_new(&infra_env),
+            Some(existing) => {
+                let cluster_id = infra_env.cluster().and_then(|key| state.cluster(&key.name));
+                let cluster = cluster_id.and_then(|cluster_id| state.clusters.get(cluster_id));
                 let is_installed = cluster.is_some_and(Cluster::installed);
-                rules::infra_envs::check_change(old, &new, is_installed)
+                rules::infra_envs::check_change(existing, &infra_env, is_installed)
             }
         };
-        checked
-            .map_err(|why| Refusal::conflict(format!("InfraEnv `{}`: {why}", new.metadata.name)))?;
-        put_and_finish_deletion(state, new, merge, tick)
+        if let Err(why) = checked {
+            let name = &infra_env.metadata.name;
+            return Err(Refusal::conflict(format!("InfraEnv `{name}`: {why}")));
+        }
+        put_and_finish_deletion(state, infra_env, merge, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
@@ -40,7 +48,7 @@ impl EditedDocument for InfraEnv {
 }
 
 impl EditedDocument for NMStateConfig {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        old.spec != new.spec
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        existing.spec != desired.spec
     }
 }

@@ -1,5 +1,6 @@
-//! Changes: what commands do to a state, as functions of values. Put an object, delete it, import
-//! it, each kind in a file of its own. Knows no arguments, reads no files, and is not used by passes.
+//! Edits: what commands do to a state, as functions of values. Each kind has a file of its own, and
+//! `put`, `delete` and `import` edit objects of any kind. Knows no arguments, reads no files, and
+//! is never used by a pass.
 
 mod addresses;
 pub mod agents;

@@ -1,4 +1,4 @@
-//! Edits of pools of clusters: their clusters go first, in passes, so no edit removes a pool.
+//! Edits pools of clusters. Never removes a pool: a pass does, when its clusters are gone.
 
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
@@ -10,18 +10,18 @@ use super::documents::{EditedDocument, mark_for_deletion, put_document};
 use super::verdict::Verdict;
 
 impl EditedDocument for ClusterPool {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, tick: &Tick) -> bool {
-        new.status.clone_from(&old.status);
-        if sizes(old) != sizes(new) {
-            new.scaled_by_hand(tick.now);
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, tick: &Tick) -> bool {
+        desired.status.clone_from(&existing.status);
+        if sizes(existing) != sizes(desired) {
+            desired.scaled_by_hand(tick.now);
         }
-        old.spec != new.spec
+        existing.spec != desired.spec
     }
 
-    fn put(state: &mut State, new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        let sizes_before = state.pools.by_key(&new.key()).map(sizes);
-        let sizes_after = sizes(&new);
-        let verdict = put_document(state, new, merge, tick)?;
+    fn put(state: &mut State, pool: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
+        let sizes_before = state.pools.by_key(&pool.key()).map(sizes);
+        let sizes_after = sizes(&pool);
+        let verdict = put_document(state, pool, merge, tick)?;
         Ok(match (verdict, sizes_before) {
             (Verdict::Configured(_), Some(sizes_before)) => {
                 Verdict::Configured(describe_sizes(sizes_before, sizes_after))
@@ -35,12 +35,13 @@ impl EditedDocument for ClusterPool {
     }
 }
 
-/// A pool's size, and how many of its clusters run.
+/// The size of a pool, and its `runningCount`.
 fn sizes(pool: &ClusterPool) -> (u32, u32) {
     (pool.spec.size, pool.spec.running_count)
 }
 
-/// What changed of a pool's size and of how many of its clusters run: `size 1 -> 3`.
+/// Describes how the size of a pool and its `runningCount` change, each given in this order:
+/// `size 1 -> 3`. Empty if they do not.
 pub fn describe_sizes(before: (u32, u32), after: (u32, u32)) -> String {
     let mut changes = Vec::new();
     for (field, before, after) in [("size", before.0, after.0), ("runningCount", before.1, after.1)]

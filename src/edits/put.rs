@@ -1,5 +1,5 @@
-//! Puts an object of any kind into a state and records that, for every command that makes or changes
-//! objects. Never loads the object nor what its edit needs.
+//! Puts an object of any kind into a state and records that in an event, for every command that
+//! makes or changes objects. The caller must have loaded what the edit needs.
 
 use crate::model::claim::Claim;
 use crate::model::event_reason::EventReason;
@@ -9,12 +9,12 @@ use crate::model::state::State;
 use crate::model::tick::Tick;
 
 use super::edited::Edited;
-use super::events::{other_owner, record_deed, record_event};
+use super::events::{find_other_owner, record_action, record_event};
 use super::verdict::Verdict;
 
-/// Makes an object, or makes the one that is there like it, without what is not the user's.
-/// `merge`: labels and annotations that the new object does not name stay. A change that the kind
-/// forbids is refused, and leaves the state as it was.
+/// Inserts an object, or changes the existing one of its name to be like it, but for the fields
+/// that a user does not set. With `merge`, labels and annotations that `object` leaves out stay. A
+/// change that the kind forbids is refused and leaves the state as it was.
 pub fn put(
     state: &mut State,
     object: Object,
@@ -23,22 +23,24 @@ pub fn put(
 ) -> Result<Verdict, Refusal> {
     let kind = object.kind();
     let key = object.key();
-    let created = match &object {
+    let creation_message = match &object {
         Object::ClusterClaim(claim) => Claim::asks(&claim.pool),
         _ => "Created".into(),
     };
     let verdict = match_object!(object, resource => Edited::put(state, *resource, merge, tick))?;
     match &verdict {
-        Verdict::Created => record_event(state, tick, kind, key, EventReason::Created, &created),
-        Verdict::Configured(what) => {
-            let mut text = match other_owner(state, kind, &key, tick) {
+        Verdict::Created => {
+            record_event(state, tick, kind, key, EventReason::Created, &creation_message);
+        }
+        Verdict::Configured(changes) => {
+            let mut message = match find_other_owner(state, kind, &key, tick) {
                 Some((_, owner)) => format!("What {owner} claimed was changed by {}", tick.actor),
                 None => "Changed".to_owned(),
             };
-            if !what.is_empty() {
-                text = format!("{text}: {what}");
+            if !changes.is_empty() {
+                message = format!("{message}: {changes}");
             }
-            record_deed(state, tick, kind, &key, EventReason::Configured, &text);
+            record_action(state, tick, kind, &key, EventReason::Configured, &message);
         }
         Verdict::Unchanged => {}
     }

@@ -1,4 +1,5 @@
-//! Edits of Secrets: values are decoded, and compared with those that are there.
+//! Edits Secrets: decodes their values and compares them with the existing ones, so that only
+//! values that differ are written. Never shows a value.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,20 @@ use super::documents::{EditedDocument, put_and_finish_deletion};
 use super::verdict::Verdict;
 
 impl EditedDocument for Secret {
-    fn carry_over(old: &Self, new: &mut Self, _: bool, _: &Tick) -> bool {
-        (&old.values, &old.kind) != (&new.values, &new.kind)
+    fn carry_over(existing: &Self, desired: &mut Self, _: bool, _: &Tick) -> bool {
+        existing.values != desired.values || existing.kind != desired.kind
     }
 
-    fn put(state: &mut State, mut new: Self, merge: bool, tick: &Tick) -> Result<Verdict, Refusal> {
-        let old = state.secrets.by_key(&new.metadata.key());
-        let old_values = old.map(|old| old.values.clone()).unwrap_or_default();
-        take_values(&mut new, &old_values, merge)?;
-        put_and_finish_deletion(state, new, merge, tick)
+    fn put(
+        state: &mut State,
+        mut secret: Self,
+        merge: bool,
+        tick: &Tick,
+    ) -> Result<Verdict, Refusal> {
+        let existing = state.secrets.by_key(&secret.metadata.key());
+        let existing_values = existing.map(|existing| existing.values.clone()).unwrap_or_default();
+        take_values(&mut secret, &existing_values, merge)?;
+        put_and_finish_deletion(state, secret, merge, tick)
     }
 
     fn prepare_import(&mut self, _: &Tick) -> Result<(), Refusal> {
@@ -30,18 +36,21 @@ impl EditedDocument for Secret {
     }
 }
 
-/// Makes what a document brings under `data` and `stringData` the values of the Secret. A document
-/// without either leaves the old values. Those of a manifest, which are merged, replace them all;
-/// those of a patch are laid over them.
+/// Moves what a document has under `data` and `stringData` into the values of the Secret. A
+/// document without either leaves the existing values. With `merge` the document is a manifest,
+/// whose values replace all existing ones; else it is a patch, whose values are laid over them.
 fn take_values(
     secret: &mut Secret,
-    old_values: &BTreeMap<String, Stored>,
+    existing_values: &BTreeMap<String, Stored>,
     merge: bool,
 ) -> Result<(), Refusal> {
-    let are_given = secret.data.is_some() || secret.string_data.is_some();
-    let mut values = if are_given && merge { BTreeMap::new() } else { old_values.clone() };
+    let has_values = secret.data.is_some() || secret.string_data.is_some();
+    let mut values = if has_values && merge { BTreeMap::new() } else { existing_values.clone() };
     for (key, value) in decode_values(secret)? {
-        let is_same = matches!(old_values.get(&key), Some(Stored::Loaded(old)) if *old == value);
+        let is_same = matches!(
+            existing_values.get(&key),
+            Some(Stored::Loaded(existing_value)) if *existing_value == value
+        );
         let stored = if is_same { Stored::Loaded(value) } else { Stored::New(value) };
         values.insert(key, stored);
     }
@@ -51,23 +60,27 @@ fn take_values(
     Ok(())
 }
 
-/// The values of `data`, decoded, and those of `stringData`, which win.
+/// The values of `data`, decoded, and those of `stringData`, which win over them.
 fn decode_values(secret: &Secret) -> Result<BTreeMap<String, SecretValue>, Refusal> {
     let mut values = BTreeMap::new();
     for (key, value) in secret.data.iter().flatten() {
-        let refuse = |why: String| {
+        let decoded = decode_base64(value).map_err(|why| {
             Refusal::invalid(format!("Secret `{}`: data.{key} is not base64", secret.metadata.name))
                 .because(why)
                 .advise("put plain text under stringData")
-        };
-        let compact: String = value.reveal().split_whitespace().collect();
-        let bytes = STANDARD.decode(compact).map_err(|error| refuse(error.to_string()))?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| refuse("it decodes to binary data".into()))?;
-        values.insert(key.clone(), SecretValue::new(text));
+        })?;
+        values.insert(key.clone(), decoded);
     }
     for (key, value) in secret.string_data.iter().flatten() {
         values.insert(key.clone(), value.clone());
     }
     Ok(values)
+}
+
+/// Decodes a value. Spaces and line breaks in it do not count. The error is the reason as text.
+fn decode_base64(value: &SecretValue) -> Result<SecretValue, String> {
+    let compact: String = value.reveal().split_whitespace().collect();
+    let bytes = STANDARD.decode(compact).map_err(|error| error.to_string())?;
+    let plain = String::from_utf8(bytes).map_err(|_| "it decodes to binary data".to_owned())?;
+    Ok(SecretValue::new(plain))
 }

@@ -1,16 +1,16 @@
-//! What putting an object into a state came to.
+//! The outcome of putting an object into a state.
 
-/// What putting an object in came to.
+/// The outcome of putting an object into a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Created,
-    /// What is worth saying of the change; nothing when it is empty.
+    /// The object existed and was changed: a few words about what matters of the change, or none.
     Configured(String),
     Unchanged,
 }
 
 impl Verdict {
-    /// The verdict on an object that was there before.
+    /// The outcome for an object that existed before.
     pub fn of_update(is_changed: bool) -> Self {
         if is_changed { Self::Configured(String::new()) } else { Self::Unchanged }
     }
