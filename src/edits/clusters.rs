@@ -144,8 +144,8 @@ fn check_assignment(state: &State, cluster: &Cluster, claim: &Key) -> Result<(),
     if is_awaited && !is_leaving {
         return Ok(());
     }
-    let what = format!("cluster `{}` cannot be given to claim `{}`", cluster.name, claim.name);
-    Err(Refusal::conflict(what)
+    let message = format!("cluster `{}` cannot be given to claim `{}`", cluster.name, claim.name);
+    Err(Refusal::conflict(message)
         .because("only one that stays is, to a claim that waits for one of its pool")
         .next("poolctl get claim"))
 }

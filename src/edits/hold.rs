@@ -1,5 +1,6 @@
-//! Holds what was leased after a backup, in the copy of the backup that is about to be put in
-//! place. Nobody gets it before a person gives it back.
+//! Holds what was leased after a backup was made, in the copy of the backup that is about to be put
+//! in place. Nobody else gets what is held before a person gives it back. Never changes the state
+//! that is in place.
 
 use crate::model::address::Addr;
 use crate::model::agent::Agent;
@@ -22,24 +23,25 @@ use crate::plan::leases::command_to_free_host;
 use super::events::record_event;
 use super::losses::{Loss, Snapshot, find_agents, find_host};
 
-/// What a copy of a backup is compared with, and how commands name a namespace.
+/// Holds what restoring a backup would lose.
 pub struct Holding<'a> {
-    /// The state that is in place.
+    /// The state that is in place and will be replaced by the backup.
     pub now: &'a Snapshot,
     /// ` -n NAMESPACE`, or nothing where that is the usual one.
     pub namespace_option: &'a dyn Fn(&str) -> String,
 }
 
 impl Holding<'_> {
-    /// Objects that are held and not loaded with everything: documents, and leases of addresses.
-    pub fn objects_to_load(&self, losses: &[Loss], gone: &[&Cluster]) -> Vec<(Kind, Key)> {
+    /// The objects that `hold` needs of the backup and that loading everything leaves out: some
+    /// documents, and leases of addresses.
+    pub fn objects_to_load(&self, losses: &[Loss], gone_clusters: &[&Cluster]) -> Vec<(Kind, Key)> {
         let mut objects = Vec::new();
-        for cluster in gone {
+        for cluster in gone_clusters {
             objects.push((Kind::ClusterDeployment, cluster.key()));
         }
         for loss in losses {
-            let (lease, before) = match loss {
-                Loss::Lease(lease, before) => (lease, before),
+            let (lease, holder_in_backup) = match loss {
+                Loss::Lease(lease, holder_in_backup) => (lease, holder_in_backup),
                 Loss::Pause(name) => {
                     let cluster = self.now.cluster(name);
                     objects.extend(cluster.map(|cluster| (Kind::ClusterDeployment, cluster.key())));
@@ -51,7 +53,8 @@ impl Holding<'_> {
                 objects.extend(cluster.map(|cluster| (Kind::ClusterDeployment, cluster.key())));
             }
             if let Resource::Address { .. } = &lease.resource {
-                for holder in [Some(&lease.holder), before.as_ref()].into_iter().flatten() {
+                for holder in [Some(&lease.holder), holder_in_backup.as_ref()].into_iter().flatten()
+                {
                     if let Holder::Claim(claim) = holder {
                         objects.push((Kind::IpClaim, claim.clone()));
                     }
@@ -61,16 +64,18 @@ impl Holding<'_> {
         objects
     }
 
-    /// Holds all that would be lost. Says of each how it is held and what gives it back.
+    /// Holds all that would be lost, in `state`, which is the copy of the backup. `gone_clusters` are
+    /// those that only the backup has. Returns a sentence for each loss: how it is held, and the
+    /// command that gives it back.
     pub fn hold(
         &self,
         state: &mut State,
         losses: &[Loss],
-        gone: &[&Cluster],
+        gone_clusters: &[&Cluster],
         tick: &Tick,
     ) -> Vec<String> {
         let mut sentences = Vec::new();
-        for cluster in gone {
+        for cluster in gone_clusters {
             let sentence = hold_gone_cluster(state, cluster, self.now);
             record_event(
                 state,
@@ -83,28 +88,33 @@ impl Holding<'_> {
             sentences.push(sentence);
         }
         for loss in losses {
-            sentences.extend(match loss {
+            let sentence = match loss {
                 Loss::Lease(lease, _) => self.hold_lease(state, lease, tick),
-                Loss::Pause(name) => self.now.cluster(name).map(|cluster| {
-                    pause(state, name);
-                    let sentence = format!("cluster `{name}` is paused: {}", going_on(cluster));
-                    record(state, tick, Kind::ClusterDeployment, cluster.key(), sentence)
-                }),
-            });
+                Loss::Pause(name) => self.hold_pause(state, name, tick),
+            };
+            sentences.extend(sentence);
         }
-        sentences.extend(keep_by_hand(state, self.now));
+        sentences.extend(keep_manual_holds(state, self.now));
         sentences
+    }
+
+    fn hold_pause(&self, state: &mut State, cluster_name: &str, tick: &Tick) -> Option<String> {
+        let cluster = self.now.cluster(cluster_name)?;
+        pause_cluster(state, cluster_name);
+        let command = command_to_unpause(cluster);
+        let sentence = format!("cluster `{cluster_name}` is paused: {command}");
+        Some(record_held(state, tick, Kind::ClusterDeployment, cluster.key(), sentence))
     }
 
     fn hold_lease(&self, state: &mut State, lease: &Lease, tick: &Tick) -> Option<String> {
         let now = &self.now.state;
         let (kind, key, sentence) = match &lease.resource {
             Resource::DnsName(dns_name) => {
-                return hold_name(state, self.now, lease.holder.cluster()?, dns_name);
+                return hold_drawn_name(state, self.now, lease.holder.cluster()?, dns_name);
             }
             Resource::Cluster(name) => {
                 let cluster = self.now.cluster(name)?;
-                (Kind::ClusterDeployment, cluster.key(), self.hold_claimed(state, cluster))
+                (Kind::ClusterDeployment, cluster.key(), self.hold_claimed_cluster(state, cluster))
             }
             Resource::Customization(key) => {
                 let customization = now.customizations.by_key(key)?;
@@ -124,12 +134,12 @@ impl Holding<'_> {
                 (Kind::Agent, key.clone(), sentence)
             }
         };
-        Some(record(state, tick, kind, key, sentence))
+        Some(record_held(state, tick, kind, key, sentence))
     }
 
-    /// The claim goes on as it is. A cluster that was not installed when the backup was made is
-    /// paused besides: what the backup knows of it would have it cleaned up and installed again.
-    fn hold_claimed(&self, state: &mut State, cluster: &Cluster) -> String {
+    /// The claim keeps its cluster. A cluster that was not installed when the backup was made is
+    /// paused, too: a pass on what the backup knows of it would destroy it and install it again.
+    fn hold_claimed_cluster(&self, state: &mut State, cluster: &Cluster) -> String {
         let claim_key = cluster.claim_key().unwrap_or_default();
         let claim_name = match self.now.claim(&claim_key) {
             Some(claim) => put_claim(state, claim, cluster),
@@ -146,7 +156,7 @@ impl Holding<'_> {
             });
         }
         if is_paused {
-            pause(state, &cluster.name);
+            pause_cluster(state, &cluster.name);
         }
         let option = (self.namespace_option)(&claim_key.namespace);
         let name = &cluster.name;
@@ -162,7 +172,8 @@ impl Holding<'_> {
         )
     }
 
-    /// The lease of a cluster that the backup does not have is that of one that was left running.
+    /// The customization keeps its holder. If the backup does not have that cluster, or has it with
+    /// another customization, the cluster counts as one that was left running.
     fn hold_customization(
         &self,
         state: &mut State,
@@ -202,7 +213,8 @@ impl Holding<'_> {
         ))
     }
 
-    /// The lease as it is now. Whoever had its address or its claim in the backup has given it back.
+    /// The lease stays as it is now. If another claim has its address in the backup, that claim has
+    /// given it back since and loses it.
     fn hold_address(&self, state: &mut State, lease: &IpLease, address: Addr) -> Option<String> {
         let pool = self.now.state.ip_pools.by_key(&lease.pool_key())?;
         if state.ip_pools.find(&pool.metadata.key()).is_none() {
@@ -210,12 +222,12 @@ impl Holding<'_> {
             let status = IpPoolStatus::default();
             state.ip_pools.insert(IpPool { metadata, spec: pool.spec.clone(), status });
         }
-        let former = state.ip_leases.iter().find(|(_, former)| {
-            former.namespace == lease.namespace
-                && former.address == lease.address
-                && former.claim != lease.claim
+        let lease_of_other_claim = state.ip_leases.iter().find(|(_, in_backup)| {
+            in_backup.namespace == lease.namespace
+                && in_backup.address == lease.address
+                && in_backup.claim != lease.claim
         });
-        if let Some((lease_id, _)) = former {
+        if let Some((lease_id, _)) = lease_of_other_claim {
             state.ip_leases.remove(lease_id);
         }
         let mut held = lease.clone();
@@ -224,7 +236,9 @@ impl Holding<'_> {
             held.keep_without_cluster();
         }
         if let Some(lease_id) = state.ip_leases.find(&lease.key()) {
-            state.ip_leases.update(lease_id, |lease| *lease = IpLease { id: lease.id, ..held });
+            state.ip_leases.update(lease_id, |in_backup| {
+                *in_backup = IpLease { id: in_backup.id, ..held };
+            });
         } else {
             state.ip_leases.insert(held);
         }
@@ -246,7 +260,7 @@ impl Holding<'_> {
         ))
     }
 
-    /// The host stays as it is now, powered and used, and nobody picks it.
+    /// The host keeps its power state and its user of now, and no cluster picks it.
     fn hold_host(&self, state: &mut State, host: &BareMetalHost, holder: &Holder) -> String {
         let mut held = host.clone();
         held.metadata
@@ -257,7 +271,7 @@ impl Holding<'_> {
         if let Some(host_id) = find_host(state, host) {
             key = state.hosts.get(host_id).map_or(key, BareMetalHost::key);
             state.hosts.update(host_id, |in_backup| {
-                // It is the machine of now under the name that the backup has for it.
+                // The backup may have the same machine under another name: that name stays.
                 let Meta { name, namespace, uid, id, .. } = in_backup.metadata.clone();
                 held.metadata = Meta { name, namespace, uid, id, ..held.metadata };
                 *in_backup = held;
@@ -275,7 +289,7 @@ impl Holding<'_> {
         sentence
     }
 
-    /// Nobody gets the host of an Agent that goes on in a cluster, and nothing is done to it.
+    /// The Agent is retired: no cluster gets its host, and nothing is done to the host.
     fn hold_agent(&self, state: &mut State, agent: &Agent, tick: &Tick) -> String {
         let mut agent_ids = find_agents(state, agent);
         if agent_ids.is_empty() {
@@ -302,67 +316,70 @@ impl Holding<'_> {
     }
 }
 
-/// Records how something is held, and hands on what was said of it.
-fn record(state: &mut State, tick: &Tick, kind: Kind, key: Key, sentence: String) -> String {
+/// Records in an event how an object is held, and returns the sentence that says so.
+fn record_held(state: &mut State, tick: &Tick, kind: Kind, key: Key, sentence: String) -> String {
     let message = format!("Leased after the backup that was restored: {sentence}");
     record_event(state, tick, kind, key, EventReason::Held, &message);
     sentence
 }
 
-/// A cluster that the backup brings back may not exist any more, and what it used may be somebody's:
-/// nobody gets it, and nothing is done to it or to its hosts, which are as they are now.
+/// A cluster that only the backup has was probably destroyed since, and what it used may belong to
+/// others by now. So it is paused, and its hosts are held as they are now.
 fn hold_gone_cluster(state: &mut State, cluster: &Cluster, now: &Snapshot) -> String {
     let name = &cluster.name;
-    pause(state, name);
-    for at in state.hosts_of(name) {
-        let present = state.hosts.get(at).and_then(|host| now.host(host));
-        let online = present.map(|host| host.spec.online);
-        state.hosts.update(at, |host| {
+    pause_cluster(state, name);
+    for host_id in state.hosts_of(name) {
+        let host_now = state.hosts.get(host_id).and_then(|host| now.host(host));
+        let online_now = host_now.map(|host| host.spec.online);
+        state.hosts.update(host_id, |host| {
             let why = format!("the backup brought back cluster {name}, which was gone");
-            let notes = &mut host.metadata.annotations;
-            notes.entry(HOLD.into()).or_insert(why);
-            match online {
+            let annotations = &mut host.metadata.annotations;
+            annotations.entry(HOLD.into()).or_insert(why);
+            match online_now {
                 Some(online) => host.spec.online = online,
-                None => drop(notes.insert(DETACHED.into(), String::new())),
+                // The state in place does not know the machine, so it must not be switched.
+                None => drop(annotations.insert(DETACHED.into(), String::new())),
             }
         });
     }
-    let lift = going_on(cluster);
+    let unpause = command_to_unpause(cluster);
     format!(
         "the backup brings back cluster `{name}`, which was gone; it is paused, and its hosts are \
-         held. If it is gone: poolctl delete cluster {name}, then {lift}"
+         held. If it is gone: poolctl delete cluster {name}, then {unpause}"
     )
 }
 
 /// Hosts that people hold and addresses that they reserve stay as they are now.
-fn keep_by_hand(state: &mut State, now: &Snapshot) -> Vec<String> {
-    let mut said = Vec::new();
+fn keep_manual_holds(state: &mut State, now: &Snapshot) -> Vec<String> {
+    let mut sentences = Vec::new();
     for (host, why) in now.held_hosts() {
-        let Some(at) = find_host(state, host) else { continue };
-        if state.hosts.get(at).is_some_and(|known| known.metadata.annotation(HOLD).is_none()) {
-            state.hosts.update(at, |known| {
-                known.metadata.annotations.insert(HOLD.into(), why.to_owned());
+        let Some(host_id) = find_host(state, host) else { continue };
+        let in_backup = state.hosts.get(host_id);
+        if in_backup.is_some_and(|in_backup| in_backup.metadata.annotation(HOLD).is_none()) {
+            state.hosts.update(host_id, |in_backup| {
+                in_backup.metadata.annotations.insert(HOLD.into(), why.to_owned());
             });
-            said.push(format!("host `{}` is held as it is now: {why}", host.key()));
+            sentences.push(format!("host `{}` is held as it is now: {why}", host.key()));
         }
     }
     for (pool, reserved) in now.reservations() {
-        let Some(at) = state.ip_pools.find(&pool.metadata.key()) else { continue };
-        let known = state.ip_pools.get(at).and_then(|known| known.metadata.annotation(RESERVED));
-        if known != Some(reserved) {
-            state.ip_pools.update(at, |known| {
-                known.metadata.annotations.insert(RESERVED.into(), reserved.to_owned());
+        let key = pool.metadata.key();
+        let Some(pool_id) = state.ip_pools.find(&key) else { continue };
+        let in_backup = state.ip_pools.get(pool_id);
+        if in_backup.and_then(|in_backup| in_backup.metadata.annotation(RESERVED)) != Some(reserved)
+        {
+            state.ip_pools.update(pool_id, |in_backup| {
+                in_backup.metadata.annotations.insert(RESERVED.into(), reserved.to_owned());
             });
-            let key = pool.metadata.key();
-            said.push(format!("IPPool `{key}` has its reserved addresses as they are now"));
+            sentences.push(format!("IPPool `{key}` has its reserved addresses as they are now"));
         }
     }
-    said
+    sentences
 }
 
-fn pause(state: &mut State, cluster: &str) {
-    let Some(at) = state.cluster(cluster) else { return };
-    state.clusters.update(at, |cluster| {
+fn pause_cluster(state: &mut State, cluster_name: &str) {
+    let Some(cluster_id) = state.cluster(cluster_name) else { return };
+    state.clusters.update(cluster_id, |cluster| {
         cluster.paused = true;
         if let Some(body) = cluster.body.as_mut() {
             body.metadata.annotations.insert(PAUSED.into(), "true".into());
@@ -370,33 +387,35 @@ fn pause(state: &mut State, cluster: &str) {
     });
 }
 
-/// What is typed for a paused cluster to be looked after again.
-fn going_on(cluster: &Cluster) -> String {
+fn command_to_unpause(cluster: &Cluster) -> String {
     format!("poolctl annotate cluster {} {PAUSED}-", cluster.name)
 }
 
-/// The claim in the copy that has the cluster. Where the backup has another cluster for a claim of
-/// this name, the claim is called like its cluster.
+/// Puts the claim that has a cluster into the copy of the backup, and returns its name. If the
+/// backup has another cluster for a claim of this name, the claim is named like its cluster.
 fn put_claim(state: &mut State, claim: &Claim, cluster: &Cluster) -> String {
-    let known = state.claims.find(&claim.key());
-    let other = known.and_then(|at| state.claims.get(at)?.cluster.as_ref());
-    let is_taken = other.is_some_and(|other| *other != cluster.name);
+    let claim_id = state.claims.find(&claim.key());
+    let cluster_in_backup =
+        claim_id.and_then(|claim_id| state.claims.get(claim_id)?.cluster.as_ref());
+    let is_name_taken = cluster_in_backup.is_some_and(|in_backup| *in_backup != cluster.name);
     let mut held = Claim { cluster: Some(cluster.name.clone()), ..claim.clone() };
-    if is_taken {
+    if is_name_taken {
         held.name.clone_from(&cluster.name);
     }
     let name = held.name.clone();
-    if let Some(at) = known.filter(|_| !is_taken) {
-        state.claims.update(at, |known| *known = Claim { id: known.id, ..held });
+    if let Some(claim_id) = claim_id
+        && !is_name_taken
+    {
+        state.claims.update(claim_id, |in_backup| *in_backup = Claim { id: in_backup.id, ..held });
     } else {
         state.insert_claim(Claim { id: 0, ..held });
     }
     name
 }
 
-/// A pool does not draw the name of a cluster again that it has made since. The names of other
-/// clusters are their users' own.
-fn hold_name(
+/// The pool of a cluster does not draw the name of that cluster again. The name of a cluster
+/// without a pool cannot be held, because users choose such names.
+fn hold_drawn_name(
     state: &mut State,
     now: &Snapshot,
     cluster_name: &str,

@@ -1,5 +1,5 @@
-//! What restoring a backup would lose: leases that the state in place has, and the backup has not or
-//! has for somebody else. Finds them by comparing; changes nothing.
+//! Finds what restoring a backup would lose: leases that the state in place has, and that the
+//! backup does not have or has for another holder. Only compares; never changes anything.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,8 @@ use crate::model::lease::{Holder, Lease, Resource};
 use crate::model::meta::Key;
 use crate::model::state::{AgentId, HostId, State};
 
-/// A whole state with what is not loaded with it: the documents of claims, and all addresses.
+/// A whole state, together with what loading a state leaves out: the documents of claims, and all
+/// leases of addresses.
 pub struct Snapshot {
     pub state: State,
     claims: HashMap<Key, Claim>,
@@ -26,9 +27,9 @@ pub struct Snapshot {
 
 /// Something that the state in place has and the backup has not.
 pub enum Loss {
-    /// A lease, and who has the resource in the backup.
+    /// A lease, and the holder of its resource in the backup.
     Lease(Box<Lease>, Option<Holder>),
-    /// Somebody has paused a cluster since.
+    /// The pause of a cluster, by its name: it was not paused when the backup was made.
     Pause(String),
 }
 
@@ -55,17 +56,17 @@ impl Snapshot {
         self.addresses.get(&(namespace.to_owned(), address))
     }
 
-    /// The same host, or the one that is the same machine.
+    /// The host of the same name, or else the one that is the same machine.
     pub fn host(&self, host: &BareMetalHost) -> Option<&BareMetalHost> {
         self.state.hosts.get(find_host(&self.state, host)?)
     }
 
-    /// The hosts that people hold, and why they do.
+    /// The hosts that people hold, and the reasons that they gave.
     pub fn held_hosts(&self) -> impl Iterator<Item = (&BareMetalHost, &str)> {
         self.state.hosts.rows().filter_map(|host| Some((host, host.metadata.annotation(HOLD)?)))
     }
 
-    /// The pools with addresses that people have reserved, and which those are.
+    /// The pools with addresses that people have reserved, and those addresses as they are written.
     pub fn reservations(&self) -> impl Iterator<Item = (&IpPool, &str)> {
         let pools = self.state.ip_pools.rows();
         pools.filter_map(|pool| Some((pool, pool.metadata.annotation(RESERVED)?)))
@@ -78,28 +79,30 @@ impl Snapshot {
         Some(Lease { until: claim.and_then(Claim::expires), ..lease })
     }
 
-    /// Who has in this snapshot what the other one leases. A cluster has the name that it is called
-    /// by, and a host or an Agent is the machine that it is.
-    fn lease_of(&self, lease: &Lease, other: &Self) -> Option<Lease> {
+    /// The lease that this snapshot has of the resource that `other_snapshot` leases. Clusters are
+    /// the same if their names are, hosts and Agents if they are the same machine.
+    fn find_counterpart(&self, lease: &Lease, other_snapshot: &Self) -> Option<Lease> {
         match &lease.resource {
             Resource::Cluster(name) => self.lease_of_cluster(self.cluster(name)?),
             Resource::DnsName(_) => Some(self.cluster(lease.holder.cluster()?)?.lease_of_name()),
             Resource::Customization(key) => self.state.customizations.by_key(key)?.lease(),
             Resource::Address { namespace, address } => self.address(namespace, *address)?.lease(),
-            Resource::Host(key) => self.host(other.state.hosts.by_key(key)?)?.lease(),
+            Resource::Host(key) => self.host(other_snapshot.state.hosts.by_key(key)?)?.lease(),
             Resource::Agent(key) => {
-                let agent = other.state.agents.by_key(key)?;
-                let same_machine = find_agents(&self.state, agent).into_iter();
-                let agents = same_machine.filter_map(|agent_id| self.state.agents.get(agent_id));
-                let leases: Vec<Lease> = agents.filter_map(Agent::lease).collect();
-                let same_holder = leases.iter().find(|known| known.holder.is(&lease.holder));
+                let agent = other_snapshot.state.agents.by_key(key)?;
+                let mut leases: Vec<Lease> = Vec::new();
+                for agent_id in find_agents(&self.state, agent) {
+                    leases.extend(self.state.agents.get(agent_id).and_then(Agent::lease));
+                }
+                let same_holder =
+                    leases.iter().find(|own_lease| own_lease.holder.is(&lease.holder));
                 same_holder.or(leases.first()).cloned()
             }
         }
     }
 }
 
-/// Every lease that restoring the backup would lose, and every pause.
+/// Every lease and every pause that restoring the backup would lose.
 pub fn find_losses(now: &Snapshot, backup: &Snapshot) -> Vec<Loss> {
     let mut losses = Vec::new();
     for cluster in now.state.clusters.rows() {
@@ -115,36 +118,37 @@ pub fn find_losses(now: &Snapshot, backup: &Snapshot) -> Vec<Loss> {
     losses
 }
 
-/// Of a cluster that the backup does not have the name stands for all.
+/// What would be lost of a cluster: its claim, or else its pause. If the backup does not have the
+/// cluster, the lease of its name stands for all of it.
 fn find_loss_of_cluster(cluster: &Cluster, now: &Snapshot, backup: &Snapshot) -> Option<Loss> {
-    let Some(cluster_before) = backup.cluster(&cluster.name) else {
+    let Some(in_backup) = backup.cluster(&cluster.name) else {
         return Some(Loss::Lease(Box::new(cluster.lease_of_name()), None));
     };
     let lease = now.lease_of_cluster(cluster);
-    let claimed = lease.and_then(|lease| find_loss_of_lease(lease, now, backup));
-    if claimed.is_none() && cluster.paused && !cluster_before.paused {
+    let lost_claim = lease.and_then(|lease| find_loss_of_lease(lease, now, backup));
+    if lost_claim.is_none() && cluster.paused && !in_backup.paused {
         return Some(Loss::Pause(cluster.name.clone()));
     }
-    claimed
+    lost_claim
 }
 
 fn find_loss_of_lease(lease: Lease, now: &Snapshot, backup: &Snapshot) -> Option<Loss> {
-    let before = backup.lease_of(&lease, now);
-    let is_kept = before
-        .as_ref()
-        .is_some_and(|before| before.holder.is(&lease.holder) && ends(&lease, before));
+    let in_backup = backup.find_counterpart(&lease, now);
+    let is_kept = in_backup.as_ref().is_some_and(|in_backup| {
+        in_backup.holder.is(&lease.holder) && ends_no_later(&lease, in_backup)
+    });
     if is_kept {
         return None;
     }
-    Some(Loss::Lease(Box::new(lease), before.map(|before| before.holder)))
+    Some(Loss::Lease(Box::new(lease), in_backup.map(|in_backup| in_backup.holder)))
 }
 
-/// Whether a lease ends when the backup has it end, or before.
-fn ends(lease: &Lease, before: &Lease) -> bool {
-    match (lease.until, before.until) {
+/// Whether a lease ends when it does in the backup, or earlier.
+fn ends_no_later(lease: &Lease, in_backup: &Lease) -> bool {
+    match (lease.until, in_backup.until) {
         (_, None) => true,
         (None, Some(_)) => false,
-        (Some(until), Some(until_before)) => until <= until_before,
+        (Some(until), Some(until_in_backup)) => until <= until_in_backup,
     }
 }
 
@@ -154,7 +158,7 @@ pub fn find_gone_clusters<'a>(now: &Snapshot, backup: &'a Snapshot) -> Vec<&'a C
     clusters.filter(|cluster| now.cluster(&cluster.name).is_none()).collect()
 }
 
-/// The host of the same name, else the one that is the same machine.
+/// The host of the same name, or else the one that is the same machine.
 pub fn find_host(state: &State, host: &BareMetalHost) -> Option<HostId> {
     let same_name = state.hosts.find(&host.key());
     same_name.or_else(|| {
@@ -163,6 +167,7 @@ pub fn find_host(state: &State, host: &BareMetalHost) -> Option<HostId> {
     })
 }
 
+/// Whether two hosts boot from the same network card or have the same management controller.
 fn is_same_machine(host: &BareMetalHost, candidate: &BareMetalHost) -> bool {
     let mac = &host.spec.boot_mac_address;
     let controller = host.address().map(|address| address.controller());

@@ -288,8 +288,8 @@ impl Door<'_> {
         }
         let job_folder = Place::of(&self.jobs(), &job.id.to_string());
         if !copies::are_ours(self.store.path()) {
-            let what = "jobs are begun by the account that owns the state, not by root";
-            return Err(Refusal::new(Exit::Denied, what));
+            let message = "jobs are begun by the account that owns the state, not by root";
+            return Err(Refusal::new(Exit::Denied, message));
         }
         if !job_folder.exists() {
             let (order, inputs) = self.make_order(job, settings)?;
