@@ -1,5 +1,5 @@
-//! Explains one object: why it is as it is, the strongest reason first, and which command helps.
-//! It reads values that a command has gathered; it opens no state and changes nothing.
+//! Explains one object: why it is as it is, the strongest reason first, and which command helps. It
+//! reads values that a command has gathered. It never opens a state and never changes anything.
 
 mod agent;
 mod chain;
@@ -33,7 +33,7 @@ use crate::model::object::Object;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
-/// Why an object is as it is.
+/// Explains why an object is as it is.
 pub fn explain(evidence: &Evidence, object: &Object) -> Chain {
     match object {
         Object::ClusterPool(pool) => explain_pool(evidence, pool),
@@ -44,11 +44,12 @@ pub fn explain(evidence: &Evidence, object: &Object) -> Chain {
         Object::Agent(agent) => explain_agent(evidence, agent),
         Object::InfraEnv(infra_env) => explain_infra_env(evidence, infra_env),
         Object::IpClaim(claim) => explain_ip_claim(evidence, claim),
-        other => explain_what_was_applied(evidence, other),
+        passive_object => explain_passive_object(evidence, passive_object),
     }
 }
 
-/// The cluster that the explanation of an object may come to: its last jobs are evidence.
+/// The cluster that the explanation of an object may lead to, if any. The caller gathers its last
+/// jobs as evidence.
 pub fn explained_cluster<'a>(state: &'a State, object: &'a Object) -> Option<&'a Cluster> {
     if let Some(pool) = explained_pool(state, object) {
         return pool::explained_cluster(state, pool);
@@ -62,8 +63,8 @@ pub fn explained_cluster<'a>(state: &'a State, object: &'a Object) -> Option<&'a
     }
 }
 
-/// The pool of which only the past can say why it is as it is: its last jobs and the last events
-/// are evidence.
+/// The pool that the explanation of an object leads to, if only the past can explain that pool. The
+/// caller gathers its last jobs and events as evidence.
 pub fn pool_explained_by_history<'a>(
     state: &'a State,
     object: &'a Object,
@@ -71,7 +72,7 @@ pub fn pool_explained_by_history<'a>(
     explained_pool(state, object).filter(|pool| pool::is_explained_by_history(state, pool))
 }
 
-/// The pool that the explanation of an object comes to.
+/// The pool that the explanation of an object leads to, if any.
 fn explained_pool<'a>(state: &'a State, object: &'a Object) -> Option<&'a ClusterPool> {
     match object {
         Object::ClusterPool(pool) => Some(pool),
@@ -80,8 +81,8 @@ fn explained_pool<'a>(state: &'a State, object: &'a Object) -> Option<&'a Cluste
     }
 }
 
-/// An object of a kind that no pass looks after.
-fn explain_what_was_applied(evidence: &Evidence, object: &Object) -> Chain {
+/// Explains an object of a kind that passes only read.
+fn explain_passive_object(evidence: &Evidence, object: &Object) -> Chain {
     let word = object.kind().word();
     let name = object.key().name;
     Chain::new(

@@ -212,8 +212,8 @@ impl Door<'_> {
         self.store.rollback();
         match refused.unwrap_or_default().into_iter().next() {
             Some((pool, pool_refusal)) => {
-                let what = format!("{} (pool `{pool}`, InvariantViolated)", pool_refusal.what);
-                Refusal { what, ..pool_refusal }
+                let message = format!("{} (pool `{pool}`, InvariantViolated)", pool_refusal.what);
+                Refusal { what: message, ..pool_refusal }
             }
             None => refusal,
         }
@@ -459,11 +459,11 @@ impl Passed {
         let pool_names: BTreeSet<String> =
             self.refused.iter().map(|(refused_pool, _)| refused_pool.to_string()).collect();
         let pool_names: Vec<String> = pool_names.into_iter().collect();
-        let what = format!(
+        let message = format!(
             "changes of pool `{}` were undone (InvariantViolated)",
             pool_names.join("`, `")
         );
-        let mut summary = Refusal::new(Exit::Failed, what).because(refusal.what.clone());
+        let mut summary = Refusal::new(Exit::Failed, message).because(refusal.what.clone());
         summary.causes.extend(refusal.causes.clone());
         Err(summary.next(format!("poolctl events clusterpool/{}", pool.name)))
     }

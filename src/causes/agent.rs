@@ -1,4 +1,4 @@
-//! Why a host of a discovery image is as it is.
+//! Explains an Agent: the host of a discovery image.
 
 use super::chain::Chain;
 use super::cluster::explain_cluster;
@@ -22,7 +22,7 @@ pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
     let mut causes = find_obstacles(&evidence.state, agent);
     causes.extend(describe_next_join(evidence, agent));
     match cluster_of(&evidence.state, agent) {
-        // The agent is as it should be, and its cluster is not there yet.
+        // Nothing is wrong with the agent: it waits for its cluster, so the cause is there.
         Some(cluster) if causes.is_empty() && waits_for_cluster(agent) => {
             explain_cluster(evidence, cluster).behind(first)
         }
@@ -55,16 +55,16 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     })
 }
 
-/// What keeps a host from being bound or installed. What would not help without another comes
-/// after that.
+/// What keeps a host from being bound or installed. An obstacle comes after those that must be
+/// removed first.
 fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     let mut obstacles = Vec::new();
     if agent.metadata.deletion_timestamp.is_some() {
         obstacles.push("it is being deleted".to_owned());
     }
     if agent.is_duplicate() {
-        let other = &agent.status.duplicate_of;
-        obstacles.push(format!("it is the same machine as {other}, and never picked"));
+        let original = &agent.status.duplicate_of;
+        obstacles.push(format!("it is the same machine as {original}, and never picked"));
     }
     if let Some(host) = host_of(state, agent)
         && let Some(why) = host.held()
@@ -92,7 +92,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
             obstacles.push(format!("{}: {}", check.id, check.message));
         }
     }
-    // The host has come back, and its node has not gone.
+    // The host has left its cluster, but the cluster still has its node.
     if let Some(left) = &agent.status.deprovision_info
         && agent.state().is_free()
     {
@@ -101,7 +101,7 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
     obstacles
 }
 
-/// The command that helps an agent, or what a person is to do.
+/// The command that helps an agent, or a sentence that says what a person must do.
 fn find_command(evidence: &Evidence, agent: &Agent) -> String {
     let name = &agent.metadata.name;
     let option = &evidence.namespace_option;
@@ -155,7 +155,7 @@ fn find_command(evidence: &Evidence, agent: &Agent) -> String {
     }
 }
 
-/// The command that helps an agent that a cluster could have.
+/// The command that helps an agent that is ready for a cluster.
 fn command_for_free_agent(evidence: &Evidence, agent: &Agent, wanted: Option<Key>) -> String {
     let option = &evidence.namespace_option;
     if let Some(host) = host_of(&evidence.state, agent)
@@ -176,7 +176,7 @@ fn command_to_explain_host(agent: &Agent, namespace_option: &str) -> String {
     format!("poolctl why host/{host}{namespace_option}")
 }
 
-/// What shows the Agent that is the same machine.
+/// The command that shows the Agent that was first for the same machine.
 fn command_to_describe_original(duplicate: &Agent, namespace_option: &str) -> String {
     let original = &duplicate.status.duplicate_of;
     match original.split_once('/') {
@@ -185,7 +185,7 @@ fn command_to_describe_original(duplicate: &Agent, namespace_option: &str) -> St
     }
 }
 
-/// Where a cluster is found, as seen from an agent that may be of another namespace.
+/// The namespace option for commands on a cluster. Its namespace may not be that of its agent.
 fn namespace_option_of(evidence: &Evidence, agent: &Agent, cluster: &Key) -> String {
     if cluster.namespace == agent.metadata.namespace {
         evidence.namespace_option.clone()
@@ -194,7 +194,7 @@ fn namespace_option_of(evidence: &Evidence, agent: &Agent, cluster: &Key) -> Str
     }
 }
 
-/// From where a host that has gone is booted.
+/// How a host that does not report itself any more is booted again.
 fn describe_boot(evidence: &Evidence, agent: &Agent) -> String {
     let key = agent.infra_env();
     let infra_env = key.as_ref().and_then(|key| evidence.state.infra_envs.by_key(key));
@@ -210,17 +210,18 @@ fn host_of<'a>(state: &'a State, agent: &Agent) -> Option<&'a BareMetalHost> {
     state.hosts.by_key(&agent.bmh()?)
 }
 
-/// Whether the machine of an agent still has what its last cluster left there.
+/// Whether the disks of an agent are wiped before a cluster gets it.
 fn is_wiped_first(state: &State, agent: &Agent) -> bool {
     host_of(state, agent).is_some_and(BareMetalHost::is_to_be_wiped)
 }
 
-/// Whether an agent was to join a cluster that is installed, and failed.
+/// Whether an agent has failed to join a cluster that was installed before.
 fn failed_to_join(agent: &Agent) -> bool {
     agent.is_day2() && agent.state() == HostState::Error
 }
 
-/// Whether a host has done its part. What joins an installed cluster does so by itself.
+/// Whether only the cluster can bring an agent further. An agent that joins an installed cluster
+/// does not wait for it.
 fn waits_for_cluster(agent: &Agent) -> bool {
     let state = agent.state();
     let is_booted = state != HostState::InstallingPendingUserAction;

@@ -1,6 +1,7 @@
-//! The chain of causes that answers why. It is only data: who finds the causes writes them.
+//! The chain of causes that answers why an object is as it is. Only data: the files of the kinds
+//! find and word the causes.
 
-/// Causes, each the reason of the one before it, and what to type.
+/// Causes, each the reason for the one before it, and the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     pub causes: Vec<String>,
@@ -12,14 +13,14 @@ impl Chain {
         Self { causes: vec![cause.into()], next: next.into() }
     }
 
-    /// The same with one more cause at its end.
+    /// Adds a cause at the end.
     #[must_use]
     pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.causes.push(cause.into());
         self
     }
 
-    /// The same behind a first cause.
+    /// Adds a cause at the beginning.
     #[must_use]
     pub fn behind(mut self, cause: impl Into<String>) -> Self {
         self.causes.insert(0, cause.into());

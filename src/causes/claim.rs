@@ -1,4 +1,4 @@
-//! Why a claim has no running cluster, or is not gone yet.
+//! Explains a claim: why it has no running cluster, or why it is not gone yet.
 
 use super::chain::Chain;
 use super::cluster::explain_cluster;
@@ -23,7 +23,8 @@ pub fn cluster_of<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster> {
     state.clusters.get(state.cluster(claim.cluster.as_deref()?)?)
 }
 
-/// The pool that a claim waits for: for a cluster, or to take its cluster back.
+/// The pool that a claim waits for: to get a cluster from it, or to give the cluster back to a pool
+/// that is paused.
 pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a ClusterPool> {
     let pool = state.pools.by_key(&claim.pool_key())?;
     let keeps_cluster = pool.metadata.annotated(PAUSED)
@@ -49,8 +50,8 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
     let option = &evidence.namespace_option;
     let first = format!("claim {name} has cluster {cluster_name}");
     let Some(cluster) = cluster_of(&evidence.state, claim) else {
-        let text = format!("{first}, which is gone");
-        return Chain::new(text, format!("poolctl release {name}{option}"));
+        let cause = format!("{first}, which is gone");
+        return Chain::new(cause, format!("poolctl release {name}{option}"));
     };
     if claim.running != ClusterRunning::Running {
         return explain_cluster(evidence, cluster).behind(first);
@@ -59,8 +60,8 @@ fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) ->
         Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).short()),
         None => "it has no end".to_owned(),
     };
-    let text = format!("{first}, which runs; {end}");
-    Chain::new(text, format!("poolctl kubeconfig {name}{option}"))
+    let cause = format!("{first}, which runs; {end}");
+    Chain::new(cause, format!("poolctl kubeconfig {name}{option}"))
 }
 
 fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {

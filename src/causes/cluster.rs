@@ -1,4 +1,4 @@
-//! Why a cluster is not ready, or not gone.
+//! Explains a cluster: why it is not ready, or why it is not gone yet.
 
 use super::chain::Chain;
 use super::evidence::Evidence;
@@ -21,12 +21,12 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     match cluster.phase() {
         Phase::Deprovisioning => explain_deprovisioning(evidence, cluster, &job),
         Phase::Broken => {
-            let text = format!(
+            let cause = format!(
                 "cluster {name} was given up after {} failed installations: {}",
                 cluster.restarts,
                 cluster.failure.as_deref().unwrap_or("no reason was given")
             );
-            Chain::new(text, show_logs)
+            Chain::new(cause, show_logs)
         }
         Phase::Retrying => {
             let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
@@ -36,15 +36,15 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
                 1 => "once".to_owned(),
                 times => format!("{times} times"),
             };
-            let text = format!(
+            let cause = format!(
                 "cluster {name} failed to install {times}, the next attempt is in {}{job}: {}",
                 left.unwrap_or_default(),
                 cluster.failure.as_deref().unwrap_or_default()
             );
-            Chain::new(text, show_logs)
+            Chain::new(cause, show_logs)
         }
         Phase::Installing => {
-            let text = if cluster.interrupted {
+            let cause = if cluster.interrupted {
                 format!(
                     "an installation of cluster {name} broke off; what it left is destroyed \
                      first{job}"
@@ -53,7 +53,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
                 let duration = evidence.format_duration_since(cluster.started_at);
                 format!("cluster {name} is being installed{duration}{job}")
             };
-            Chain::new(text, "poolctl reconcile --wait")
+            Chain::new(cause, "poolctl reconcile --wait")
         }
         Phase::Installed => explain_installed_cluster(evidence, cluster, &job),
     }
@@ -65,35 +65,35 @@ fn describe_live_job(evidence: &Evidence, cluster: &str) -> String {
     format!("; a {} job runs{duration}", job.verb.name())
 }
 
-/// What keeps everything else from being done with a cluster.
+/// Explains a cluster with which nothing is done at all, whatever its phase.
 fn explain_hold(evidence: &Evidence, cluster: &Cluster) -> Option<Chain> {
     let name = &cluster.name;
     let option = &evidence.namespace_option;
     if cluster.driver == Driver::Missing && !cluster.installed() {
-        let text = format!("no driver of this build serves the platform of cluster {name}");
-        return Some(Chain::new(text, format!("poolctl describe cluster {name}{option}")));
+        let cause = format!("no driver of this build serves the platform of cluster {name}");
+        return Some(Chain::new(cause, format!("poolctl describe cluster {name}{option}")));
     }
     if cluster.paused {
-        let text = format!("cluster {name} is paused: nothing is done with it");
+        let cause = format!("cluster {name} is paused: nothing is done with it");
         let next = format!("poolctl annotate cluster {name} {PAUSED}-{option}");
-        return Some(Chain::new(text, next));
+        return Some(Chain::new(cause, next));
     }
     if let Some(lacks) = &cluster.lacks {
-        let text = format!("cluster {name} waits for its hosts: {}", lacks.message);
-        return Some(explain_wait_for_hosts(evidence, cluster, text));
+        let cause = format!("cluster {name} waits for its hosts: {}", lacks.message);
+        return Some(explain_wait_for_hosts(evidence, cluster, cause));
     }
     if cluster.unmet.is_some()
         && let Some(Key { namespace, name: customization }) = cluster.required()
     {
-        let text =
+        let cause =
             format!("cluster {name} needs customization {customization}, which is not there");
-        return Some(Chain::new(text, format!("poolctl get customization -n {namespace}")));
+        return Some(Chain::new(cause, format!("poolctl get customization -n {namespace}")));
     }
     None
 }
 
-/// A cluster that cannot be installed on its hosts, and until when it waits for them.
-fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, text: String) -> Chain {
+/// Explains a cluster that waits for its hosts before it can be installed.
+fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String) -> Chain {
     let name = &cluster.name;
     let option = &evidence.namespace_option;
     let mut late_agents: Vec<&Agent> = evidence.state.agents.rows().collect();
@@ -101,7 +101,7 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, text: String) 
         agent.bound_to().is_some_and(|key| key.name == *name) && agent.state() != HostState::Known
     });
     let given_up_at = plan::waits_until(cluster);
-    // An agent that is only being booted comes without help.
+    // An agent that is being booted needs no help. One that is lost may never come.
     let next = if given_up_at.is_some() && late_agents.iter().any(|agent| agent.state().is_lost()) {
         format!("poolctl delete cluster {name}{option}")
     } else {
@@ -109,9 +109,9 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, text: String) 
     };
     let first = match given_up_at {
         Some(end) => {
-            format!("{text}; it is given up {end}, in {}", end.since(evidence.now).short())
+            format!("{cause}; it is given up {end}, in {}", end.since(evidence.now).short())
         }
-        None => text,
+        None => cause,
     };
     late_agents.into_iter().map(describe_agent).fold(Chain::new(first, next), Chain::because)
 }
@@ -125,34 +125,34 @@ fn explain_deprovisioning(evidence: &Evidence, cluster: &Cluster, job: &str) -> 
     let name = &cluster.name;
     let option = &evidence.namespace_option;
     if cluster.protected {
-        let text = format!("cluster {name} is being deleted, and protected against it");
-        return Chain::new(text, format!("poolctl annotate cluster {name} {PROTECTED}-{option}"));
+        let cause = format!("cluster {name} is being deleted, and protected against it");
+        return Chain::new(cause, format!("poolctl annotate cluster {name} {PROTECTED}-{option}"));
     }
     if cluster.held && (cluster.started_at.is_none() || cluster.preserve) {
         let path = "jsonpath='{.metadata.finalizers}'";
-        let text = format!("cluster {name} is held by a finalizer of another program");
-        return Chain::new(text, format!("poolctl get cluster {name} -o {path}{option}"));
+        let cause = format!("cluster {name} is held by a finalizer of another program");
+        return Chain::new(cause, format!("poolctl get cluster {name} -o {path}{option}"));
     }
     let duration = evidence.format_duration_since(cluster.deleting);
-    let text = format!("cluster {name} is being destroyed{duration}{job}");
+    let cause = format!("cluster {name} is being destroyed{duration}{job}");
     let last_attempt = evidence.last_deprovision.as_ref();
     let message = last_attempt.and_then(|attempt| attempt.message.as_ref());
     let (Some(last_attempt), Some(message)) = (last_attempt, message) else {
-        return Chain::new(text, "poolctl reconcile --wait");
+        return Chain::new(cause, "poolctl reconcile --wait");
     };
     let failed = format!("the last attempt failed: {message}");
     let Some(host) = find_failing_host(evidence, name, last_attempt) else {
-        return Chain::new(text, format!("poolctl events cluster/{name}")).because(failed);
+        return Chain::new(cause, format!("poolctl events cluster/{name}")).because(failed);
     };
     let host_name = &host.metadata.name;
     let namespace = &host.metadata.namespace;
     let next = format!("poolctl annotate host {host_name} {DETACHED}=true -n {namespace}");
-    Chain::new(text, next).because(failed).because(format!(
+    Chain::new(cause, next).because(failed).because(format!(
         "host {host_name} keeps the others; detached, it stays as it is and they go"
     ))
 }
 
-/// The host of a cluster whose controller has failed in a job, and since then.
+/// The host of a cluster whose controller failed in a job, and still fails.
 fn find_failing_host<'a>(
     evidence: &'a Evidence,
     cluster: &str,
@@ -171,8 +171,8 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     if let Some(claim) = &cluster.claim
         && evidence.claim_is_gone
     {
-        let text = format!("cluster {name} is held by claim {claim}, which is gone");
-        return Chain::new(text, format!("poolctl delete cluster {name}{option}"));
+        let cause = format!("cluster {name} is held by claim {claim}, which is gone");
+        return Chain::new(cause, format!("poolctl delete cluster {name}{option}"));
     }
     let use_of_it = match (&cluster.claim, &cluster.pool) {
         (Some(claim), _) => format!("claim {claim} has it"),
@@ -181,12 +181,12 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     };
     let power = cluster.power;
     let duration = evidence.format_duration_since(cluster.power_since);
-    let mut text = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.doing());
+    let mut cause = format!("cluster {name} is {}{duration}; {use_of_it}{job}", power.doing());
     let is_changing = power.waking() || power.stopping();
     if is_changing {
         let [hibernating, ready] = power.conditions(cluster.power_message.as_deref());
         let step = if power.stopping() { hibernating } else { ready };
-        text = format!("{text}: {}", step.message);
+        cause = format!("{cause}: {}", step.message);
     }
     let next = if power.failed() {
         format!("poolctl cluster retry {name}{option}")
@@ -199,5 +199,5 @@ fn explain_installed_cluster(evidence: &Evidence, cluster: &Cluster, job: &str) 
     } else {
         format!("poolctl credentials {name}{option}")
     };
-    Chain::new(text, next)
+    Chain::new(cause, next)
 }

@@ -1,4 +1,4 @@
-//! Who has a customization, or why no cluster takes it.
+//! Explains a customization: who holds it, or why no cluster takes it.
 
 use super::chain::Chain;
 use super::cluster::explain_cluster;

@@ -1,5 +1,4 @@
-//! What an object is explained with, as values. A command gathers them; nothing here is read from
-//! anywhere, and what the kind of the object does not ask for stays empty.
+//! The values that an object is explained with. A command gathers them: nothing here reads a state.
 
 use crate::model::agent::Agent;
 use crate::model::event::Event;
@@ -9,9 +8,10 @@ use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 use crate::model::time::Time;
 
+/// The values that an object is explained with. Those that its kind does not need stay empty.
 #[derive(Debug, Default)]
 pub struct Evidence {
-    /// The scope of the object, and what the object refers to.
+    /// The scope of the object, and the objects that it refers to.
     pub state: State,
     pub now: Time,
     /// ` -n NAMESPACE`, if commands on the object need it.
@@ -24,7 +24,7 @@ pub struct Evidence {
     pub last_deprovision: Option<Job>,
     /// The hosts among which that attempt may have failed.
     pub hosts: Vec<BareMetalHost>,
-    /// Whether the claim that holds the explained cluster exists no more.
+    /// Whether the claim that holds the explained cluster does not exist any more.
     pub claim_is_gone: bool,
 
     /// Of a pool that is explained by its history: its last `RECENT_JOBS` installations.
@@ -39,15 +39,16 @@ pub struct Evidence {
     pub last_job_on_host: Option<Job>,
     /// Whether the cluster that uses the host still exists.
     pub consumer_exists: bool,
-    /// The Agents that the host is.
+    /// The Agents of the same machine as the host.
     pub agents_of_host: Vec<Agent>,
 
-    /// Of an InfraEnv: whether its image was made of something else than there is now.
+    /// Of an InfraEnv: whether its spec or its network configurations have changed since its image
+    /// was made.
     pub image_is_stale: bool,
 }
 
 impl Evidence {
-    /// ` for 3h`, or nothing if it is not known since when.
+    /// ` for 3h`, or nothing if the beginning is not known.
     pub fn format_duration_since(&self, since: Option<Time>) -> String {
         since.map(|since| format!(" for {}", self.now.since(since).short())).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Why a host is as it is: who uses it, and what its controller says.
+//! Explains a host: who uses it, and what its management controller reports.
 
 use super::chain::Chain;
 use super::evidence::Evidence;
@@ -26,7 +26,7 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     }
 }
 
-/// A host whose cluster has no object any more.
+/// Explains a host whose cluster was left running and is no longer in the state.
 fn explain_lost_consumer(evidence: &Evidence, host: &str, cluster: &str) -> Chain {
     let option = &evidence.namespace_option;
     let next = match evidence.agents_of_host.first() {
@@ -36,18 +36,18 @@ fn explain_lost_consumer(evidence: &Evidence, host: &str, cluster: &str) -> Chai
     Chain::new(format!("host {host} is kept by cluster {cluster}, which was left running"), next)
 }
 
-/// Why the machine of a host is as it is.
+/// Explains the machine of a host, whoever uses it.
 fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let name = &host.metadata.name;
     let option = &evidence.namespace_option;
     let Some(controller) = &host.spec.bmc else {
-        let text = format!("host {name} has no management controller: nothing is done to it");
-        return Chain::new(text, format!("poolctl edit host {name}{option}"));
+        let cause = format!("host {name} has no management controller: nothing is done to it");
+        return Chain::new(cause, format!("poolctl edit host {name}{option}"));
     };
     if host.is_left_alone() {
-        let text = format!("host {name} is paused or detached: nothing is done to it");
+        let cause = format!("host {name} is paused or detached: nothing is done to it");
         let pauses = "baremetalhost.metal3.io/paused- baremetalhost.metal3.io/detached-";
-        return Chain::new(text, format!("poolctl annotate host {name} {pauses}{option}"));
+        return Chain::new(cause, format!("poolctl annotate host {name} {pauses}{option}"));
     }
     match &evidence.last_job_on_host {
         Some(job) if job.ended.is_none() => explain_running_job(evidence, name, job),
@@ -61,8 +61,8 @@ fn explain_machine(evidence: &Evidence, host: &BareMetalHost) -> Chain {
 fn explain_running_job(evidence: &Evidence, host: &str, job: &Job) -> Chain {
     let verb = job.verb.name();
     let duration = evidence.now.since(job.started).short();
-    let text = format!("{verb} of host {host} is running since {duration}");
-    Chain::new(text, format!("poolctl job logs {} -f", job.id))
+    let cause = format!("{verb} of host {host} is running since {duration}");
+    Chain::new(cause, format!("poolctl job logs {} -f", job.id))
 }
 
 fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Chain {
@@ -89,7 +89,7 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
     chain.because(format!("it failed {times} times in a row, and is tried again in {left}"))
 }
 
-/// A machine that does what it is told.
+/// Explains a machine whose controller reports no error.
 fn explain_power(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let name = &host.metadata.name;
     let option = &evidence.namespace_option;

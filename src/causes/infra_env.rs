@@ -1,4 +1,4 @@
-//! Whether an InfraEnv has an image, and whether that is as it should be.
+//! Explains an InfraEnv: whether it has an image, and whether the image is up to date.
 
 use super::chain::Chain;
 use super::evidence::Evidence;
@@ -6,7 +6,7 @@ use crate::model::agent::INFRA_ENV;
 use crate::model::condition::{self, Condition, ConditionReason};
 use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 
-/// Reasons of `ImageCreated` that a person has to do something about.
+/// Reasons of the condition `ImageCreated` that only a person can mend.
 const FAILURES: [ConditionReason; 2] =
     [ConditionReason::ImageCreationError, ConditionReason::MissingClusterDeployment];
 
@@ -31,7 +31,7 @@ pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     Chain::new(first, format!("poolctl get agent -l {INFRA_ENV}={name}{option}"))
 }
 
-/// What makes the image of an InfraEnv, as it is to be typed.
+/// The command that makes the image of an InfraEnv.
 pub fn command_to_make_image(infra_env: &str, namespace_option: &str) -> String {
     format!(
         "poolctl infraenv iso {infra_env} --address USER@HOST --key FILE --known-hosts FILE \
@@ -45,7 +45,7 @@ fn describe_image(infra_env: &InfraEnv, image_created: Option<&Condition>) -> St
         return format!("infraenv {name} has no image yet");
     };
     let is_image = image_created.is_some_and(|condition| condition.status == "True");
-    let what = if is_image { "image" } else { "Ignition" };
+    let product = if is_image { "image" } else { "Ignition" };
     let url = infra_env.image().map(|url| format!(", {url}")).unwrap_or_default();
-    format!("infraenv {name} has an {what} of {time}{url}")
+    format!("infraenv {name} has an {product} of {time}{url}")
 }

@@ -1,4 +1,4 @@
-//! Which address an IPClaim has, or why it has none.
+//! Explains an IPClaim: which address it has, or why it has none.
 
 use super::chain::Chain;
 use super::evidence::Evidence;

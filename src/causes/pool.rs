@@ -1,4 +1,4 @@
-//! What keeps a pool from having more clusters ready.
+//! Explains a pool: what keeps it from having more clusters ready.
 
 use super::chain::Chain;
 use super::cluster::explain_cluster;
@@ -9,18 +9,18 @@ use crate::model::condition::{Condition, ConditionReason, ConditionType};
 use crate::model::pool::{ClusterPool, InstallPause, PAUSED};
 use crate::model::state::State;
 
-/// What is in the way of more ready clusters, as the state alone shows it.
+/// What keeps a pool from having more ready clusters, as far as the state alone shows it.
 enum Obstacle<'a> {
     Deletion,
     Pause,
     MissingDependencies(&'a Condition),
-    /// Installations fail, and none begins for a while.
+    /// Installations fail, and for a while no other starts.
     FailingInstallations(String),
     /// `maxConcurrent` is used up.
     Concurrency(u32),
-    /// It is broken or failed to install, or it wakes and will be ready soon.
+    /// A cluster that is broken or failed to install, or that is waking up.
     Cluster(&'a Cluster),
-    /// No customization is free.
+    /// No customization of the inventory is free.
     Inventory(String),
     Capacity(&'a Condition),
 }
@@ -48,7 +48,7 @@ pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     reason.behind(first)
 }
 
-/// The cluster that the explanation of a pool may come to.
+/// The cluster that the explanation of a pool may lead to, if any.
 pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<&'a Cluster> {
     match find_obstacle(state, pool) {
         Some(Obstacle::Deletion) => find_kept_cluster(state, pool),
@@ -58,12 +58,12 @@ pub fn explained_cluster<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<
     }
 }
 
-/// Whether nothing is in the way now, so that only the past can say why a pool lacks clusters.
+/// Whether a pool has no obstacle now, so that only its past can explain why it lacks clusters.
 pub fn is_explained_by_history(state: &State, pool: &ClusterPool) -> bool {
     find_obstacle(state, pool).is_none()
 }
 
-/// What installations of a pool fail with, and until when none begins.
+/// Why installations of a pool fail, and until when it starts no other. None if they do not fail.
 pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
     let InstallPause { since, until, cause, .. } = pool.status.install_pause.as_ref()?;
     let next = match until {
@@ -73,9 +73,9 @@ pub fn describe_install_pause(pool: &ClusterPool) -> Option<String> {
     Some(format!("installations fail since {since}, {next}: {cause}"))
 }
 
-/// What a pool lacks to make the clusters that it should have.
+/// What a pool lacks to make the clusters that it should have. None if it has enough clusters.
 pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
-    if !is_short(pool) {
+    if !lacks_clusters(pool) {
         return None;
     }
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
@@ -83,11 +83,12 @@ pub fn describe_shortage(pool: &ClusterPool) -> Option<String> {
     }
     describe_inventory(pool).or_else(|| {
         find_condition(pool, ConditionType::CapacityAvailable, "False")
-            .map(|found| found.message.clone())
+            .map(|condition| condition.message.clone())
     })
 }
 
-/// The strongest obstacle: what would help against a later one does not help against an earlier.
+/// The strongest obstacle of a pool. They are sought in this order because removing a later one
+/// does not help while an earlier one is there.
 fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle<'a>> {
     if pool.metadata.deletion_timestamp.is_some() {
         return Some(Obstacle::Deletion);
@@ -98,8 +99,8 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     if let Some(condition) = find_condition(pool, ConditionType::MissingDependencies, "True") {
         return Some(Obstacle::MissingDependencies(condition));
     }
-    if let Some(text) = describe_install_pause(pool) {
-        return Some(Obstacle::FailingInstallations(text));
+    if let Some(cause) = describe_install_pause(pool) {
+        return Some(Obstacle::FailingInstallations(cause));
     }
     if let Some(limit) = exhausted_concurrency(pool) {
         return Some(Obstacle::Concurrency(limit));
@@ -112,8 +113,8 @@ fn find_obstacle<'a>(state: &'a State, pool: &'a ClusterPool) -> Option<Obstacle
     {
         return Some(Obstacle::Cluster(cluster));
     }
-    if let Some(text) = describe_inventory(pool) {
-        return Some(Obstacle::Inventory(text));
+    if let Some(cause) = describe_inventory(pool) {
+        return Some(Obstacle::Inventory(cause));
     }
     find_condition(pool, ConditionType::CapacityAvailable, "False").map(Obstacle::Capacity)
 }
@@ -130,8 +131,8 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             format!("it cannot make clusters: {}", condition.message),
             "poolctl apply -f FILE with what is missing, then poolctl reconcile",
         ),
-        Obstacle::FailingInstallations(text) => {
-            Chain::new(text, format!("poolctl events pool/{name}{option}"))
+        Obstacle::FailingInstallations(cause) => {
+            Chain::new(cause, format!("poolctl events pool/{name}{option}"))
         }
         Obstacle::Concurrency(limit) => {
             let next = if limit == 0 {
@@ -139,11 +140,13 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
             } else {
                 "poolctl reconcile --wait".to_owned()
             };
-            let text = format!("maxConcurrent {limit} lets no more be made or destroyed now");
-            Chain::new(text, next)
+            let cause = format!("maxConcurrent {limit} lets no more be made or destroyed now");
+            Chain::new(cause, next)
         }
         Obstacle::Cluster(cluster) => explain_cluster(evidence, cluster),
-        Obstacle::Inventory(text) => Chain::new(text, format!("poolctl get customization{option}")),
+        Obstacle::Inventory(cause) => {
+            Chain::new(cause, format!("poolctl get customization{option}"))
+        }
         Obstacle::Capacity(condition) => {
             let next = match ConditionReason::named(&condition.reason) {
                 Some(ConditionReason::HostsExhausted) => format!("poolctl get agent{option}"),
@@ -159,21 +162,21 @@ fn explain_obstacle(evidence: &Evidence, pool: &ClusterPool, obstacle: Obstacle<
     }
 }
 
-/// A pool that is being deleted.
+/// Explains a pool that is being deleted.
 fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let option = &evidence.namespace_option;
-    let text = "it is being deleted and gives no more clusters";
+    let cause = "it is being deleted and gives no more clusters";
     if pool.spec.max_concurrent == Some(0) {
         let next = command_to_raise_limit(&pool.metadata.name, "maxConcurrent", 1, option);
-        return Chain::new(format!("{text}; maxConcurrent 0 lets nothing go"), next);
+        return Chain::new(format!("{cause}; maxConcurrent 0 lets nothing go"), next);
     }
     match find_kept_cluster(&evidence.state, pool) {
-        Some(cluster) => explain_cluster(evidence, cluster).behind(text),
-        None => Chain::new(text, format!("poolctl get claim,cluster{option}")),
+        Some(cluster) => explain_cluster(evidence, cluster).behind(cause),
+        None => Chain::new(cause, format!("poolctl get claim,cluster{option}")),
     }
 }
 
-/// A pool that nothing keeps from having more clusters.
+/// Explains a pool that has no obstacle.
 fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     if let Some(cluster) = find_next_cluster(&evidence.state, pool) {
         return explain_cluster(evidence, cluster);
@@ -185,14 +188,14 @@ fn explain_progress(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     if pool.status.ready > 0 {
         Chain::new("it has what it should", claim)
     } else if pool.status.standby > 0 {
-        let text = "its clusters stand by: a claim wakes one";
-        Chain::new(format!("{text}; runningCount is {running}"), claim)
+        let cause = "its clusters stand by: a claim wakes one";
+        Chain::new(format!("{cause}; runningCount is {running}"), claim)
     } else if pool.spec.size == 0 {
-        let text = "its size is 0: it makes clusters only for claims";
-        Chain::new(text, format!("poolctl pool scale {name} --size 1{option}"))
+        let cause = "its size is 0: it makes clusters only for claims";
+        Chain::new(cause, format!("poolctl pool scale {name} --size 1{option}"))
     } else {
-        let text = format!("a pass decides what comes next; runningCount is {running}");
-        Chain::new(text, "poolctl reconcile --wait")
+        let cause = format!("a pass decides what comes next; runningCount is {running}");
+        Chain::new(cause, "poolctl reconcile --wait")
     }
 }
 
@@ -215,7 +218,7 @@ fn clusters_of<'a>(state: &'a State, pool: &ClusterPool) -> impl Iterator<Item =
     members.filter_map(move |cluster_id| state.clusters.get(cluster_id))
 }
 
-/// A cluster that is to go with its pool, and that something keeps.
+/// A cluster that is being deleted, while its protection, a finalizer or a pause keeps it.
 fn find_kept_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
     clusters_of(state, pool).find(|cluster| {
         cluster.deleting.is_some() && (cluster.protected || cluster.held || cluster.paused)
@@ -230,12 +233,14 @@ fn find_failed_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a C
 
 /// The cluster that is likely to be ready first, or else to make room for another.
 fn find_next_cluster<'a>(state: &'a State, pool: &ClusterPool) -> Option<&'a Cluster> {
-    let ranked = clusters_of(state, pool).filter_map(|cluster| Some((rank(cluster)?, cluster)));
+    let ranked =
+        clusters_of(state, pool).filter_map(|cluster| Some((rank_by_progress(cluster)?, cluster)));
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, cluster)| cluster)
 }
 
-/// How soon something comes of a cluster, the soonest first; none of one that does not change.
-fn rank(cluster: &Cluster) -> Option<u8> {
+/// The rank of a cluster by how soon it will be ready or gone: the lower, the sooner. None if it is
+/// claimed or does not change.
+fn rank_by_progress(cluster: &Cluster) -> Option<u8> {
     match (cluster.phase(), cluster.power) {
         _ if cluster.claim.is_some() => None,
         (Phase::Installed, power) if power.waking() => Some(0),
@@ -245,7 +250,7 @@ fn rank(cluster: &Cluster) -> Option<u8> {
     }
 }
 
-/// `maxConcurrent`, when something is missing and it is used up.
+/// The `maxConcurrent` of a pool that lacks clusters, if it is used up.
 fn exhausted_concurrency(pool: &ClusterPool) -> Option<u32> {
     let status = &pool.status;
     let limit = pool.spec.max_concurrent?;
@@ -254,14 +259,14 @@ fn exhausted_concurrency(pool: &ClusterPool) -> Option<u32> {
 }
 
 /// Whether the pool has fewer clusters than its size and its waiting claims ask for.
-fn is_short(pool: &ClusterPool) -> bool {
+fn lacks_clusters(pool: &ClusterPool) -> bool {
     pool.status.size < pool.spec.size.saturating_add(pool.status.pending)
 }
 
-/// What of the inventory cannot be used, if none of it is free and more is needed.
+/// Why no entry of the inventory can be used. None if one is free or no more clusters are needed.
 fn describe_inventory(pool: &ClusterPool) -> Option<String> {
     let entries = pool.spec.inventory.as_ref()?;
-    if pool.status.free_customizations > 0 || !is_short(pool) {
+    if pool.status.free_customizations > 0 || !lacks_clusters(pool) {
         return None;
     }
     let mut uses = Vec::new();

@@ -1,5 +1,5 @@
-//! Clusters that a pool replaced lately of its own accord: why the clusters of a pool come and go.
-//! Clusters that somebody claimed or deleted do not count.
+//! Explains why the clusters of a pool come and go: by those that the pool itself replaced lately.
+//! Clusters that a person has claimed or deleted do not count.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,14 +10,14 @@ use crate::model::pool::{ClusterPool, REFRESH};
 use crate::model::time::Span;
 use crate::plan::{BROKEN, STALE};
 
-/// How far back events are looked at.
+/// Events that are older do not count.
 pub const RECENT_SPAN: Span = Span::hours(24);
-/// So many of a pool's last installations tell which clusters were its own.
+/// How many of a pool's last installations are read to know which clusters were its own.
 pub const RECENT_JOBS: u32 = 2_000;
-/// Fewer replaced clusters are nothing to wonder about.
+/// Fewer replaced clusters need no explanation.
 const MANY: usize = 3;
 
-/// Why clusters of a pool are replaced, if many are.
+/// Explains why clusters of a pool are replaced, if many were.
 pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<Chain> {
     let replaced = replaced_clusters(evidence);
     let (reason, clusters) = replaced.iter().max_by_key(|(_, clusters)| clusters.len())?;
@@ -41,7 +41,7 @@ pub fn explain_replacements(evidence: &Evidence, pool: &ClusterPool) -> Option<C
     Some(Chain::new(format!("{count} of its clusters were replaced within {span}: {why}"), next))
 }
 
-/// The clusters that the pool replaced, the newest first, by the reason of their events.
+/// The clusters that the pool has replaced, by the reason of their events; the newest first.
 fn replaced_clusters(evidence: &Evidence) -> BTreeMap<EventReason, Vec<&str>> {
     let own_clusters: HashSet<&str> =
         evidence.provisions.iter().map(|job| job.object.as_str()).collect();
