@@ -1,5 +1,5 @@
-//! Grants what is leased and gives it back: customizations, addresses, hosts and their Agents. This is
-//! the one place where a lease changes hands. It never decides who gets what, nor when.
+//! Grants and returns leases of customizations, addresses, hosts and Agents. A lease changes hands
+//! only here. Who gets a lease, and when, is never decided here.
 
 use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
@@ -12,6 +12,7 @@ use crate::model::state::{AgentId, CustomizationId, HostId, IpLeaseId, State};
 
 use super::clusters_hosts::may_have_nodes_left;
 
+/// Leases a customization to a cluster.
 pub fn grant_customization(
     state: &mut State,
     customization_id: CustomizationId,
@@ -22,12 +23,13 @@ pub fn grant_customization(
     });
 }
 
+/// Gives back a customization: any cluster may take it from now on.
 pub fn return_customization(state: &mut State, customization_id: CustomizationId) {
     state.customizations.update(customization_id, |customization| customization.holder = None);
 }
 
-/// A cluster whose object goes while it runs on keeps its customization, and with it its name in DNS:
-/// nobody else may have them.
+/// Leaves a customization to a cluster that runs on after its object is gone. The lease keeps the
+/// name of the cluster in DNS, too, so that no other cluster gets either of them.
 pub fn keep_customization(state: &mut State, customization_id: CustomizationId, dns_name: String) {
     state.customizations.update(customization_id, |customization| {
         if let Some(holder) = &mut customization.holder {
@@ -38,13 +40,13 @@ pub fn keep_customization(state: &mut State, customization_id: CustomizationId, 
     });
 }
 
-/// A claim of an address that goes with a cluster, with its address or without.
+/// Adds a lease of an address for a cluster. Without an address it is a claim that waits for one.
 pub fn grant_address(state: &mut State, lease: IpLease) {
     state.ip_leases.insert(lease);
 }
 
-/// Gives back the addresses of a cluster that is gone, whatever its pool says by now; not while a
-/// host that somebody has to boot may run with it.
+/// Gives back the addresses of a cluster that is gone, whatever its pool wants by now. They stay
+/// leased while a host that only a person can reboot may still run as a node with one of them.
 pub fn return_addresses(state: &mut State, cluster: &Cluster) {
     let Some(pool) = cluster.pool.clone() else { return };
     if !may_have_nodes_left(state, &pool.namespace, &cluster.name) {
@@ -52,28 +54,31 @@ pub fn return_addresses(state: &mut State, cluster: &Cluster) {
     }
 }
 
-/// The addresses of a cluster that is left running stay leased until somebody releases them.
+/// Leaves the addresses to a cluster that runs on after its object is gone. They stay leased until
+/// a person releases them.
 pub fn keep_addresses(state: &mut State, cluster: &Cluster) {
     let Some(pool) = cluster.pool.clone() else { return };
-    for lease_id in addresses_of_cluster(state, &pool.namespace, &cluster.name) {
+    for lease_id in lease_ids_of_cluster(state, &pool.namespace, &cluster.name) {
         state.ip_leases.update(lease_id, IpLease::keep_without_cluster);
     }
 }
 
-/// Gives back the addresses of a host that is no part of a cluster any more, nor runs as one.
+/// Gives back the addresses of a host that has left a cluster and does not run as its node any
+/// more.
 pub fn return_addresses_of_host(state: &mut State, agent: &Agent, cluster: &str) {
     let Key { namespace, name } = agent.metadata.key();
-    let leases = state.ip_leases.iter();
-    let leases = leases
+    let leases_of_host = state
+        .ip_leases
+        .iter()
         .filter(|(_, lease)| lease.namespace == namespace && lease.is_of_host(cluster, &name));
-    let lease_ids: Vec<IpLeaseId> = leases.map(|(lease_id, _)| lease_id).collect();
+    let lease_ids: Vec<IpLeaseId> = leases_of_host.map(|(lease_id, _)| lease_id).collect();
     for lease_id in lease_ids {
         state.ip_leases.remove(lease_id);
     }
 }
 
-/// Gives back the addresses of a cluster if it is gone and none of the hosts that have left it may
-/// run as its nodes.
+/// Gives back the addresses of a cluster if it is gone and no host that has left it may still run
+/// as its node.
 pub fn return_addresses_of_gone_cluster(state: &mut State, namespace: &str, cluster: &str) {
     if state.cluster(cluster).is_none() && !may_have_nodes_left(state, namespace, cluster) {
         remove_addresses(state, namespace, cluster);
@@ -81,18 +86,20 @@ pub fn return_addresses_of_gone_cluster(state: &mut State, namespace: &str, clus
 }
 
 fn remove_addresses(state: &mut State, namespace: &str, cluster: &str) {
-    for lease_id in addresses_of_cluster(state, namespace, cluster) {
+    for lease_id in lease_ids_of_cluster(state, namespace, cluster) {
         state.ip_leases.remove(lease_id);
     }
 }
 
-fn addresses_of_cluster(state: &State, namespace: &str, cluster: &str) -> Vec<IpLeaseId> {
-    let leases = state.ip_leases.iter();
-    let leases = leases
+fn lease_ids_of_cluster(state: &State, namespace: &str, cluster: &str) -> Vec<IpLeaseId> {
+    let leases_of_cluster = state
+        .ip_leases
+        .iter()
         .filter(|(_, lease)| lease.namespace == namespace && lease.cluster() == Some(cluster));
-    leases.map(|(lease_id, _)| lease_id).collect()
+    leases_of_cluster.map(|(lease_id, _)| lease_id).collect()
 }
 
+/// Leases a host to a cluster.
 pub fn grant_host(state: &mut State, host_id: HostId, cluster: &Key) {
     let consumer = ConsumerRef {
         api_version: Kind::ClusterDeployment.api_version().into(),
@@ -104,14 +111,14 @@ pub fn grant_host(state: &mut State, host_id: HostId, cluster: &Key) {
     state.hosts.update(host_id, |host| host.spec.consumer_ref = Some(consumer));
 }
 
-/// What frees a host that a cluster keeps which was left running, as it is to be typed.
+/// The command that frees a host of a cluster that was left running.
 pub fn command_to_free_host(host: &str, namespace_option: &str) -> String {
     format!(
         "poolctl patch host {host} -p '{{\"spec\": {{\"consumerRef\": null}}}}'{namespace_option}"
     )
 }
 
-/// Nothing runs on the host on behalf of a cluster from here on.
+/// Gives back a host. Nothing may run on it on behalf of a cluster any more.
 pub fn return_host(state: &mut State, host_id: HostId) {
     state.hosts.update(host_id, |host| {
         host.spec.consumer_ref = None;
@@ -119,7 +126,7 @@ pub fn return_host(state: &mut State, host_id: HostId) {
     });
 }
 
-/// Binds an Agent, which has no other cluster.
+/// Leases an Agent to a cluster by binding it. The Agent must not have another cluster.
 pub fn grant_agent(state: &mut State, agent_id: AgentId, cluster: &Key) {
     state.agents.update(agent_id, |agent| {
         agent.bind(cluster);
@@ -127,7 +134,8 @@ pub fn grant_agent(state: &mut State, agent_id: AgentId, cluster: &Key) {
     });
 }
 
-/// The cluster of an Agent goes on without poolctl: no cluster has the Agent, and none wants it.
+/// Takes an Agent out of use, because its cluster runs on without poolctl: no cluster has the Agent
+/// any more, and none wants it.
 pub fn retire_agent(state: &mut State, agent_id: AgentId) {
     state.agents.update(agent_id, |agent| {
         agent.spec.cluster_deployment_name = None;

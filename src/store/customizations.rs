@@ -1,4 +1,5 @@
-//! Customizations and who holds them: a lease is a row of its own.
+//! Loads and writes customizations with their holders. A lease of a customization is a row of its
+//! own. Never decides who holds one.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,7 @@ use super::documents::{select_document, select_documents, write_document};
 use super::filter::Filter;
 use super::stored::StoredDocument;
 
-/// All customizations, of a namespace if one is given, and who holds them.
+/// Loads all customizations, or those of a namespace, with their holders.
 pub fn load_customizations(
     conn: &Connection,
     state: &mut State,
@@ -39,15 +40,17 @@ pub fn load_customizations(
     while let Some(row) = rows.next()? {
         let key = Key::new(row.get::<_, String>(4)?, row.get::<_, String>(5)?);
         let holder = read_holder(row)?;
-        // A holder that an edit has changed stays as the edit has it: it was loaded before.
-        if let Some(id) = state.customizations.find(&key).filter(|id| loaded.contains(id)) {
+        // A customization that was loaded before may have been edited, so its holder stays as it
+        // is.
+        let customization_id = state.customizations.find(&key);
+        if let Some(id) = customization_id.filter(|id| loaded.contains(id)) {
             state.customizations.fill(id, |customization| customization.holder = Some(holder));
         }
     }
     Ok(())
 }
 
-/// A customization and who holds it.
+/// Loads a customization with its holder.
 pub fn load_customization(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.customizations.knows(key) {
         return Ok(());
@@ -66,10 +69,14 @@ fn select_holder(conn: &Connection, customization: i64) -> Result<Option<Cluster
     Ok(holder.optional()?)
 }
 
+/// Reads a row of the cluster's name, its pool's namespace and name, and the cluster's id. A lease
+/// without that id belongs to a cluster that was left running.
 fn read_holder(row: &Row<'_>) -> rusqlite::Result<ClusterHolder> {
-    let pool = row.get::<_, Option<String>>(1)?.zip(row.get::<_, Option<String>>(2)?);
-    let pool = pool.map(|(namespace, name)| Key::new(namespace, name));
-    let preserved = row.get::<_, Option<i64>>(3)?.is_none();
+    let pool_namespace: Option<String> = row.get(1)?;
+    let pool_name: Option<String> = row.get(2)?;
+    let pool = pool_namespace.zip(pool_name).map(|(namespace, name)| Key::new(namespace, name));
+    let cluster_id: Option<i64> = row.get(3)?;
+    let preserved = cluster_id.is_none();
     Ok(ClusterHolder { cluster: row.get(0)?, agent: None, pool, preserved })
 }
 
@@ -84,7 +91,7 @@ impl StoredDocument for Customization {
     }
 }
 
-/// Gives back what a cluster that is gone held.
+/// Removes the leases of a cluster that is being removed.
 pub fn remove_leases_of_cluster(conn: &Connection, cluster: i64) -> Result<(), Refusal> {
     conn.prepare_cached("DELETE FROM lease WHERE cluster = ?1")?.execute([cluster])?;
     Ok(())
@@ -136,8 +143,8 @@ fn insert_lease(
     let values = params![customization, holder.cluster, namespace, pool];
     let inserted = conn.prepare_cached(sql)?.execute(values)?;
     if inserted == 0 {
-        let what = format!("customization lease for `{}`, which is not there", holder.cluster);
-        return Err(Refusal::conflict(what));
+        let message = format!("customization lease for `{}`, which is not there", holder.cluster);
+        return Err(Refusal::conflict(message));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! IPClaims and IPAddresses: what leases of addresses look like to people. No rows are theirs.
+//! Loads and lists IPClaims and IPAddresses, which are two views of leases of addresses. They have
+//! no rows of their own.
 
 use rusqlite::{Connection, params, params_from_iter};
 
@@ -13,13 +14,13 @@ use super::connection::Store;
 use super::documents::select_documents;
 use super::filter::Filter;
 use super::ip_leases::{
-    LEASE, WAIT, load_lease, read_lease, read_waiting_claim, select_lease_of_address,
-    select_lease_of_claim,
+    LEASE_SELECTION, WAITING_CLAIM_SELECTION, load_lease, read_lease, read_waiting_claim,
+    select_lease_of_address, select_lease_of_claim,
 };
 use super::ip_pools::load_ip_pool;
 use super::stored::Stored;
 
-/// A claim, with its address or without, and the cluster that it goes with.
+/// Loads the lease of a claim, its pool and the cluster that it goes with.
 fn load_ip_claim(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if !state.ip_leases.knows(key)
         && let Some(lease) = select_lease_of_claim(conn, key)?
@@ -41,14 +42,18 @@ impl Stored for IpClaim {
     }
 
     fn list(store: &Store, filter: &Filter) -> Result<Vec<Self>, Refusal> {
-        let leases = select_named_leases(store, filter, true)?.into_iter();
-        let claimed = leases.filter(|(lease, _)| lease.claimed);
-        Ok(claimed.map(|(lease, address_name)| lease.to_claim(&address_name)).collect())
+        let mut claims = Vec::new();
+        for (lease, address_name) in select_named_leases(store, filter, true)? {
+            if lease.claimed {
+                claims.push(lease.to_claim(&address_name));
+            }
+        }
+        Ok(claims)
     }
 }
 
 impl Stored for IpAddress {
-    /// Loads the lease behind it.
+    /// Loads the lease that the address is a view of.
     fn fetch(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
         match select_lease_of_address_name(conn, key)? {
             Some(lease) => load_ip_claim(conn, state, &lease.key()),
@@ -63,15 +68,19 @@ impl Stored for IpAddress {
         {
             return Ok(lease.to_address(name).into_iter().collect());
         }
-        let of_any_name = Filter { name: None, ..filter.clone() };
-        let leases = select_named_leases(store, &of_any_name, false)?.into_iter();
-        let is_named = |name: &str| filter.name.as_ref().is_none_or(|wanted| wanted == name);
-        let leases = leases.filter(|(_, name)| is_named(name));
-        Ok(leases.filter_map(|(lease, name)| lease.to_address(&name)).collect())
+        let mut addresses = Vec::new();
+        for (lease, name) in select_named_leases(store, filter, false)? {
+            if filter.name.as_ref().is_none_or(|wanted_name| *wanted_name == name) {
+                addresses.extend(lease.to_address(&name));
+            }
+        }
+        Ok(addresses)
     }
 }
 
-/// Leases, and with them the claims that wait for one, each with the name of its IPAddress.
+/// The leases that a filter selects, each with the name of its IPAddress. With `with_waiting`, the
+/// filter's name is that of a claim, and claims that wait for an address are selected, too. Without
+/// it, the filter's name does not count.
 fn select_named_leases(
     store: &Store,
     filter: &Filter,
@@ -81,22 +90,24 @@ fn select_named_leases(
     if let (Some(namespace), Some(name), true) = (&filter.namespace, &filter.name, with_waiting) {
         leases.extend(select_lease_of_claim(store.conn(), &Key::new(&**namespace, &**name))?);
     } else {
-        // An IPAddress has another name than its claim.
+        // The names of IPAddresses follow from their pools: no column has them.
         let name = if with_waiting { filter.name.clone() } else { None };
         let filter = Filter { name, ..filter.clone() };
         let (condition, values) = filter.conditions("s.namespace = #", Some("l.claim = #"));
-        let sql = format!("SELECT {LEASE} {condition} ORDER BY l.scope, l.address");
+        let sql = format!("SELECT {LEASE_SELECTION} {condition} ORDER BY l.scope, l.address");
         let mut statement = store.conn().prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
             leases.push(read_lease(row)?);
         }
-        let (condition, values) = filter.conditions("namespace = #", Some("claim = #"));
-        let sql = format!("SELECT {WAIT} {condition} ORDER BY id");
-        let mut statement = store.conn().prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(values))?;
-        while let Some(row) = rows.next()?.filter(|_| with_waiting) {
-            leases.push(read_waiting_claim(row)?);
+        if with_waiting {
+            let (condition, values) = filter.conditions("namespace = #", Some("claim = #"));
+            let sql = format!("SELECT {WAITING_CLAIM_SELECTION} {condition} ORDER BY id");
+            let mut statement = store.conn().prepare_cached(&sql)?;
+            let mut rows = statement.query(params_from_iter(values))?;
+            while let Some(row) = rows.next()? {
+                leases.push(read_waiting_claim(row)?);
+            }
         }
     }
     let pools: Vec<IpPool> = select_documents(store.conn(), None)?;
@@ -109,7 +120,7 @@ fn select_named_leases(
     Ok(named_leases)
 }
 
-/// The lease that an IPAddress of this name is.
+/// The lease that the IPAddress of this name is a view of.
 fn select_lease_of_address_name(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
     for pool in select_documents::<IpPool>(conn, Some(&key.namespace))? {
         for address in pool.addresses_named(&key.name) {
@@ -120,8 +131,9 @@ fn select_lease_of_address_name(conn: &Connection, key: &Key) -> Result<Option<I
             }
         }
     }
-    let sql =
-        format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.more ->> '$.notes.address.name' = ?2");
+    let sql = format!(
+        "SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.more ->> '$.notes.address.name' = ?2"
+    );
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(params![key.namespace, key.name])?;
     rows.next()?.map(read_lease).transpose()

@@ -1,4 +1,5 @@
-//! Leases of addresses: how their rows are read, by claim, by address and by pool.
+//! Reads the rows of leases of addresses: by claim, by address, by pool and by cluster. Never
+//! grants or removes a lease.
 
 use std::collections::HashMap;
 
@@ -16,15 +17,18 @@ use crate::model::time::Time;
 
 use super::connection::Store;
 
-/// What is selected of leases, up to the clauses; `read_lease` reads a row of it.
-pub const LEASE: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, l.more, \
-    l.cluster, l.agent \
+/// What follows SELECT in a query for leases, up to its WHERE. `read_lease` reads a row of the
+/// result.
+pub const LEASE_SELECTION: &str = "s.namespace, l.claim, p.name, l.address, n.body, l.created, \
+    l.more, l.cluster, l.agent \
     FROM ip_lease l JOIN ip_scope s ON s.id = l.scope JOIN ip_pool p ON p.id = l.pool \
     JOIN ip_network n ON n.id = l.network";
-/// What is selected of claims that wait, up to the clauses; `read_waiting_claim` reads a row of it.
-pub const WAIT: &str = "namespace, claim, pool, created, more, id, cluster, agent FROM ip_wait";
+/// What follows SELECT in a query for claims that wait for an address, up to its WHERE.
+/// `read_waiting_claim` reads a row of the result.
+pub const WAITING_CLAIM_SELECTION: &str =
+    "namespace, claim, pool, created, more, id, cluster, agent FROM ip_wait";
 
-/// What few leases have: the JSON in the column `more`. Times are in microseconds since 1970.
+/// Facts that few leases have: the JSON in the column `more`. Times are microseconds since 1970.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RareFields {
@@ -32,7 +36,7 @@ pub struct RareFields {
     leased: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleting: Option<i64>,
-    /// Nobody claimed it.
+    /// A person has leased the address by hand, and the claim does not exist.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     by_hand: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -42,7 +46,7 @@ pub struct RareFields {
 }
 
 impl RareFields {
-    pub fn of(lease: &IpLease) -> Self {
+    pub fn of_lease(lease: &IpLease) -> Self {
         Self {
             leased: lease.leased.map(|time| time.0),
             deleting: lease.deleting.map(|time| time.0),
@@ -52,11 +56,11 @@ impl RareFields {
         }
     }
 
-    pub fn to_text(&self) -> Result<String, Refusal> {
-        serde_json::to_string(self).map_err(unreadable)
+    pub fn to_json(&self) -> Result<String, Refusal> {
+        serde_json::to_string(self).map_err(unreadable_lease)
     }
 
-    fn fill(self, lease: &mut IpLease) {
+    fn write_to(self, lease: &mut IpLease) {
         lease.leased = self.leased.map(Time);
         lease.deleting = self.deleting.map(Time);
         lease.claimed = !self.by_hand;
@@ -65,37 +69,40 @@ impl RareFields {
     }
 }
 
-pub fn unreadable(why: impl std::fmt::Display) -> Refusal {
+pub fn unreadable_lease(why: impl std::fmt::Display) -> Refusal {
     Refusal::new(Exit::State, "a lease of an address cannot be read").because(why.to_string())
 }
 
 pub fn read_address(key: &[u8]) -> Result<Addr, Refusal> {
-    Addr::from_key(key).ok_or_else(|| unreadable("no address"))
+    Addr::from_key(key).ok_or_else(|| unreadable_lease("no address"))
 }
 
-/// A row of `LEASE`.
+/// Reads a row that was selected by `LEASE_SELECTION`.
 pub fn read_lease(row: &Row<'_>) -> Result<IpLease, Refusal> {
     let address: Vec<u8> = row.get(3)?;
     let network: String = row.get(4)?;
-    let more: Option<String> = row.get(6)?;
+    let rare_fields: Option<String> = row.get(6)?;
     let mut lease = IpLease {
         namespace: row.get(0)?,
         claim: row.get(1)?,
         pool: row.get(2)?,
         address: Some(read_address(&address)?),
-        network: serde_json::from_str(&network).map_err(unreadable)?,
+        network: serde_json::from_str(&network).map_err(unreadable_lease)?,
         created: whole_seconds(row.get(5)?),
         holder: read_holder(row, 7)?,
         ..IpLease::default()
     };
-    let more = more.map(|text| serde_json::from_str::<RareFields>(&text)).transpose();
-    more.map_err(unreadable)?.unwrap_or_default().fill(&mut lease);
+    let rare_fields: RareFields = match rare_fields {
+        Some(json) => serde_json::from_str(&json).map_err(unreadable_lease)?,
+        None => RareFields::default(),
+    };
+    rare_fields.write_to(&mut lease);
     Ok(lease)
 }
 
-/// A row of `WAIT`: a claim without an address.
+/// Reads a row that was selected by `WAITING_CLAIM_SELECTION`: a lease that has no address yet.
 pub fn read_waiting_claim(row: &Row<'_>) -> Result<IpLease, Refusal> {
-    let more: String = row.get(4)?;
+    let rare_fields: String = row.get(4)?;
     let mut lease = IpLease {
         namespace: row.get(0)?,
         claim: row.get(1)?,
@@ -105,28 +112,30 @@ pub fn read_waiting_claim(row: &Row<'_>) -> Result<IpLease, Refusal> {
         holder: read_holder(row, 6)?,
         ..IpLease::default()
     };
-    serde_json::from_str::<RareFields>(&more).map_err(unreadable)?.fill(&mut lease);
+    let rare_fields: RareFields = serde_json::from_str(&rare_fields).map_err(unreadable_lease)?;
+    rare_fields.write_to(&mut lease);
     Ok(lease)
 }
 
-/// A cluster, and the Agent of the host of it that the address is for in the column after it.
+/// Reads from a column the cluster that a lease goes with, and from the next one the Agent of the
+/// host that the address is for.
 fn read_holder(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ClusterHolder>> {
     let Some(cluster) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
     Ok(Some(ClusterHolder { agent: row.get(column + 1)?, ..ClusterHolder::new(cluster) }))
 }
 
-/// The wire has whole seconds, and so have leases.
+/// Leases keep their creation in whole seconds, as the wire has it.
 fn whole_seconds(seconds: i64) -> Time {
     Time(seconds.saturating_mul(1_000_000))
 }
 
-/// Leases that clauses after `LEASE` name.
+/// The leases that the clauses select. They begin with WHERE.
 pub fn select_leases(
     conn: &Connection,
     clauses: &str,
     values: impl Params,
 ) -> Result<Vec<IpLease>, Refusal> {
-    let mut statement = conn.prepare_cached(&format!("SELECT {LEASE} {clauses}"))?;
+    let mut statement = conn.prepare_cached(&format!("SELECT {LEASE_SELECTION} {clauses}"))?;
     let mut rows = statement.query(values)?;
     let mut leases = Vec::new();
     while let Some(row) = rows.next()? {
@@ -136,13 +145,13 @@ pub fn select_leases(
 }
 
 pub fn select_lease_of_claim(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
-    let sql = format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.claim = ?2");
+    let sql = format!("SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.claim = ?2");
     let values = params![key.namespace, key.name];
     let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
     if let Some(lease) = lease.optional()? {
         return lease.map(Some);
     }
-    let sql = format!("SELECT {WAIT} WHERE namespace = ?1 AND claim = ?2");
+    let sql = format!("SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND claim = ?2");
     let claim = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_waiting_claim(row)));
     claim.optional()?.transpose()
 }
@@ -152,13 +161,13 @@ pub fn select_lease_of_address(
     namespace: &str,
     address: Addr,
 ) -> Result<Option<IpLease>, Refusal> {
-    let sql = format!("SELECT {LEASE} WHERE s.namespace = ?1 AND l.address = ?2");
+    let sql = format!("SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.address = ?2");
     let values = params![namespace, address.key()];
     let lease = conn.prepare_cached(&sql)?.query_row(values, |row| Ok(read_lease(row)));
     lease.optional()?.transpose()
 }
 
-/// The leases that go with a cluster.
+/// The leases that go with a cluster, in the order of their claims.
 pub fn select_leases_of_cluster(
     conn: &Connection,
     namespace: &str,
@@ -169,7 +178,7 @@ pub fn select_leases_of_cluster(
     select_leases(conn, clauses, params![namespace, cluster])
 }
 
-/// Loads a lease unless it is there already.
+/// Puts a lease into the state unless the state has it already, perhaps with edits.
 pub fn load_lease(state: &mut State, lease: IpLease) {
     if !state.ip_leases.knows(&lease.key()) {
         state.ip_leases.load(lease);
@@ -177,18 +186,19 @@ pub fn load_lease(state: &mut State, lease: IpLease) {
 }
 
 impl Store {
-    /// The lease of a claim.
+    /// The lease of a claim; without an address if the claim still waits for one.
     pub fn lease_of(&self, claim: &Key) -> Result<Option<IpLease>, Refusal> {
         select_lease_of_claim(self.conn(), claim)
     }
 
-    /// The leases of a pool, by address.
+    /// The leases of a pool, in the order of their addresses.
     pub fn leases_of(&self, pool: &IpPool) -> Result<Vec<IpLease>, Refusal> {
         let clauses = "WHERE l.pool = ?1 ORDER BY l.address";
         select_leases(self.conn(), clauses, [pool.metadata.id])
     }
 
-    /// Who has addresses of a range, and whether of this pool.
+    /// The leased addresses of a range in the namespace of a pool, each with the name of its claim
+    /// and whether it is leased from this pool.
     pub fn leases_between(
         &self,
         pool: &IpPool,
@@ -208,30 +218,30 @@ impl Store {
         Ok(claims)
     }
 
-    /// The leases that go with a cluster.
+    /// The leases that go with a cluster, in the order of their claims.
     pub fn leases_of_cluster(&self, namespace: &str, name: &str) -> Result<Vec<IpLease>, Refusal> {
         select_leases_of_cluster(self.conn(), namespace, name)
     }
 }
 
-/// The row that stands for a namespace in leases, made if there is none.
+/// The id of the row that stands for a namespace in leases. Inserts the row if there is none.
 pub fn find_or_insert_scope(conn: &Connection, namespace: &str) -> Result<i64, Refusal> {
     let sql = "SELECT id FROM ip_scope WHERE namespace = ?1";
-    let known = conn.prepare_cached(sql)?.query_row([namespace], |row| row.get(0)).optional()?;
-    if let Some(known) = known {
-        return Ok(known);
+    let scope = conn.prepare_cached(sql)?.query_row([namespace], |row| row.get(0)).optional()?;
+    if let Some(scope) = scope {
+        return Ok(scope);
     }
     conn.prepare_cached("INSERT INTO ip_scope (namespace) VALUES (?1)")?.execute([namespace])?;
     Ok(conn.last_insert_rowid())
 }
 
-/// The row of a network that leases share, made if there is none.
+/// The id of the row of a network, which leases share. Inserts the row if there is none.
 pub fn find_or_insert_network(conn: &Connection, network: &Network) -> Result<i64, Refusal> {
-    let body = serde_json::to_string(network).map_err(unreadable)?;
+    let body = serde_json::to_string(network).map_err(unreadable_lease)?;
     let sql = "SELECT id FROM ip_network WHERE body = ?1";
-    let known = conn.prepare_cached(sql)?.query_row([&body], |row| row.get(0)).optional()?;
-    if let Some(known) = known {
-        return Ok(known);
+    let network_id = conn.prepare_cached(sql)?.query_row([&body], |row| row.get(0)).optional()?;
+    if let Some(network_id) = network_id {
+        return Ok(network_id);
     }
     conn.prepare_cached("INSERT INTO ip_network (body) VALUES (?1)")?.execute([&body])?;
     Ok(conn.last_insert_rowid())

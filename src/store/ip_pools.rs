@@ -1,5 +1,6 @@
-//! Pools of addresses: loaded with the claims that wait for one, written with the leases and what
-//! follows from those.
+//! Loads pools of addresses with the claims that wait for one, and writes pools and leases with all
+//! that is derived from them: counts, lists of free addresses, the past. Never decides who gets an
+//! address.
 
 use rusqlite::{Connection, params};
 
@@ -18,16 +19,17 @@ use super::documents::{load_document, select_document, select_documents, write_d
 use super::free_addresses::{give_back_address, make_or_remove_list, remove_list, take_address};
 use super::ip_counts::{count_lease, insert_count, recount_leases};
 use super::ip_leases::{
-    LEASE, RareFields, WAIT, find_or_insert_network, find_or_insert_scope, load_lease, read_lease,
-    read_waiting_claim, select_lease_of_address, select_leases,
+    LEASE_SELECTION, RareFields, WAITING_CLAIM_SELECTION, find_or_insert_network,
+    find_or_insert_scope, load_lease, read_lease, read_waiting_claim, select_lease_of_address,
+    select_leases,
 };
 use super::stored::StoredDocument;
 use super::tenants::write_past_tenant;
 
-/// As many leases that do not fit are told of.
+/// How many leases that a changed pool does not hold any more are listed at most.
 const MOST_OFFENDERS: usize = 20;
 
-/// All pools with what waits and what goes.
+/// Loads all pools, each with its claims that wait and its leases that are being deleted.
 pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
     for pool in select_documents::<IpPool>(conn, None)? {
         let key = pool.metadata.key();
@@ -37,7 +39,7 @@ pub fn load_all_ip_pools(conn: &Connection, state: &mut State) -> Result<(), Ref
     Ok(())
 }
 
-/// A pool with what waits and what goes.
+/// Loads a pool with its claims that wait and its leases that are being deleted.
 pub fn load_ip_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
     if state.ip_pools.knows(key) {
         return Ok(());
@@ -46,9 +48,11 @@ pub fn load_ip_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(
     load_claims_of_pool(conn, state, key)
 }
 
-/// The claims of a pool that wait and those that go, and the cluster that the pool is for.
+/// Loads the claims of a pool that wait, its leases that are being deleted, and the cluster that
+/// the pool is for.
 fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Result<(), Refusal> {
-    let sql = format!("SELECT {WAIT} WHERE namespace = ?1 AND pool = ?2 ORDER BY id");
+    let sql =
+        format!("SELECT {WAITING_CLAIM_SELECTION} WHERE namespace = ?1 AND pool = ?2 ORDER BY id");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query(params![key.namespace, key.name])?;
     while let Some(row) = rows.next()? {
@@ -67,13 +71,13 @@ fn load_claims_of_pool(conn: &Connection, state: &mut State, key: &Key) -> Resul
     Ok(())
 }
 
-/// After an edit: pools that claims name, and of pools that were changed the neighbours, and the
-/// leases that do not fit any more.
+/// Loads what the rules need after an edit: the pools that claims name, and for changed pools the
+/// other pools of the namespace and the leases that do not fit any more.
 pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let named: Vec<Key> =
+    let pool_keys: Vec<Key> =
         state.ip_leases.difference().filter_map(|change| Some(change.after?.pool_key())).collect();
-    for key in named {
-        load_ip_pool(conn, state, &key)?;
+    for pool_key in pool_keys {
+        load_ip_pool(conn, state, &pool_key)?;
     }
     load_holders_of_given_addresses(conn, state)?;
     let mut changed_pools = Vec::new();
@@ -104,15 +108,16 @@ pub fn load_beside_edited_pools(conn: &Connection, state: &mut State) -> Result<
     Ok(())
 }
 
-/// Whoever has an address that was given by hand.
+/// Loads the leases of addresses that an edit has given by hand, so that a second holder is
+/// refused.
 fn load_holders_of_given_addresses(conn: &Connection, state: &mut State) -> Result<(), Refusal> {
-    let given: Vec<(String, Addr)> = state
+    let given_addresses: Vec<(String, Addr)> = state
         .ip_leases
         .difference()
         .filter(|change| change.before.is_none_or(|before| before.address.is_none()))
         .filter_map(|change| Some((change.after?.namespace.clone(), change.after?.address?)))
         .collect();
-    for (namespace, address) in given {
+    for (namespace, address) in given_addresses {
         if let Some(lease) = select_lease_of_address(conn, &namespace, address)? {
             load_lease(state, lease);
         }
@@ -120,7 +125,7 @@ fn load_holders_of_given_addresses(conn: &Connection, state: &mut State) -> Resu
     Ok(())
 }
 
-/// Leases of a pool that is to go, but for those that go with it.
+/// The leases of a pool that is being removed, but for those that are removed with it.
 fn find_leases_of_removed_pool(
     conn: &Connection,
     state: &State,
@@ -137,7 +142,8 @@ fn find_leases_of_removed_pool(
     Ok(offenders)
 }
 
-/// Leases outside of a pool's ranges, and strangers on its pre-allocations.
+/// The leases that a changed pool does not hold any more, and the leases of addresses that it
+/// pre-allocates to another claim.
 fn find_offenders(
     conn: &Connection,
     before: Option<&IpPool>,
@@ -159,7 +165,8 @@ fn find_offenders(
     Ok(offenders)
 }
 
-/// Leases that a pool's ranges held and hold no more. What did not fit before was let in by hand.
+/// The leases that the ranges of a pool held and do not hold any more. A lease that did not fit
+/// before either was made by hand, and stays.
 fn find_leases_out_of_bounds(
     conn: &Connection,
     before: &IpPool,
@@ -169,7 +176,7 @@ fn find_leases_out_of_bounds(
     let ranges_after: Vec<Stretch> = after.usable().into_iter().map(|(_, range)| range).collect();
     let pre_allocated: Vec<(&str, Addr)> = after.pre_allocated().collect();
     let mut offenders = Vec::new();
-    let sql = format!("SELECT {LEASE} WHERE l.pool = ?1 ORDER BY l.address");
+    let sql = format!("SELECT {LEASE_SELECTION} WHERE l.pool = ?1 ORDER BY l.address");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([before.metadata.id])?;
     while let Some(row) = rows.next()? {
@@ -178,7 +185,7 @@ fn find_leases_out_of_bounds(
         let fits = ranges_after.iter().any(|range| range.has(address))
             || pre_allocated.contains(&(lease.claim.as_str(), address));
         let fitted = ranges_before.iter().any(|range| range.has(address))
-            || before.pre_allocated().any(|(_, other)| other == address);
+            || before.pre_allocated().any(|(_, pre_allocated)| pre_allocated == address);
         if !fits && fitted && offenders.len() < MOST_OFFENDERS {
             offenders.push(format!(
                 "spec.pools: {address} is in use but out of bounds of the pools given (claim {})",
@@ -194,7 +201,8 @@ impl StoredDocument for IpPool {
         load_ip_pool(conn, state, key)
     }
 
-    /// Counts the addresses of a pool; for a whole one, says who has which, too.
+    /// Fills the status of a pool: its counts, and if it is to be whole, also who has which
+    /// address.
     fn complete(&mut self, store: &Store, is_whole: bool) -> Result<(), Refusal> {
         let (counts, updated) = store.ip_counts(self)?;
         let last_updated = updated.max(self.status.last_updated);
@@ -216,8 +224,8 @@ impl StoredDocument for IpPool {
     }
 }
 
-/// Writes what changed of pools and leases, and what follows. What is given back goes first:
-/// another may take it.
+/// Writes the pools and leases that changed, and what is derived from them. Addresses that are
+/// given back go first, because another lease may have taken them.
 pub fn write_changes(
     conn: &Connection,
     state: &State,
@@ -254,7 +262,8 @@ pub fn write_changes(
     Ok(())
 }
 
-/// Writes pools, and returns those whose addresses must be counted and listed anew.
+/// Writes the pools that changed, and returns those whose addresses must be counted and listed
+/// anew.
 fn write_changed_pools(
     conn: &Connection,
     state: &State,
@@ -275,7 +284,7 @@ fn write_changed_pools(
     Ok(changed_pools)
 }
 
-/// Whether what is counted and listed of a pool changes with it.
+/// Whether the counts and the list of free addresses of a pool change with it.
 fn changes_addresses(before: &IpPool, after: &IpPool) -> bool {
     before.spec != after.spec
         || before.open() != after.open()
@@ -283,17 +292,18 @@ fn changes_addresses(before: &IpPool, after: &IpPool) -> bool {
         || before.metadata.annotated(OVERLAP) != after.metadata.annotated(OVERLAP)
 }
 
-/// Pools whose leases change, with their ids: each is read once.
+/// The pools whose leases change, with their ids. Each is read only once.
 struct TouchedPools<'a> {
     conn: &'a Connection,
     pools: Vec<(i64, IpPool)>,
 }
 
 impl TouchedPools<'_> {
-    fn pool_of(&mut self, lease: &IpLease) -> Result<(i64, IpPool), Refusal> {
+    fn find_pool(&mut self, lease: &IpLease) -> Result<(i64, IpPool), Refusal> {
         let key = lease.pool_key();
-        if let Some(known) = self.pools.iter().find(|(_, pool)| pool.metadata.key() == key) {
-            return Ok(known.clone());
+        let id_and_pool = self.pools.iter().find(|(_, pool)| pool.metadata.key() == key);
+        if let Some(id_and_pool) = id_and_pool {
+            return Ok(id_and_pool.clone());
         }
         let pool: IpPool = select_document(self.conn, &key)?.ok_or_else(|| {
             Refusal::not_found(format!(
@@ -316,7 +326,7 @@ fn remove_lease(
         conn.prepare_cached("DELETE FROM ip_wait WHERE id = ?1")?.execute([lease.id])?;
         return Ok(());
     };
-    let (pool_id, pool) = touched_pools.pool_of(lease)?;
+    let (pool_id, pool) = touched_pools.find_pool(lease)?;
     let scope = find_or_insert_scope(conn, &lease.namespace)?;
     let sql = "DELETE FROM ip_lease WHERE scope = ?1 AND address = ?2";
     conn.prepare_cached(sql)?.execute(params![scope, address.key()])?;
@@ -346,8 +356,9 @@ fn write_lease(
         return write_waiting_claim(conn, before, lease);
     };
     let scope = find_or_insert_scope(conn, &lease.namespace)?;
-    let more = RareFields::of(lease);
-    let more = if more == RareFields::default() { None } else { Some(more.to_text()?) };
+    let rare_fields = RareFields::of_lease(lease);
+    let more =
+        if rare_fields == RareFields::default() { None } else { Some(rare_fields.to_json()?) };
     let network = find_or_insert_network(conn, &lease.network)?;
     if before.is_some_and(|before| before.address == lease.address) {
         let sql = "UPDATE ip_lease SET network = ?3, more = ?4, cluster = ?5, agent = ?6 \
@@ -357,13 +368,14 @@ fn write_lease(
         conn.prepare_cached(sql)?.execute(values)?;
         return Ok(());
     }
-    let (pool_id, pool) = touched_pools.pool_of(lease)?;
+    let (pool_id, pool) = touched_pools.find_pool(lease)?;
     let sql = "INSERT INTO ip_lease \
                (scope, address, pool, claim, network, created, more, cluster, agent) \
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let created = lease.created.0.div_euclid(1_000_000);
     let key = address.key();
-    let (cluster, agent) = (lease.cluster(), lease.agent());
+    let cluster = lease.cluster();
+    let agent = lease.agent();
     let values = params![scope, key, pool_id, lease.claim, network, created, more, cluster, agent];
     conn.prepare_cached(sql)?.execute(values)?;
     count_lease(conn, pool_id, &pool, address, 1, lease.leased.unwrap_or(lease.created))?;
@@ -377,7 +389,7 @@ fn write_waiting_claim(
     before: Option<&IpLease>,
     lease: &IpLease,
 ) -> Result<(), Refusal> {
-    let more = RareFields::of(lease).to_text()?;
+    let more = RareFields::of_lease(lease).to_json()?;
     if before.is_some_and(|before| before.address.is_none()) {
         let sql = "UPDATE ip_wait SET more = ?2, cluster = ?3, agent = ?4 WHERE id = ?1";
         let values = params![lease.id, more, lease.cluster(), lease.agent()];

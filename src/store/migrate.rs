@@ -1,6 +1,7 @@
-//! Schemas move forward. The first change to a state of an earlier schema copies it beside itself and
-//! migrates it in one transaction; a command that only reads migrates a copy in memory. Nothing here
-//! ever goes back, and a migration that has landed is never edited: a change is the next one.
+//! Migrates states of earlier schemas. Before its first change such a state is copied beside itself
+//! and migrated in one transaction; a command that only reads migrates a copy in memory. A schema
+//! never goes back, and a migration that was published is never edited: the next change of the
+//! schema is another migration.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +15,10 @@ use super::copies::{belongs_with, beside};
 use super::schema::{MIGRATIONS, SCHEMA, read_schema};
 use super::snapshot::{transfer, write_snapshot};
 
-/// How a digest of the first schema begins.
+/// The beginning of the digest of the first schema.
 const FIRST: &str = "40134e11517b9943";
-/// Schemas of the time before states were migrated, which all call themselves the first: how their
-/// digests begin, and the commit whose poolctl made them. Nothing migrates them.
+/// Schemas of the time before states were migrated. They all have the number 1, and no migration
+/// starts from them. For each, the beginning of its digest and the commit whose poolctl made it.
 const BEFORE_THE_FIRST: [(&str, &str); 16] = [
     ("f02ca28021dc78c0", "1fcd8ea"),
     ("9b9b57bd09efd9af", "ded642d"),
@@ -38,8 +39,8 @@ const BEFORE_THE_FIRST: [(&str, &str); 16] = [
 ];
 
 impl Store {
-    /// Before a change: copies a state of an earlier schema beside itself and migrates it. Needs the
-    /// write lock.
+    /// Copies a state of an earlier schema beside itself and migrates it, before it is changed for
+    /// the first time. Needs the write lock.
     pub fn migrate(&self) -> Result<(), Refusal> {
         if !self.is_earlier() {
             return Ok(());
@@ -60,21 +61,22 @@ impl Store {
 
 /// Runs the migrations that a file needs. Needs a write transaction; the caller commits.
 pub fn run_migrations(conn: &Connection) -> Result<(), Refusal> {
-    let known = usize::try_from(read_schema(conn)?).unwrap_or(usize::MAX);
-    for migration in MIGRATIONS.iter().skip(known) {
+    let schema = usize::try_from(read_schema(conn)?).unwrap_or(usize::MAX);
+    for migration in MIGRATIONS.iter().skip(schema) {
         conn.execute_batch(migration)?;
     }
     Ok(conn.pragma_update(None, "user_version", SCHEMA)?)
 }
 
-/// The same in a transaction of its own. Needs the write lock, or a copy that nobody else has.
+/// Runs the migrations that a file needs in one transaction. Needs the write lock, or a copy that
+/// nobody else has open.
 fn migrate_in_transaction(conn: &Connection) -> Result<(), Refusal> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     run_migrations(conn)?;
     Ok(conn.execute_batch("COMMIT")?)
 }
 
-/// For reading: what a state would be with the schema of this program, in memory.
+/// A copy of a state in memory, with the schema of this program, for commands that only read.
 pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refusal> {
     let mut copy = Connection::open_in_memory()?;
     transfer(file, &mut copy)?;
@@ -84,18 +86,19 @@ pub fn migrated_copy(file: &Connection, path: &Path) -> Result<Connection, Refus
     Ok(copy)
 }
 
-/// Refuses a state whose schema no migration knows, although it calls itself the first.
+/// Refuses a state whose schema has the number 1 and is not the first schema: no migration starts
+/// from it.
 pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
     if read_schema(conn)? > 1 {
         return Ok(());
     }
-    let digest = digest(conn)?;
+    let digest = digest_schema(conn)?;
     if digest.starts_with(FIRST) {
         return Ok(());
     }
-    let maker = BEFORE_THE_FIRST.iter().find(|(known, _)| digest.starts_with(known));
+    let maker = BEFORE_THE_FIRST.iter().find(|(beginning, _)| digest.starts_with(beginning));
     let path = path.display();
-    let what = match maker {
+    let message = match maker {
         Some((_, commit)) => {
             format!(
                 "`{path}` was made by the poolctl of commit {commit}, before states were migrated"
@@ -103,14 +106,14 @@ pub fn check_known(conn: &Connection, path: &Path) -> Result<(), Refusal> {
         }
         None => format!("`{path}` has a schema that no poolctl has made"),
     };
-    Err(Refusal::new(Exit::State, what).because("it was left as it is").advise(
+    Err(Refusal::new(Exit::State, message).because("it was left as it is").advise(
         "poolctl --state NEW import FILE, where FILE is what the poolctl that made it exports",
     ))
 }
 
-/// What SQLite keeps of the schema, as a SHA-256 in hexadecimal digits.
-fn digest(conn: &Connection) -> Result<String, Refusal> {
-    // ANALYZE adds tables of SQLite's own.
+/// The SHA-256 of the schema as SQLite keeps it, in hexadecimal digits.
+fn digest_schema(conn: &Connection) -> Result<String, Refusal> {
+    // Tables of SQLite itself do not count: ANALYZE adds some.
     let sql = "SELECT sql FROM sqlite_schema \
                WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_' ORDER BY name";
     let mut statement = conn.prepare(sql)?;
@@ -123,7 +126,7 @@ fn digest(conn: &Connection) -> Result<String, Refusal> {
     Ok(format!("{:x}", hash.finalize()))
 }
 
-/// Where the state is copied before it is migrated.
+/// The path of the copy that is made of a state before it is migrated.
 fn path_of_copy(path: &Path, schema: u32) -> PathBuf {
     beside(path, &format!(".schema-{schema}"))
 }
@@ -136,7 +139,7 @@ mod tests {
     fn the_schema_before_any_change_is_the_first_and_all_before_it_are_others() {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch(MIGRATIONS[0]).unwrap();
-        assert!(digest(&conn).unwrap().starts_with(FIRST));
+        assert!(digest_schema(&conn).unwrap().starts_with(FIRST));
         let mut digests: Vec<&str> = BEFORE_THE_FIRST.iter().map(|(digest, _)| *digest).collect();
         digests.push(FIRST);
         digests.sort_unstable();

@@ -1,5 +1,5 @@
-//! The number of a state's schema, and the migrations, which the build lists by their files. Reads the
-//! number and refuses a newer one; never changes it.
+//! The number of a state's schema, and the migrations, which the build lists by their files. Reads
+//! the number and refuses a newer one; never changes it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::model::refusal::{Exit, Refusal};
 
 include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
-/// The schema that a file says it has; 0 for an empty one.
+/// The number of the schema of a file; 0 for an empty file.
 pub fn read_schema(conn: &Connection) -> Result<u32, Refusal> {
     Ok(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
 }
@@ -20,8 +20,8 @@ pub fn check_not_newer(conn: &Connection, path: &Path) -> Result<(), Refusal> {
     if schema <= SCHEMA {
         return Ok(());
     }
-    let what = format!("`{}` was written by a newer poolctl", path.display());
-    Err(Refusal::new(Exit::State, what)
+    let message = format!("`{}` was written by a newer poolctl", path.display());
+    Err(Refusal::new(Exit::State, message)
         .because(format!(
             "it has schema {schema}, and this poolctl knows {SCHEMA}; it was left as it is"
         ))
