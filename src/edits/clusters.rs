@@ -47,8 +47,8 @@ fn insert_cluster(
         return refuse(&cluster, why);
     }
     let (name, domain) = dns_name(&cluster);
-    let mut clusters = state.clusters.rows();
-    if let Some(namesake) = clusters.find(|namesake| dns_name(namesake) == (name, domain)) {
+    let namesake = state.clusters.rows().find(|namesake| dns_name(namesake) == (name, domain));
+    if let Some(namesake) = namesake {
         let why = format!("{name}.{domain} is cluster `{}` already", namesake.name);
         return refuse(&cluster, &why);
     }
