@@ -18,16 +18,16 @@ use crate::rules::validations::{GATES_UNBOUND, holds_up};
 pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
     let name = &agent.metadata.name;
     let state = agent.state();
-    let first = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
+    let first_cause = format!("agent {name} is {state}: {}", agent.status.debug_info.state_info);
     let mut causes = find_obstacles(&evidence.state, agent);
     causes.extend(describe_next_join(evidence, agent));
     match cluster_of(&evidence.state, agent) {
         // Nothing is wrong with the agent: it waits for its cluster, so the cause is there.
         Some(cluster) if causes.is_empty() && waits_for_cluster(agent) => {
-            explain_cluster(evidence, cluster).behind(first)
+            explain_cluster(evidence, cluster).preceded_by(first_cause)
         }
         _ => {
-            let chain = Chain::new(first, find_command(evidence, agent));
+            let chain = Chain::new(first_cause, find_command(evidence, agent));
             causes.into_iter().fold(chain, Chain::because)
         }
     }
@@ -47,8 +47,8 @@ fn describe_next_join(evidence: &Evidence, agent: &Agent) -> Option<String> {
     let times = if failures == 1 { "once".to_owned() } else { format!("{failures} times") };
     Some(match agent.status.join_again_at {
         Some(again) if again > evidence.now => {
-            let left = again.since(evidence.now).short();
-            format!("it failed to join {times}, and is tried again in {left}")
+            let remaining = again.since(evidence.now).short();
+            format!("it failed to join {times}, and is tried again in {remaining}")
         }
         Some(_) => format!("it failed to join {times}, and the next pass tries it again"),
         None => "it is not tried again by itself: unbind it, and bind it again".to_owned(),
@@ -93,10 +93,10 @@ fn find_obstacles(state: &State, agent: &Agent) -> Vec<String> {
         }
     }
     // The host has left its cluster, but the cluster still has its node.
-    if let Some(left) = &agent.status.deprovision_info
+    if let Some(deprovision_info) = &agent.status.deprovision_info
         && agent.state().is_free()
     {
-        obstacles.push(left.message.clone());
+        obstacles.push(deprovision_info.message.clone());
     }
     obstacles
 }

@@ -22,7 +22,7 @@ impl Chain {
 
     /// Adds a cause at the beginning.
     #[must_use]
-    pub fn behind(mut self, cause: impl Into<String>) -> Self {
+    pub fn preceded_by(mut self, cause: impl Into<String>) -> Self {
         self.causes.insert(0, cause.into());
         self
     }

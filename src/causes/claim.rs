@@ -35,46 +35,46 @@ pub fn explained_pool<'a>(state: &'a State, claim: &Claim) -> Option<&'a Cluster
 
 fn explain_release(evidence: &Evidence, claim: &Claim, since: Time) -> Chain {
     let duration = evidence.format_duration_since(Some(since));
-    let first = format!("claim {} is being released{duration}", claim.name);
+    let first_cause = format!("claim {} is being released{duration}", claim.name);
     if let Some(pool) = explained_pool(&evidence.state, claim) {
-        return explain_pool(evidence, pool).behind(first);
+        return explain_pool(evidence, pool).preceded_by(first_cause);
     }
     match cluster_of(&evidence.state, claim) {
-        Some(cluster) => explain_cluster(evidence, cluster).behind(first),
-        None => Chain::new(first, "poolctl reconcile --wait"),
+        Some(cluster) => explain_cluster(evidence, cluster).preceded_by(first_cause),
+        None => Chain::new(first_cause, "poolctl reconcile --wait"),
     }
 }
 
 fn explain_assignment(evidence: &Evidence, claim: &Claim, cluster_name: &str) -> Chain {
     let name = &claim.name;
     let option = &evidence.namespace_option;
-    let first = format!("claim {name} has cluster {cluster_name}");
+    let first_cause = format!("claim {name} has cluster {cluster_name}");
     let Some(cluster) = cluster_of(&evidence.state, claim) else {
-        let cause = format!("{first}, which is gone");
+        let cause = format!("{first_cause}, which is gone");
         return Chain::new(cause, format!("poolctl release {name}{option}"));
     };
     if claim.running != ClusterRunning::Running {
-        return explain_cluster(evidence, cluster).behind(first);
+        return explain_cluster(evidence, cluster).preceded_by(first_cause);
     }
     let end = match claim.expires() {
         Some(end) => format!("it ends {end}, in {}", end.since(evidence.now).short()),
         None => "it has no end".to_owned(),
     };
-    let cause = format!("{first}, which runs; {end}");
+    let cause = format!("{first_cause}, which runs; {end}");
     Chain::new(cause, format!("poolctl kubeconfig {name}{option}"))
 }
 
 fn explain_wait(evidence: &Evidence, claim: &Claim) -> Chain {
     let pool_name = &claim.pool;
-    let first = format!(
+    let first_cause = format!(
         "claim {} waits{} in the queue of pool {pool_name} ({})",
         claim.name,
         evidence.format_duration_since(Some(claim.created)),
         evidence.queue_place
     );
     match explained_pool(&evidence.state, claim) {
-        Some(pool) => explain_pool(evidence, pool).behind(first),
-        None => Chain::new(first, "poolctl get pool -A")
+        Some(pool) => explain_pool(evidence, pool).preceded_by(first_cause),
+        None => Chain::new(first_cause, "poolctl get pool -A")
             .because(format!("there is no pool {pool_name} in namespace {}", claim.namespace)),
     }
 }

@@ -30,7 +30,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
         }
         Phase::Retrying => {
             let next_attempt = plan::next_attempt_at(&evidence.state, cluster);
-            let left = next_attempt.map(|time| time.since(evidence.now).short());
+            let remaining = next_attempt.map(|time| time.since(evidence.now).short());
             let times = match cluster.restarts {
                 0 => "before anything of it existed, which uses up no attempt".to_owned(),
                 1 => "once".to_owned(),
@@ -38,7 +38,7 @@ pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
             };
             let cause = format!(
                 "cluster {name} failed to install {times}, the next attempt is in {}{job}: {}",
-                left.unwrap_or_default(),
+                remaining.unwrap_or_default(),
                 cluster.failure.as_deref().unwrap_or_default()
             );
             Chain::new(cause, show_logs)
@@ -107,13 +107,13 @@ fn explain_wait_for_hosts(evidence: &Evidence, cluster: &Cluster, cause: String)
     } else {
         format!("poolctl get agent{option}")
     };
-    let first = match given_up_at {
+    let first_cause = match given_up_at {
         Some(end) => {
             format!("{cause}; it is given up {end}, in {}", end.since(evidence.now).short())
         }
         None => cause,
     };
-    late_agents.into_iter().map(describe_agent).fold(Chain::new(first, next), Chain::because)
+    late_agents.into_iter().map(describe_agent).fold(Chain::new(first_cause, next), Chain::because)
 }
 
 fn describe_agent(agent: &Agent) -> String {

@@ -28,15 +28,15 @@ fn explain_lease(
 ) -> Chain {
     let name = &customization.metadata.name;
     let pool = holder.pool.as_ref().map(|pool| format!(" of pool {}", pool.name));
-    let first = format!(
+    let first_cause = format!(
         "customization {name} is leased to cluster {}{}",
         holder.cluster,
         pool.unwrap_or_default()
     );
     match cluster_of(&evidence.state, customization) {
-        Some(cluster) => explain_cluster(evidence, cluster).behind(first),
+        Some(cluster) => explain_cluster(evidence, cluster).preceded_by(first_cause),
         None => Chain::new(
-            format!("{first}, which was left running"),
+            format!("{first_cause}, which was left running"),
             format!("poolctl customization reset {name}{}", evidence.namespace_option),
         ),
     }
@@ -44,15 +44,15 @@ fn explain_lease(
 
 fn explain_free_customization(evidence: &Evidence, name: &str) -> Chain {
     let option = &evidence.namespace_option;
-    let first = format!("customization {name} is leased to no cluster");
+    let first_cause = format!("customization {name} is leased to no cluster");
     let views: Vec<String> =
         evidence.pools.iter().filter_map(|pool| describe_view(pool, name)).collect();
     if views.is_empty() {
         let next = format!("poolctl get pool{option}");
-        return Chain::new(first, next).because("no pool has looked at it");
+        return Chain::new(first_cause, next).because("no pool has looked at it");
     }
     let next = format!("poolctl get customization {name} -o yaml{option}");
-    Chain::new(first, next).because(views.join("; "))
+    Chain::new(first_cause, next).because(views.join("; "))
 }
 
 /// How a pool that lists a customization sees it.

@@ -20,8 +20,10 @@ pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
         chain.next = format!("poolctl host unhold {name}{}", evidence.namespace_option);
     }
     match (host.held(), host.cluster()) {
-        (Some(why), _) => chain.behind(format!("host {name} is held: {why}")),
-        (None, Some(cluster)) => chain.behind(format!("host {name} is used by cluster {cluster}")),
+        (Some(why), _) => chain.preceded_by(format!("host {name} is held: {why}")),
+        (None, Some(cluster)) => {
+            chain.preceded_by(format!("host {name} is used by cluster {cluster}"))
+        }
         (None, None) => chain,
     }
 }
@@ -84,9 +86,9 @@ fn explain_error(evidence: &Evidence, host: &BareMetalHost, secret: &str) -> Cha
     let chain =
         Chain::new(format!("host {name} has a {error}"), next).because(&*status.error_message);
     let Some(next_attempt) = host.next_attempt_at() else { return chain };
-    let left = next_attempt.since(evidence.now).short();
+    let remaining = next_attempt.since(evidence.now).short();
     let times = status.error_count;
-    chain.because(format!("it failed {times} times in a row, and is tried again in {left}"))
+    chain.because(format!("it failed {times} times in a row, and is tried again in {remaining}"))
 }
 
 /// Explains a machine whose controller reports no error.

@@ -14,21 +14,21 @@ pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     let name = &infra_env.metadata.name;
     let option = &evidence.namespace_option;
     let image_created = condition::find(&infra_env.status.conditions, IMAGE_CREATED);
-    let first = describe_image(infra_env, image_created);
+    let first_cause = describe_image(infra_env, image_created);
     let make_image = command_to_make_image(name, option);
     if let Some(condition) = image_created
         && FAILURES.iter().any(|failure| condition.reason == *failure)
     {
-        return Chain::new(first, make_image).because(&*condition.message);
+        return Chain::new(first_cause, make_image).because(&*condition.message);
     }
     if evidence.image_is_stale {
         let why = "its spec, or an NMStateConfig that it selects, was changed after that";
-        return Chain::new(first, make_image).because(why);
+        return Chain::new(first_cause, make_image).because(why);
     }
     if infra_env.status.created_time.is_none() {
-        return Chain::new(first, make_image);
+        return Chain::new(first_cause, make_image);
     }
-    Chain::new(first, format!("poolctl get agent -l {INFRA_ENV}={name}{option}"))
+    Chain::new(first_cause, format!("poolctl get agent -l {INFRA_ENV}={name}{option}"))
 }
 
 /// The command that makes the image of an InfraEnv.

@@ -27,7 +27,7 @@ enum Obstacle<'a> {
 
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let status = &pool.status;
-    let first = format!(
+    let first_cause = format!(
         "pool {} has {} ready, {} standby, {} installing, {} broken of size {}; {} claimed, \
          {} deprovisioning",
         pool.metadata.name,
@@ -45,7 +45,7 @@ pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
             explain_replacements(evidence, pool).unwrap_or_else(|| explain_progress(evidence, pool))
         }
     };
-    reason.behind(first)
+    reason.preceded_by(first_cause)
 }
 
 /// The cluster that the explanation of a pool may lead to, if any.
@@ -171,7 +171,7 @@ fn explain_deletion(evidence: &Evidence, pool: &ClusterPool) -> Chain {
         return Chain::new(format!("{cause}; maxConcurrent 0 lets nothing go"), next);
     }
     match find_kept_cluster(&evidence.state, pool) {
-        Some(cluster) => explain_cluster(evidence, cluster).behind(cause),
+        Some(cluster) => explain_cluster(evidence, cluster).preceded_by(cause),
         None => Chain::new(cause, format!("poolctl get claim,cluster{option}")),
     }
 }
