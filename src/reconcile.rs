@@ -42,6 +42,7 @@ pub struct Door<'a> {
 /// What a change or a pass has committed.
 #[derive(Debug)]
 pub struct Passed {
+    /// The state after the plan, with its difference to the one before.
     pub state: State,
     /// The pools whose changes were undone, and why.
     pub refused: Refused,
@@ -52,6 +53,7 @@ pub struct Passed {
 /// The jobs that have not ended.
 #[derive(Debug, Default)]
 pub struct InFlight {
+    /// In the order in which they were started.
     pub jobs: Vec<Job>,
     /// When the first of them will have ended, as far as its driver knows, or will be overdue.
     pub due: Option<Time>,

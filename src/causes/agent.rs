@@ -15,6 +15,8 @@ use crate::plan::agents::clusters;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules::validations::{GATES_UNBOUND, holds_up};
 
+/// Explains an Agent by all that keeps it from being bound or installed. If nothing does and it
+/// waits for its cluster, the explanation goes on with the cluster.
 pub fn explain_agent(evidence: &Evidence, agent: &Agent) -> Chain {
     let name = &agent.metadata.name;
     let state = agent.state();

@@ -4,11 +4,14 @@
 /// Causes, each the reason for the one before it, and the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
+    /// Full sentences without an end mark, the object itself first.
     pub causes: Vec<String>,
+    /// A command to type, or what a person must do where no command helps.
     pub next: String,
 }
 
 impl Chain {
+    /// A chain of one cause.
     pub fn new(cause: impl Into<String>, next: impl Into<String>) -> Self {
         Self { causes: vec![cause.into()], next: next.into() }
     }

@@ -10,6 +10,8 @@ use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::state::State;
 use crate::model::time::Time;
 
+/// Explains a claim by its release, its cluster or its place in the queue. The explanation goes on
+/// with the pool or the cluster that the claim waits for.
 pub fn explain_claim(evidence: &Evidence, claim: &Claim) -> Chain {
     match (claim.deleting, &claim.cluster) {
         (Some(since), _) => explain_release(evidence, claim, since),

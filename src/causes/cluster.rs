@@ -11,6 +11,7 @@ use crate::model::meta::Key;
 use crate::model::pool::PAUSED;
 use crate::plan;
 
+/// Explains a cluster by what holds all work on it, and else by its phase.
 pub fn explain_cluster(evidence: &Evidence, cluster: &Cluster) -> Chain {
     if let Some(chain) = explain_hold(evidence, cluster) {
         return chain;

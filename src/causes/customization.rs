@@ -9,6 +9,7 @@ use crate::model::lease::ClusterHolder;
 use crate::model::pool::ClusterPool;
 use crate::model::state::State;
 
+/// Explains a customization by the cluster that holds it, or by how each pool sees it.
 pub fn explain_customization(evidence: &Evidence, customization: &Customization) -> Chain {
     match &customization.holder {
         Some(holder) => explain_lease(evidence, customization, holder),

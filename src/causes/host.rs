@@ -8,6 +8,7 @@ use crate::model::host::{
 use crate::model::job::Job;
 use crate::plan::leases::command_to_free_host;
 
+/// Explains a host: first who holds or uses it, and then its machine.
 pub fn explain_host(evidence: &Evidence, host: &BareMetalHost) -> Chain {
     let name = &host.metadata.name;
     if let Some(cluster) = host.cluster()

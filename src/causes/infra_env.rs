@@ -10,6 +10,7 @@ use crate::model::infra_env::{IMAGE_CREATED, InfraEnv};
 const FAILURES: [ConditionReason; 2] =
     [ConditionReason::ImageCreationError, ConditionReason::MissingClusterDeployment];
 
+/// Explains an InfraEnv by its image: missing, failed, out of date, or ready to boot hosts from.
 pub fn explain_infra_env(evidence: &Evidence, infra_env: &InfraEnv) -> Chain {
     let name = &infra_env.metadata.name;
     let option = &evidence.namespace_option;

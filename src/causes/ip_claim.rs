@@ -4,6 +4,7 @@ use super::chain::Chain;
 use super::evidence::Evidence;
 use crate::model::ip_lease::IpClaim;
 
+/// Explains an IPClaim by its address, or by the error of the last pass that had none for it.
 pub fn explain_ip_claim(evidence: &Evidence, claim: &IpClaim) -> Chain {
     let name = &claim.metadata.name;
     let pool = &claim.spec.pool.name;

@@ -25,6 +25,8 @@ enum Obstacle<'a> {
     Capacity(&'a Condition),
 }
 
+/// Explains a pool by its strongest obstacle. Without one, by the clusters that it replaced lately,
+/// and else by the cluster that will be ready next.
 pub fn explain_pool(evidence: &Evidence, pool: &ClusterPool) -> Chain {
     let status = &pool.status;
     let first_cause = format!(

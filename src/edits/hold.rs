@@ -64,9 +64,9 @@ impl Holding<'_> {
         objects
     }
 
-    /// Holds all that would be lost, in `state`, which is the copy of the backup. `gone_clusters` are
-    /// those that only the backup has. Returns a sentence for each loss: how it is held, and the
-    /// command that gives it back.
+    /// Holds all that would be lost, in `state`, which is the copy of the backup. `gone_clusters`
+    /// are those that only the backup has. Returns a sentence for each loss: how it is held, and
+    /// the command that gives it back.
     pub fn hold(
         &self,
         state: &mut State,

@@ -34,6 +34,8 @@ pub enum Loss {
 }
 
 impl Snapshot {
+    /// `claims` are all claims with their documents, `addresses` all leases in the order of pools
+    /// and addresses.
     pub fn new(state: State, claims: Vec<Claim>, addresses: Vec<IpLease>) -> Self {
         let leases_of_addresses = addresses.iter().filter_map(IpLease::lease).collect();
         let claims = claims.into_iter().map(|claim| (claim.key(), claim)).collect();

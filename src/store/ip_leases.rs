@@ -46,6 +46,7 @@ pub struct RareFields {
 }
 
 impl RareFields {
+    /// The rare facts of a lease.
     pub fn of_lease(lease: &IpLease) -> Self {
         Self {
             leased: lease.leased.map(|time| time.0),
@@ -56,6 +57,7 @@ impl RareFields {
         }
     }
 
+    /// The JSON for the column `more`.
     pub fn to_json(&self) -> Result<String, Refusal> {
         serde_json::to_string(self).map_err(unreadable_lease)
     }
@@ -69,10 +71,11 @@ impl RareFields {
     }
 }
 
-pub fn unreadable_lease(why: impl std::fmt::Display) -> Refusal {
+fn unreadable_lease(why: impl std::fmt::Display) -> Refusal {
     Refusal::new(Exit::State, "a lease of an address cannot be read").because(why.to_string())
 }
 
+/// Reads an address from the bytes that `Addr::key` makes of it for columns.
 pub fn read_address(key: &[u8]) -> Result<Addr, Refusal> {
     Addr::from_key(key).ok_or_else(|| unreadable_lease("no address"))
 }
@@ -144,6 +147,7 @@ pub fn select_leases(
     Ok(leases)
 }
 
+/// The lease of a claim; without an address if the claim still waits for one.
 pub fn select_lease_of_claim(conn: &Connection, key: &Key) -> Result<Option<IpLease>, Refusal> {
     let sql = format!("SELECT {LEASE_SELECTION} WHERE s.namespace = ?1 AND l.claim = ?2");
     let values = params![key.namespace, key.name];
@@ -156,6 +160,7 @@ pub fn select_lease_of_claim(conn: &Connection, key: &Key) -> Result<Option<IpLe
     claim.optional()?.transpose()
 }
 
+/// The lease of an address, whatever its pool.
 pub fn select_lease_of_address(
     conn: &Connection,
     namespace: &str,
