@@ -1,4 +1,5 @@
-//! `agent bind|unbind`: whose a host is.
+//! `agent bind|unbind`: asks that hosts become nodes of a cluster, or leave it. The pass binds and
+//! unbinds them; a host that it refuses fails the whole command.
 
 pub mod find;
 pub mod fit;
@@ -26,8 +27,8 @@ use crate::rules;
 use crate::rules::access::Deed;
 use crate::store::{Need, Store};
 
-use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, note};
-use crate::commands::agent::set::{RoleWord, role_of};
+use crate::commands::agent::refused::{BIND_FAILED, Refused, UNBIND_FAILED, record_refusals};
+use crate::commands::agent::set::{RoleWord, parse_role};
 use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
@@ -35,13 +36,13 @@ pub struct Bind {
     /// Hosts, as `get agent` names them
     #[arg(value_name = "AGENT", required = true)]
     names: Vec<String>,
-    /// Cluster that they are to be nodes of, or NAMESPACE/CLUSTER
+    /// Cluster that gets them as nodes: CLUSTER or NAMESPACE/CLUSTER
     #[arg(long, value_name = "CLUSTER")]
     cluster: String,
-    /// Keep the wish of hosts that are not ready yet
+    /// Bind hosts that are not ready yet as soon as they are
     #[arg(long)]
     when_ready: bool,
-    /// What all of them are to be there
+    /// Role of all of them in the cluster
     #[arg(long, value_parser = RoleWord)]
     role: Option<String>,
 }
@@ -53,88 +54,89 @@ impl Verb for Bind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let cluster = self.find_cluster(context, &store)?;
-        let wanted = cluster.key();
-        let keys = keys(context, &store, &self.names)?;
-        let mut needs = needs(&keys);
-        needs.push(Need { kind: Kind::ClusterDeployment, key: wanted.clone() });
-        let failed = RefCell::new(Vec::new());
-        let fails = |key: &Key, why: &str| failed.borrow_mut().push(Refused::new(key, why));
-        let edit = |state: &mut State, tick: &Tick| {
-            store.load_references(&Scope::Pools(Vec::new()), state)?;
-            for key in &keys {
-                ask(state, key, &wanted, self.role.as_deref(), tick)
-                    .inspect_err(|why| fails(key, &why.what))?;
-            }
-            Ok(())
-        };
-        let look = |state: &State, ()| {
-            let wrong = keys.iter().filter_map(|key| Some((key, unmet(state, key, &wanted)?)));
-            let wrong: Vec<(&Key, String)> = wrong.collect();
-            if wrong.is_empty() || self.when_ready || context.globals.no_reconcile {
-                return Ok(());
-            }
-            for (key, why) in &wrong {
-                fails(key, why);
-            }
-            let wrong: Vec<String> = wrong.into_iter().map(|(_, why)| why).collect();
-            let many = if keys.len() > 1 { "; none of them was bound" } else { "" };
-            let what = format!("{}{many}", wrong.join("; "));
-            Err(Refusal::conflict(what).next(format!("poolctl describe agent {}", keys[0].name)))
-        };
-        let door = context.door(&store);
-        let done = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look);
-        if done.is_err() {
-            note(context, &store, (BIND_FAILED, Some(&wanted)), &failed.take())?;
+        let cluster_key = self.find_cluster(context, &store)?.key();
+        let agent_keys = find_agent_keys(context, &store, &self.names)?;
+        let mut needs = agent_needs(&agent_keys);
+        needs.push(Need { kind: Kind::ClusterDeployment, key: cluster_key.clone() });
+        // The edit adds to it, and so does the check of what the pass has made of the edit.
+        let refused_agents = RefCell::new(Vec::new());
+        let bound = context.door(&store).change_if(
+            &Scope::Pools(Vec::new()),
+            &needs,
+            |state, tick| {
+                store.load_references(&Scope::Pools(Vec::new()), state)?;
+                for agent_key in &agent_keys {
+                    request_binding(state, agent_key, &cluster_key, self.role.as_deref(), tick)
+                        .inspect_err(|refusal| {
+                            let refused = Refused::new(agent_key, &refusal.what);
+                            refused_agents.borrow_mut().push(refused);
+                        })?;
+                }
+                Ok(())
+            },
+            |state, ()| {
+                if self.when_ready || context.globals.no_reconcile {
+                    return Ok(());
+                }
+                let unbound_agents = find_unbound(state, &agent_keys, &cluster_key);
+                let refused = refuse_unbound(&unbound_agents, &agent_keys);
+                refused_agents.borrow_mut().extend(unbound_agents);
+                refused
+            },
+        );
+        if bound.is_err() {
+            let refused_agents = refused_agents.take();
+            let failure = (BIND_FAILED, Some(&cluster_key));
+            record_refusals(context, &store, failure, &refused_agents)?;
         }
-        let ((), passed) = done?;
-        for key in &keys {
-            let one = passed.state.agents.by_key(key);
-            let bound = one.is_some_and(|one| one.bound_to().as_ref() == Some(&wanted));
-            let how = one.map(|one| one.state().name()).unwrap_or_default();
-            let name = &cluster.name;
-            let done = if bound {
-                format!("bound to cluster/{name} ({how})")
-            } else {
-                format!("is to be bound to cluster/{name} ({how})")
-            };
-            context.changed(Kind::Agent, key, &done)?;
+        let ((), passed) = bound?;
+        for agent_key in &agent_keys {
+            let agent = passed.state.agents.by_key(agent_key);
+            let is_bound =
+                agent.is_some_and(|agent| agent.bound_to().as_ref() == Some(&cluster_key));
+            let verb = if is_bound { "bound" } else { "is to be bound" };
+            let agent_state = agent.map(|agent| agent.state().name()).unwrap_or_default();
+            let result = format!("{verb} to cluster/{} ({agent_state})", cluster_key.name);
+            context.changed(Kind::Agent, agent_key, &result)?;
         }
         Ok(context.finish(&passed)?)
     }
 }
 
 impl Bind {
-    /// The cluster; of the namespace of the command, if it does not say which.
+    /// The cluster that `--cluster` names, in the namespace of the command unless it names one.
     fn find_cluster(&self, context: &Context, store: &Store) -> Result<Cluster, Refusal> {
         let kind = Kind::ClusterDeployment;
         let name = target::bare(kind, &self.cluster);
         let Some((namespace, name)) = name.split_once('/') else {
             let cluster = context.find::<Cluster>(store, &name);
-            return cluster.map_err(|refusal| self.not_there(store, refusal));
+            return cluster.map_err(|refusal| self.explain_missing_cluster(store, refusal));
         };
-        let usage = |refusal: Refusal| Refusal { exit: Exit::Usage, ..refusal };
-        rules::name_of(Kind::Namespace, namespace).map_err(usage)?;
-        rules::name_of(kind, name).map_err(usage)?;
+        for (kind, name) in [(Kind::Namespace, namespace), (kind, name)] {
+            rules::name_of(kind, name)
+                .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
+        }
         let cluster = store.one::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
             let what = format!("there is no cluster `{}`", self.cluster);
-            self.not_there(store, Refusal::not_found(what).advise("poolctl get cluster -A"))
+            let refusal = Refusal::not_found(what).advise("poolctl get cluster -A");
+            self.explain_missing_cluster(store, refusal)
         })?;
         context.permit(store, Deed::See, &Object::ClusterDeployment(Box::new(cluster.clone())))?;
         Ok(cluster)
     }
 
-    /// assisted-service's words; ours say why.
-    fn not_there(&self, store: &Store, mut refusal: Refusal) -> Refusal {
+    /// Says that there is no such cluster in the words of assisted-service, which its users know;
+    /// our own words become the cause. A cluster of this name in another namespace is proposed.
+    fn explain_missing_cluster(&self, store: &Store, mut refusal: Refusal) -> Refusal {
         if refusal.exit != Exit::NotFound {
             return refusal;
         }
         let name = &self.cluster;
-        let known = match store.names(Kind::ClusterDeployment) {
-            Ok(known) => known,
+        let cluster_keys = match store.names(Kind::ClusterDeployment) {
+            Ok(cluster_keys) => cluster_keys,
             Err(unreadable) => return unreadable,
         };
-        let elsewhere = known.iter().find(|key| {
+        let elsewhere = cluster_keys.iter().find(|key| {
             name.rsplit('/').next() == Some(key.name.as_str()) && key.to_string() != *name
         });
         if let Some(key) = elsewhere {
@@ -147,100 +149,146 @@ impl Bind {
     }
 }
 
-pub fn keys(context: &Context, store: &Store, names: &[String]) -> Result<Vec<Key>, Refusal> {
-    let mut keys = Vec::new();
+/// The keys of agents that must be there, each once, in the order of their names.
+pub fn find_agent_keys(
+    context: &Context,
+    store: &Store,
+    names: &[String],
+) -> Result<Vec<Key>, Refusal> {
+    let mut agent_keys = Vec::new();
     for name in names {
-        let key = context.find::<Agent>(store, name)?.key();
-        if !keys.contains(&key) {
-            keys.push(key);
+        let agent_key = context.find::<Agent>(store, name)?.key();
+        if !agent_keys.contains(&agent_key) {
+            agent_keys.push(agent_key);
         }
     }
-    Ok(keys)
+    Ok(agent_keys)
 }
 
-pub fn needs(keys: &[Key]) -> Vec<Need> {
-    keys.iter().map(|key| Need { kind: Kind::Agent, key: key.clone() }).collect()
+/// What a change of these agents loads.
+pub fn agent_needs(agent_keys: &[Key]) -> Vec<Need> {
+    agent_keys.iter().map(|key| Need { kind: Kind::Agent, key: key.clone() }).collect()
 }
 
-/// Writes down the wish, unless another has the host.
-fn ask(
+/// Writes into an agent the cluster and the role that are asked for; refuses if it has, or waits
+/// for, another cluster.
+fn request_binding(
     state: &mut State,
-    key: &Key,
-    wanted: &Key,
-    role: Option<&str>,
+    agent_key: &Key,
+    cluster_key: &Key,
+    role_word: Option<&str>,
     tick: &Tick,
 ) -> Result<(), Refusal> {
-    let Some(at) = state.agents.find(key) else { return Ok(()) };
-    let Some(agent) = state.agents.get(at) else { return Ok(()) };
-    let has = agent.bound_to().or(agent.wanted()).filter(|has| has != wanted);
-    if let Some(has) = has {
-        let verb = if agent.bound_to().is_some() { "is already bound" } else { "is to be bound" };
-        let by =
-            agent.metadata.annotation(BOUND_BY).map(|by| format!(", by {by}")).unwrap_or_default();
-        let name = agent.hostname();
-        let refusal = Refusal::conflict(format!("Host {name} {verb} to cluster {}{by}", has.name));
-        return Err(match stays(state, agent) {
-            None => refusal.next(format!("poolctl agent unbind {}", key.name)),
-            Some((why, next)) => refusal.because(why).next(next),
-        });
-    }
-    if agent.bound_to().as_ref() == Some(wanted) && role.is_none() {
-        let (name, cluster) = (agent.hostname(), &wanted.name);
+    let Some(agent_id) = state.agents.find(agent_key) else { return Ok(()) };
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    refuse_other_cluster(state, agent, cluster_key)?;
+    if agent.bound_to().as_ref() == Some(cluster_key) && role_word.is_none() {
         return Err(Refusal::conflict(format!(
-            "Host {name} is already bound to cluster {cluster}"
+            "Host {} is already bound to cluster {}",
+            agent.hostname(),
+            cluster_key.name
         )));
     }
-    let role = role.map(|word| role_of(word, agent)).transpose()?;
+    let role = role_word.map(|word| parse_role(word, agent)).transpose()?;
     let mut after = agent.clone();
-    after.spec.cluster_deployment_name = Some(ClusterReference::to(wanted));
+    after.spec.cluster_deployment_name = Some(ClusterReference::to(cluster_key));
     after.spec.role = role.unwrap_or(after.spec.role);
     after.metadata.annotations.insert(BOUND_BY.into(), tick.actor.clone());
     after.metadata.generation += 1;
     rules::check(&Object::Agent(Box::new(after.clone())))?;
-    let text = format!("Host {}: is to be bound to cluster {}", after.hostname(), wanted.name);
+    let message =
+        format!("Host {}: is to be bound to cluster {}", after.hostname(), cluster_key.name);
     let event =
-        agents::about(&after, EventReason::HostBindRequested, false, text, &tick.actor, tick);
-    state.agents.update(at, |one| *one = after);
+        agents::about(&after, EventReason::HostBindRequested, false, message, &tick.actor, tick);
+    state.agents.update(agent_id, |agent| *agent = after);
     state.event(event);
     Ok(())
 }
 
-/// Why a host would not be unbound, and what helps.
-fn stays(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
-    let bound = agent.bound_to()?;
-    let (why, name) = (agents::unbind_refusal(state, agent)?, &agent.metadata.name);
-    let of = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
-    let next = if of.is_some_and(|one| one.cluster().as_ref() == Some(&bound)) {
-        let moves = "and boot it from the image of another InfraEnv";
-        NextStep::Advice(format!("poolctl delete agent {name}, {moves}"))
-    } else {
-        NextStep::Command(format!("poolctl why agent/{name}"))
-    };
+/// Refuses an agent that is a node of another cluster, or is to be one.
+fn refuse_other_cluster(state: &State, agent: &Agent, cluster_key: &Key) -> Result<(), Refusal> {
+    let Some(other_cluster) = agent.bound_to().or(agent.wanted()) else { return Ok(()) };
+    if other_cluster == *cluster_key {
+        return Ok(());
+    }
+    let verb = if agent.bound_to().is_some() { "is already bound" } else { "is to be bound" };
+    let actor = agent.metadata.annotation(BOUND_BY);
+    let by_actor = actor.map(|actor| format!(", by {actor}")).unwrap_or_default();
+    let refusal = Refusal::conflict(format!(
+        "Host {} {verb} to cluster {}{by_actor}",
+        agent.hostname(),
+        other_cluster.name
+    ));
+    Err(match unbind_obstacle(state, agent) {
+        None => refusal.next(format!("poolctl agent unbind {}", agent.metadata.name)),
+        Some((why, next)) => refusal.because(why).next(next),
+    })
+}
+
+/// Why the pass would not unbind a host, and what helps.
+fn unbind_obstacle(state: &State, agent: &Agent) -> Option<(String, NextStep)> {
+    let cluster_key = agent.bound_to()?;
+    let why = agents::unbind_refusal(state, agent)?;
+    let name = &agent.metadata.name;
+    let infra_env = agent.infra_env().and_then(|key| state.infra_envs.by_key(&key));
+    // Every host of such an InfraEnv belongs to its cluster.
+    let next =
+        if infra_env.is_some_and(|infra_env| infra_env.cluster().as_ref() == Some(&cluster_key)) {
+            let advice = "and boot it from the image of another InfraEnv";
+            NextStep::Advice(format!("poolctl delete agent {name}, {advice}"))
+        } else {
+            NextStep::Command(format!("poolctl why agent/{name}"))
+        };
     Some((why, next))
 }
 
-/// Why a host is not bound.
-fn unmet(state: &State, key: &Key, wanted: &Key) -> Option<String> {
-    let agent = state.agents.by_key(key)?;
-    if agent.bound_to().as_ref() == Some(wanted) {
+/// The agents that the pass has not bound, each with the reason.
+fn find_unbound(state: &State, agent_keys: &[Key], cluster_key: &Key) -> Vec<Refused> {
+    let mut unbound_agents = Vec::new();
+    for agent_key in agent_keys {
+        if let Some(why) = bind_obstacle(state, agent_key, cluster_key) {
+            unbound_agents.push(Refused::new(agent_key, &why));
+        }
+    }
+    unbound_agents
+}
+
+/// Refuses the whole command if an agent is not bound.
+fn refuse_unbound(unbound_agents: &[Refused], agent_keys: &[Key]) -> Result<(), Refusal> {
+    if unbound_agents.is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<&str> = unbound_agents.iter().map(|refused| refused.why.as_str()).collect();
+    let suffix = if agent_keys.len() > 1 { "; none of them was bound" } else { "" };
+    Err(Refusal::conflict(format!("{}{suffix}", reasons.join("; ")))
+        .next(format!("poolctl describe agent {}", agent_keys[0].name)))
+}
+
+/// Why a host is not bound to the cluster; none if it is.
+fn bind_obstacle(state: &State, agent_key: &Key, cluster_key: &Key) -> Option<String> {
+    let agent = state.agents.by_key(agent_key)?;
+    if agent.bound_to().as_ref() == Some(cluster_key) {
         return None;
     }
-    let refusal = agents::bind_refusal(state, agent, wanted).map(|refusal| refusal.why);
-    // What is being deleted is not bound any more: its condition is as it was before.
+    let refusal = agents::bind_refusal(state, agent, cluster_key).map(|refusal| refusal.why);
+    // An agent that is being deleted is not bound any more: its condition is as it was before.
     refusal.or_else(|| Some(agent.condition(SPEC_SYNCED)?.message.clone()))
 }
 
-/// A host that was installed is asked for before it leaves its cluster, for another or for none.
+/// Asks before an installed host leaves its cluster for another one (`wanted`) or for none.
 pub fn ask_to_leave(
     context: &Context,
     agent: &Agent,
     wanted: Option<&Key>,
     command: &str,
 ) -> Result<(), Refusal> {
-    let has = agent.bound_to().filter(|_| agent.state().is_over());
-    let Some(cluster) = has.filter(|has| Some(has) != wanted) else { return Ok(()) };
+    let Some(cluster_key) = agent.bound_to() else { return Ok(()) };
+    if !agent.state().is_over() || Some(&cluster_key) == wanted {
+        return Ok(());
+    }
     let name = &agent.metadata.name;
-    context.confirm(&format!("agent `{name}` is a node of cluster `{}`", cluster.name), command)
+    let loss = format!("agent `{name}` is a node of cluster `{}`", cluster_key.name);
+    context.confirm(&loss, command)
 }
 
 #[derive(Args)]
@@ -257,58 +305,67 @@ impl Verb for Unbind {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let keys = keys(context, &store, &self.names)?;
-        for key in &keys {
-            let agent = context.find::<Agent>(&store, &key.name)?;
-            ask_to_leave(context, &agent, None, &format!("poolctl agent unbind {}", key.name))?;
+        let agent_keys = find_agent_keys(context, &store, &self.names)?;
+        for agent_key in &agent_keys {
+            let name = &agent_key.name;
+            let agent = context.find::<Agent>(&store, name)?;
+            ask_to_leave(context, &agent, None, &format!("poolctl agent unbind {name}"))?;
         }
-        let mut failed = Vec::new();
-        let edit = |state: &mut State, tick: &Tick| {
-            store.load_references(&Scope::Pools(Vec::new()), state)?;
-            for key in &keys {
-                let Some(at) = state.agents.find(key) else { continue };
-                let Some(agent) = state.agents.get(at) else { continue };
-                let waits = agent.bound_to().is_none() && agent.wanted().is_some();
-                if let Some(why) = agents::unbind_refusal(state, agent).filter(|_| !waits) {
-                    // That it is in the middle of something is said all the time.
-                    if !agent.state().is_installing() || agent.is_day2() {
-                        failed.push(Refused::new(key, &why));
-                    }
-                    return Err(Refusal::conflict(why));
-                }
-                let text = format!("Host {}: is to be unbound", agent.hostname());
-                let event = agents::about(
-                    agent,
-                    EventReason::HostUnbindRequested,
-                    false,
-                    text,
-                    &tick.actor,
-                    tick,
-                );
-                state.event(event);
-                state.agents.update(at, |one| {
-                    one.spec.cluster_deployment_name = None;
-                    one.metadata.annotations.remove(BOUND_BY);
-                    one.metadata.generation += 1;
-                });
+        let mut refused_agents = Vec::new();
+        let scope = Scope::Pools(Vec::new());
+        let needs = agent_needs(&agent_keys);
+        let unbound = context.door(&store).change(&scope, &needs, |state, tick| {
+            store.load_references(&scope, state)?;
+            for agent_key in &agent_keys {
+                request_unbinding(state, agent_key, &mut refused_agents, tick)?;
             }
             Ok(())
-        };
-        let scope = Scope::Pools(Vec::new());
-        let done = context.door(&store).change(&scope, &needs(&keys), edit);
-        if done.is_err() {
-            note(context, &store, (UNBIND_FAILED, None), &failed)?;
+        });
+        if unbound.is_err() {
+            record_refusals(context, &store, (UNBIND_FAILED, None), &refused_agents)?;
         }
-        let ((), passed) = done?;
-        for key in &keys {
-            let one = passed.state.agents.by_key(key);
-            let how = one.map(Agent::state).unwrap_or_default();
-            let mut done = format!("unbound ({how})");
-            if let Some(one) = one.filter(|_| how == HostState::UnbindingPendingUserAction) {
-                done = format!("{done}: {}", one.status.debug_info.state_info);
+        let ((), passed) = unbound?;
+        for agent_key in &agent_keys {
+            let agent = passed.state.agents.by_key(agent_key);
+            let agent_state = agent.map(Agent::state).unwrap_or_default();
+            let mut result = format!("unbound ({agent_state})");
+            if agent_state == HostState::UnbindingPendingUserAction
+                && let Some(agent) = agent
+            {
+                result = format!("{result}: {}", agent.status.debug_info.state_info);
             }
-            context.changed(Kind::Agent, key, &done)?;
+            context.changed(Kind::Agent, agent_key, &result)?;
         }
         Ok(context.finish(&passed)?)
     }
+}
+
+/// Takes the cluster out of an agent's spec. A refusal that is worth an event is added to
+/// `refused_agents`.
+fn request_unbinding(
+    state: &mut State,
+    agent_key: &Key,
+    refused_agents: &mut Vec<Refused>,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let Some(agent_id) = state.agents.find(agent_key) else { return Ok(()) };
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    let only_waits = agent.bound_to().is_none() && agent.wanted().is_some();
+    if !only_waits && let Some(why) = agents::unbind_refusal(state, agent) {
+        // A host in the middle of its installation is refused every time: no event about that.
+        if !agent.state().is_installing() || agent.is_day2() {
+            refused_agents.push(Refused::new(agent_key, &why));
+        }
+        return Err(Refusal::conflict(why));
+    }
+    let message = format!("Host {}: is to be unbound", agent.hostname());
+    let event =
+        agents::about(agent, EventReason::HostUnbindRequested, false, message, &tick.actor, tick);
+    state.event(event);
+    state.agents.update(agent_id, |agent| {
+        agent.spec.cluster_deployment_name = None;
+        agent.metadata.annotations.remove(BOUND_BY);
+        agent.metadata.generation += 1;
+    });
+    Ok(())
 }

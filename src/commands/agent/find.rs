@@ -1,4 +1,5 @@
-//! `agent discover|match`: hosts from their management controllers, and those that fit.
+//! `agent discover`: makes agents of hosts that a management controller can describe.
+//! `agent match`: shows which free hosts fit a role. Neither installs anything.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -18,7 +19,7 @@ use crate::output::{Answer, Name};
 use crate::plan::agents;
 use crate::plan::leases::command_to_free_host;
 use crate::rules::validations::lacks;
-use crate::store::{Filter, Need};
+use crate::store::{Filter, Need, Store};
 
 use crate::commands::host::hold as host_hold;
 use crate::commands::selector::Selector;
@@ -26,108 +27,147 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Discover {
-    /// BareMetalHosts; what is in them their controllers say
+    /// BareMetalHosts, whose management controllers tell the hardware
     #[arg(value_name = "HOST", required_unless_present = "all")]
     names: Vec<String>,
     /// Every host of the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// The InfraEnv that they are to belong to
+    /// InfraEnv of the new agents
     #[arg(long, value_name = "INFRAENV")]
     infraenv: String,
 }
 
 impl Verb for Discover {
     const NAME: &'static str = "discover";
-    const ABOUT: &'static str = "Make agents of hosts by what their controllers say";
+    const ABOUT: &'static str = "Make agents of hosts from what their management controllers tell";
     const EXAMPLE: &'static str = "poolctl agent discover node-1 --infraenv rack --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let infra_env = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
-        let mut hosts = Vec::new();
-        if self.all {
-            let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
-            let mut known_hosts = store.list::<BareMetalHost>(&filter)?;
-            let keys: Vec<Key> = known_hosts.iter().map(BareMetalHost::key).collect();
-            let agents = host_hold::agents_of(&store, filter.namespace, &keys)?;
-            // What goes on in a cluster that is not ours any more is nobody's to take.
-            known_hosts.retain(|host| {
-                let is_host = |agent: &Agent| agent.bmh() == Some(host.key());
-                host.cluster().is_none() || agents.iter().any(is_host)
-            });
-            hosts.extend(known_hosts.iter().map(BareMetalHost::key));
-        }
-        for name in &self.names {
-            hosts.push(context.find::<BareMetalHost>(&store, name)?.key());
-        }
+        let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
+        let host_keys = self.find_host_keys(context, &store)?;
         let mut needs: Vec<Need> = Vec::new();
-        for key in &hosts {
-            needs.push(Need { kind: Kind::BareMetalHost, key: key.clone() });
-            needs.push(Need { kind: Kind::Agent, key: key.clone() });
+        for host_key in &host_keys {
+            needs.push(Need { kind: Kind::BareMetalHost, key: host_key.clone() });
+            // The new agent is called like its host.
+            needs.push(Need { kind: Kind::Agent, key: host_key.clone() });
         }
-        needs.push(Need { kind: Kind::InfraEnv, key: infra_env.clone() });
-        let edit = |state: &mut State, tick: &Tick| {
-            store.load_references(&Scope::Pools(Vec::new()), state)?;
-            hosts
-                .iter()
-                .map(|key| discover(state, key, &infra_env, tick))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        let (found, passed) =
-            context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
-        for (key, new) in hosts.iter().zip(found) {
-            let done = if new { "discovered" } else { "looked at again" };
-            context.changed(Kind::Agent, key, done)?;
+        needs.push(Need { kind: Kind::InfraEnv, key: infra_env_key.clone() });
+        let scope = Scope::Pools(Vec::new());
+        let (are_new, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            store.load_references(&scope, state)?;
+            let mut are_new = Vec::new();
+            for host_key in &host_keys {
+                are_new.push(discover_host(state, host_key, &infra_env_key, tick)?);
+            }
+            Ok(are_new)
+        })?;
+        for (host_key, is_new) in host_keys.iter().zip(are_new) {
+            let result = if is_new { "discovered" } else { "looked at again" };
+            context.changed(Kind::Agent, host_key, result)?;
         }
         Ok(context.finish(&passed)?)
     }
 }
 
-/// An Agent for a host, or another look at it. Whether it is new.
-fn discover(state: &mut State, key: &Key, infra_env: &Key, tick: &Tick) -> Result<bool, Refusal> {
-    let refuse = |why: String| Refusal::conflict(format!("host `{}`: {why}", key.name));
-    let (Some(at), Some(environment)) = (state.hosts.find(key), state.infra_envs.by_key(infra_env))
-    else {
-        return Ok(false);
-    };
-    let host = state.hosts.get(at).cloned().unwrap_or_default();
-    if host.spec.bmc.is_none() {
-        return Err(refuse("has no management controller to ask".into())
-            .next(command_to_make_image(&infra_env.name, "")));
+impl Discover {
+    /// The hosts that are named, or with `--all` those of the namespace that may become agents.
+    fn find_host_keys(&self, context: &Context, store: &Store) -> Result<Vec<Key>, Refusal> {
+        let mut host_keys = Vec::new();
+        if self.all {
+            let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
+            let mut hosts = store.list::<BareMetalHost>(&filter)?;
+            let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+            let agents = host_hold::agents_of(store, filter.namespace, &keys)?;
+            // A host that runs on in a cluster which has left the state is for nobody to take.
+            hosts.retain(|host| {
+                host.cluster().is_none()
+                    || agents.iter().any(|agent| agent.bmh() == Some(host.key()))
+            });
+            host_keys.extend(hosts.iter().map(BareMetalHost::key));
+        }
+        for name in &self.names {
+            host_keys.push(context.find::<BareMetalHost>(store, name)?.key());
+        }
+        Ok(host_keys)
     }
-    if host.metadata.labels.get(INFRA_ENV).is_some_and(|other| *other != infra_env.name) {
-        let other = &host.metadata.labels[INFRA_ENV];
-        return Err(refuse(format!("belongs to InfraEnv {other}"))
-            .next(format!("poolctl label host {} {INFRA_ENV}-", key.name)));
+}
+
+/// Makes an agent of a host, or has a host that is an agent already inspected again. Returns
+/// whether the agent is new.
+fn discover_host(
+    state: &mut State,
+    host_key: &Key,
+    infra_env_key: &Key,
+    tick: &Tick,
+) -> Result<bool, Refusal> {
+    let Some(host_id) = state.hosts.find(host_key) else { return Ok(false) };
+    let Some(infra_env) = state.infra_envs.by_key(infra_env_key) else { return Ok(false) };
+    let host = state.hosts.get(host_id).cloned().unwrap_or_default();
+    let is_known = state.agents.rows().any(|agent| agent.bmh().as_ref() == Some(host_key));
+    refuse_undiscoverable(&host, infra_env_key, is_known)?;
+    let mut new_agent = None;
+    if !is_known {
+        let mut unapproved = 0;
+        for agent in state.agents.rows() {
+            let is_of_infra_env = agent.infra_env().as_ref() == Some(infra_env_key);
+            unapproved += usize::from(is_of_infra_env && !agent.spec.approved);
+        }
+        let agent = agents::new(state, infra_env, &host_key.name, unapproved);
+        new_agent = Some(agent.map_err(|why| refuse_host(host_key, &why))?);
     }
-    let known = state.agents.rows().any(|one| one.bmh().as_ref() == Some(key));
-    if let Some(cluster) = host.cluster().filter(|_| !known) {
-        return Err(refuse(format!("is kept by cluster {cluster}, and would be installed anew"))
-            .next(command_to_free_host(&key.name, "")));
-    }
-    let its = state.agents.rows().filter(|one| one.infra_env().as_ref() == Some(infra_env));
-    let unapproved = its.filter(|one| !one.spec.approved).count();
-    let new = (!known).then(|| agents::new(state, environment, &key.name, unapproved));
-    let new = new.transpose().map_err(refuse)?;
-    state.hosts.update(at, |one| {
-        one.metadata.labels.insert(INFRA_ENV.into(), infra_env.name.clone());
-        if known || one.status.hardware.is_none() {
-            one.metadata.annotations.insert(INSPECT.into(), String::new());
+    state.hosts.update(host_id, |host| {
+        host.metadata.labels.insert(INFRA_ENV.into(), infra_env_key.name.clone());
+        if is_known || host.status.hardware.is_none() {
+            host.metadata.annotations.insert(INSPECT.into(), String::new());
         }
     });
-    let Some(mut agent) = new else { return Ok(false) };
-    agent.metadata.labels.insert(BMH.into(), key.name.clone());
-    // Its board says that.
+    let Some(mut agent) = new_agent else { return Ok(false) };
+    agent.metadata.labels.insert(BMH.into(), host_key.name.clone());
+    // It is the UUID of the board, which only the inspection of the host tells.
     agent.status.host_id.clear();
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     agent.status.found = true;
-    (agent.status.state_since, agent.status.registered_at) = (Some(tick.now), Some(tick.now));
-    let text = format!("Host {}: found by its management controller", key.name);
+    agent.status.state_since = Some(tick.now);
+    agent.status.registered_at = Some(tick.now);
+    let message = format!("Host {}: found by its management controller", host_key.name);
     let reason = EventReason::HostRegistrationSucceeded;
-    state.event(agents::about(&agent, reason, false, text, &tick.actor, tick));
+    state.event(agents::about(&agent, reason, false, message, &tick.actor, tick));
     state.agents.insert(agent);
     Ok(true)
+}
+
+fn refuse_host(host_key: &Key, why: &str) -> Refusal {
+    Refusal::conflict(format!("host `{}`: {why}", host_key.name))
+}
+
+/// Refuses a host that no controller describes, that is of another InfraEnv, or that a cluster
+/// keeps without an agent of ours.
+fn refuse_undiscoverable(
+    host: &BareMetalHost,
+    infra_env_key: &Key,
+    is_known: bool,
+) -> Result<(), Refusal> {
+    let host_key = host.key();
+    let name = &host_key.name;
+    if host.spec.bmc.is_none() {
+        return Err(refuse_host(&host_key, "has no management controller to ask")
+            .next(command_to_make_image(&infra_env_key.name, "")));
+    }
+    if let Some(infra_env) = host.metadata.labels.get(INFRA_ENV)
+        && *infra_env != infra_env_key.name
+    {
+        return Err(refuse_host(&host_key, &format!("belongs to InfraEnv {infra_env}"))
+            .next(format!("poolctl label host {name} {INFRA_ENV}-")));
+    }
+    if let Some(cluster) = host.cluster()
+        && !is_known
+    {
+        let why = format!("is kept by cluster {cluster}, and would be installed anew");
+        return Err(refuse_host(&host_key, &why).next(command_to_free_host(name, "")));
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -140,19 +180,19 @@ enum As {
 
 #[derive(Args)]
 pub struct Match {
-    /// What they are to be
+    /// Role that the hosts are needed for
     #[arg(long, value_enum, default_value = "worker")]
     role: As,
-    /// How many are needed; with fewer the exit code is 6
+    /// Hosts that are needed; with fewer the exit code is 6
     #[arg(long, value_name = "N", default_value_t = 1)]
     count: usize,
-    /// Those with these labels
+    /// Only hosts with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     selector: Option<Selector>,
-    /// At least so many processors
+    /// Only hosts with at least this many processors
     #[arg(long, value_name = "N")]
     min_cpus: Option<u64>,
-    /// At least so much memory, in GiB
+    /// Only hosts with at least this much memory, in GiB
     #[arg(long, value_name = "GIB")]
     min_memory: Option<u64>,
 }
@@ -160,8 +200,8 @@ pub struct Match {
 impl Verb for Match {
     const NAME: &'static str = "match";
     const ABOUT: &'static str =
-        "Show which free hosts fit, the weakest first, and why others do not";
-    const EXAMPLE: &'static str = "poolctl agent match --role master --count 0 -l rack=7";
+        "Show which free hosts fit a role, weakest first, and why others do not";
+    const EXAMPLE: &'static str = "poolctl agent match --role master --count 3";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
@@ -171,23 +211,24 @@ impl Verb for Match {
         for agent in store.list::<Agent>(&filter)? {
             let labels = &agent.metadata.labels;
             if self.selector.as_ref().is_none_or(|selector| selector.matches(labels)) {
-                let why = self.misfit(&state, &agent);
-                candidates.push(Seen { agent, picked: false, why });
+                let why = self.find_misfits(&state, &agent);
+                candidates.push(Candidate { agent, picked: false, why });
             }
         }
-        let (mut fits, others): (Vec<Seen>, Vec<Seen>) =
-            candidates.into_iter().partition(|seen| seen.why.is_empty());
-        fits.sort_by_cached_key(|seen| agents::roles::rank(&seen.agent));
-        for seen in fits.iter_mut().take(self.count.max(1)) {
-            seen.picked = true;
+        let (mut fitting, misfits): (Vec<Candidate>, Vec<Candidate>) =
+            candidates.into_iter().partition(|candidate| candidate.why.is_empty());
+        fitting.sort_by_cached_key(|candidate| agents::roles::rank(&candidate.agent));
+        for candidate in fitting.iter_mut().take(self.count.max(1)) {
+            candidate.picked = true;
         }
-        let many = fits.len();
+        let fitting_count = fitting.len();
         // Names are for another command, which needs all of them or none.
-        if many >= self.count || context.is_for_people() || context.wants_documents() {
-            context.answer(list(context, &fits.into_iter().chain(others).collect::<Vec<_>>()))?;
+        if fitting_count >= self.count || context.is_for_people() || context.wants_documents() {
+            fitting.extend(misfits);
+            context.answer(list_candidates(context, &fitting))?;
         }
-        if many < self.count {
-            let what = format!("{many} of {} hosts that are needed fit", self.count);
+        if fitting_count < self.count {
+            let what = format!("{fitting_count} of {} hosts that are needed fit", self.count);
             return Err(Refusal::new(Exit::Exhausted, what)
                 .next("poolctl get agent -o wide")
                 .into());
@@ -196,58 +237,68 @@ impl Verb for Match {
     }
 }
 
-/// A host that was looked at.
-struct Seen {
+/// A host that was looked at, and whether it fits.
+struct Candidate {
     agent: Agent,
     picked: bool,
-    /// What is in the way; nothing: it fits.
+    /// Why it does not fit; empty if it does.
     why: Vec<String>,
 }
 
-/// All of them; by name, for another command, those that are picked.
-fn list(context: &Context, seen: &[Seen]) -> Answer {
-    let entry = |Seen { agent, picked, why }: &Seen| {
+/// A list of all candidates; its names, which are for another command, are those of the picked.
+fn list_candidates(context: &Context, candidates: &[Candidate]) -> Answer {
+    let mut entries = Vec::new();
+    for Candidate { agent, picked, why } in candidates {
         let name = picked.then(|| Name::of(Kind::Agent, &agent.metadata.key()));
-        let row = || {
-            let fit = match (*picked, why.is_empty()) {
-                (true, _) => "fits".to_owned(),
-                (false, true) => "fits, not needed".to_owned(),
-                _ => why.join("; "),
-            };
-            vec![
-                ("name", agent.metadata.name.clone()),
-                ("hostname", agent.hostname().to_owned()),
-                ("state", agent.state().name().to_owned()),
-                ("fit", fit),
-            ]
+        let fit = match (*picked, why.is_empty()) {
+            (true, _) => "fits".to_owned(),
+            (false, true) => "fits, not needed".to_owned(),
+            _ => why.join("; "),
         };
-        let document = || {
-            let Meta { name, namespace, .. } = &agent.metadata;
-            json!({"name": name, "namespace": namespace, "hostname": agent.hostname(),
-                   "state": agent.state(), "fits": why.is_empty(), "picked": picked, "why": why})
-        };
-        context.entry(name, row, document)
-    };
-    Answer::list(seen.iter().map(entry).collect())
+        entries.push(context.entry(
+            name,
+            || {
+                vec![
+                    ("name", agent.metadata.name.clone()),
+                    ("hostname", agent.hostname().to_owned()),
+                    ("state", agent.state().name().to_owned()),
+                    ("fit", fit),
+                ]
+            },
+            || {
+                let Meta { name, namespace, .. } = &agent.metadata;
+                json!({"name": name, "namespace": namespace, "hostname": agent.hostname(),
+                       "state": agent.state(), "fits": why.is_empty(), "picked": picked,
+                       "why": why})
+            },
+        ));
+    }
+    Answer::list(entries)
 }
 
 impl Match {
-    fn misfit(&self, state: &State, one: &Agent) -> Vec<String> {
-        let mut why: Vec<String> = agents::pick::not_free(state, one).into_iter().collect();
-        let Some(found) = &one.status.inventory else { return why };
-        let (role, sno) = match self.role {
+    /// Everything in the way of a host; empty if it fits.
+    fn find_misfits(&self, state: &State, agent: &Agent) -> Vec<String> {
+        let mut misfits: Vec<String> = agents::pick::not_free(state, agent).into_iter().collect();
+        let Some(inventory) = &agent.status.inventory else { return misfits };
+        let (role, is_single_node) = match self.role {
             As::Master => (Role::Master, false),
             As::Worker => (Role::Worker, false),
             As::Single => (Role::Master, true),
         };
-        why.extend(lacks(found, role, sno).into_iter().map(|(_, why)| why));
-        if let Some(least) = self.min_cpus.filter(|least| found.cpu.count < *least) {
-            why.push(format!("{} processors, {least} are asked for", found.cpu.count));
+        misfits.extend(lacks(inventory, role, is_single_node).into_iter().map(|(_, why)| why));
+        let cpus = inventory.cpu.count;
+        if let Some(min_cpus) = self.min_cpus
+            && cpus < min_cpus
+        {
+            misfits.push(format!("{cpus} processors, {min_cpus} are asked for"));
         }
-        let memory = found.memory.physical_bytes >> 30;
-        if let Some(least) = self.min_memory.filter(|least| memory < *least) {
-            why.push(format!("{memory} GiB of memory, {least} are asked for"));
+        let memory = inventory.memory.physical_bytes >> 30;
+        if let Some(min_memory) = self.min_memory
+            && memory < min_memory
+        {
+            misfits.push(format!("{memory} GiB of memory, {min_memory} are asked for"));
         }
-        why
+        misfits
     }
 }

@@ -1,36 +1,41 @@
-//! What hosts are good for: which roles, and what they lack for the others.
+//! Tells for which roles a host has enough, and what it lacks for the others.
 
 use crate::model::agent::inventory::Inventory;
 use crate::model::agent::{Agent, Role};
 use crate::rules::validations::lacks;
 
-/// As people call them, and whether it is the only node of its cluster.
+/// The name that people use, the role, and whether the host is the only node of its cluster.
 const ROLES: [(&str, Role, bool); 3] =
     [("master", Role::Master, false), ("worker", Role::Worker, false), ("sno", Role::Master, true)];
 
-/// `master,worker`; none before it is known what is in it.
+/// The roles for which a host has enough, such as `master,worker`; without an inventory nothing.
 pub fn roles(agent: &Agent) -> Option<String> {
-    let found = known(agent)?;
-    let fits = ROLES.into_iter().filter(|(_, role, sno)| lacks(found, *role, *sno).is_empty());
-    let names: Vec<&str> = fits.map(|(name, _, _)| name).collect();
+    let inventory = valid_inventory(agent)?;
+    let mut names = Vec::new();
+    for (name, role, is_single_node) in ROLES {
+        if lacks(inventory, role, is_single_node).is_empty() {
+            names.push(name);
+        }
+    }
     Some(if names.is_empty() { "none".into() } else { names.join(",") })
 }
 
-/// A line for each role: `master: no (...)`.
+/// A line for each role: `master: yes`, or `master: no (WHAT IT LACKS)`.
 pub fn lines(agent: &Agent) -> Vec<String> {
-    let line = |found: &Inventory, (name, role, sno): (&str, Role, bool)| {
-        let why = lacks(found, role, sno);
-        if why.is_empty() {
+    let Some(inventory) = valid_inventory(agent) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (name, role, is_single_node) in ROLES {
+        let reasons: Vec<String> =
+            lacks(inventory, role, is_single_node).into_iter().map(|(_, why)| why).collect();
+        lines.push(if reasons.is_empty() {
             format!("{name}: yes")
         } else {
-            let why: Vec<String> = why.into_iter().map(|(_, why)| why).collect();
-            format!("{name}: no ({})", why.join("; "))
-        }
-    };
-    let found = known(agent).into_iter();
-    found.flat_map(|found| ROLES.map(|role| line(found, role))).collect()
+            format!("{name}: no ({})", reasons.join("; "))
+        });
+    }
+    lines
 }
 
-fn known(agent: &Agent) -> Option<&Inventory> {
-    agent.status.inventory.as_ref().filter(|one| one.is_valid())
+fn valid_inventory(agent: &Agent) -> Option<&Inventory> {
+    agent.status.inventory.as_ref().filter(|inventory| inventory.is_valid())
 }

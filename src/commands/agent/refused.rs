@@ -1,5 +1,5 @@
-//! Writes down that a host was not bound or unbound, after the refusal and apart from it, for
-//! whoever looks after the host.
+//! Records as events that hosts were not bound or unbound, in a transaction of its own after the
+//! refusal. Whoever looks after a host finds them there; it never changes the host.
 
 use crate::model::event::Event;
 use crate::model::event_reason::EventReason;
@@ -17,14 +17,15 @@ use crate::commands::Context;
 
 pub const BIND_FAILED: EventReason = EventReason::HostBindFailed;
 pub const UNBIND_FAILED: EventReason = EventReason::HostUnbindFailed;
-/// The most that is written of a host within an hour, and how far back that is looked for.
-const REFUSALS: usize = 20;
-const LOOKED_AT: usize = 200;
+/// Events of one reason that a host gets within an hour.
+const MAX_EVENTS_PER_HOUR: usize = 20;
+/// Events of a host that are searched for earlier ones.
+const SEARCHED_EVENTS: usize = 200;
 
 /// A host that was refused, and why.
 pub struct Refused {
-    key: Key,
-    why: String,
+    pub key: Key,
+    pub why: String,
 }
 
 impl Refused {
@@ -33,30 +34,32 @@ impl Refused {
     }
 }
 
-/// `cluster`: the one that it was to be bound to. The same is written once a day.
-pub fn note(
+/// Records each refusal as an event with this reason. `cluster`: the one that the hosts were to be
+/// bound to. The same message is recorded once a day.
+pub fn record_refusals(
     context: &Context,
     store: &Store,
     (reason, cluster): (EventReason, Option<&Key>),
-    all: &[Refused],
+    refused_agents: &[Refused],
 ) -> Result<(), Refusal> {
-    if all.is_empty() {
+    if refused_agents.is_empty() {
         return Ok(());
     }
     let door = Door { store, world: &context.world, pass: false };
-    let need = |one: &Refused| Need { kind: Kind::Agent, key: one.key.clone() };
-    let needs: Vec<Need> = all.iter().map(need).collect();
+    let needs: Vec<Need> = refused_agents
+        .iter()
+        .map(|refused| Need { kind: Kind::Agent, key: refused.key.clone() })
+        .collect();
     door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
-        for one in all {
-            let text = match cluster {
-                Some(cluster) => format!(
-                    "Failed to bind host {} to cluster {}: {}",
-                    one.key.name, cluster.name, one.why
-                ),
-                None => format!("Failed to unbind host {} to cluster: {}", one.key.name, one.why),
+        for Refused { key, why } in refused_agents {
+            let message = match cluster {
+                Some(cluster) => {
+                    format!("Failed to bind host {} to cluster {}: {why}", key.name, cluster.name)
+                }
+                None => format!("Failed to unbind host {} to cluster: {why}", key.name),
             };
-            if !is_enough(store, (reason, &one.key), &text, tick)? {
-                write(state, (reason, &one.key), cluster, text, tick);
+            if !is_recorded_enough(store, (reason, key), &message, tick)? {
+                record_refusal(state, (reason, key), cluster, message, tick);
             }
         }
         Ok(())
@@ -64,30 +67,30 @@ pub fn note(
     Ok(())
 }
 
-fn is_enough(
+/// Whether the message was recorded within a day, or many of its reason within an hour.
+fn is_recorded_enough(
     store: &Store,
-    (reason, key): (EventReason, &Key),
-    text: &str,
+    (reason, agent_key): (EventReason, &Key),
+    message: &str,
     tick: &Tick,
 ) -> Result<bool, Refusal> {
-    let known = store.events(Some((Kind::Agent, key)), LOOKED_AT)?;
-    let lately = |within: Span| {
-        let failures = known.iter().filter(move |one| one.reason == reason);
-        failures.filter(move |one| tick.now.since(one.time) < within)
-    };
-    let again = lately(Span::hours(24)).any(|one| one.message == text);
-    Ok(again || lately(Span::hours(1)).count() >= REFUSALS)
+    let mut events = store.events(Some((Kind::Agent, agent_key)), SEARCHED_EVENTS)?;
+    events.retain(|event| event.reason == reason);
+    events.retain(|event| tick.now.since(event.time) < Span::hours(24));
+    let is_repeated = events.iter().any(|event| event.message == message);
+    let within_hour = events.iter().filter(|event| tick.now.since(event.time) < Span::hours(1));
+    Ok(is_repeated || within_hour.count() >= MAX_EVENTS_PER_HOUR)
 }
 
-fn write(
+fn record_refusal(
     state: &mut State,
-    (reason, key): (EventReason, &Key),
+    (reason, agent_key): (EventReason, &Key),
     cluster: Option<&Key>,
-    text: String,
+    message: String,
     tick: &Tick,
 ) {
-    let Some(agent) = state.agents.by_key(key) else { return };
-    let event = agents::about(agent, reason, true, text, &tick.actor, tick);
+    let Some(agent) = state.agents.by_key(agent_key) else { return };
+    let event = agents::about(agent, reason, true, message, &tick.actor, tick);
     let cluster = cluster.cloned().or_else(|| event.cluster.clone());
     state.event(Event { cluster, ..event });
 }

@@ -1,4 +1,5 @@
-//! `agent approve|set`: whether a host is installed, and what it is to be in its cluster.
+//! `agent approve|set`: lets hosts be installed, and sets role, name, disk and labels of a node.
+//! Never decides whether a host fits: the pass does, and what it refuses is undone.
 
 use std::ffi::OsStr;
 
@@ -19,13 +20,14 @@ use crate::plan::agents;
 use crate::plan::agents::conditions::SPEC_SYNCED;
 use crate::rules;
 
-use crate::commands::agent::{keys, needs};
+use crate::commands::agent::{agent_needs, find_agent_keys};
 use crate::commands::{Context, Verb};
 
-/// What can be asked of a host.
+/// Roles that people may give a host.
 const ROLES: [Role; 3] = [Role::Master, Role::Worker, Role::AutoAssign];
 
-/// Any word: what is no role is refused by the name of the host.
+/// Parses the value of `--role`. It takes any word, because the refusal of a wrong one names the
+/// host, which is not known yet; `parse_role` refuses it.
 #[derive(Clone, Copy)]
 pub struct RoleWord;
 
@@ -42,18 +44,18 @@ impl TypedValueParser for RoleWord {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(ROLES.into_iter().map(|one| PossibleValue::new(one.name()))))
+        Some(Box::new(ROLES.into_iter().map(|role| PossibleValue::new(role.name()))))
     }
 }
 
-/// The role that a word means, for a host.
-pub fn role_of(word: &str, agent: &Agent) -> Result<Role, Refusal> {
-    let known = ROLES.into_iter().find(|one| one.name() == word);
-    known.ok_or_else(|| {
-        let all = ROLES.map(Role::name).join(", ");
+/// The role that a word names; the refusal of another word names the host.
+pub fn parse_role(word: &str, agent: &Agent) -> Result<Role, Refusal> {
+    let role = ROLES.into_iter().find(|role| role.name() == word);
+    role.ok_or_else(|| {
+        let role_names = ROLES.map(Role::name).join(", ");
         let infra_env = agent.infra_env().map(|key| key.name).unwrap_or_default();
         let why = rules::agents::no_role(word, &agent.metadata.name, &infra_env);
-        Refusal::invalid(why).because(format!("there are {all}"))
+        Refusal::invalid(why).because(format!("there are {role_names}"))
     })
 }
 
@@ -74,8 +76,8 @@ impl Verb for Approve {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let approved = !self.revoke;
-        let done = if approved { "approved" } else { "not approved any more" };
-        change(context, &self.names, done, |one| one.spec.approved = approved)
+        let result = if approved { "approved" } else { "not approved any more" };
+        change_agents(context, &self.names, result, |agent| agent.spec.approved = approved)
     }
 }
 
@@ -84,7 +86,7 @@ pub struct Set {
     /// A host, as `get agent` names it
     #[arg(value_name = "AGENT")]
     name: String,
-    /// What it is to be in its cluster
+    /// Its role in its cluster
     #[arg(long, value_parser = RoleWord)]
     role: Option<String>,
     /// Its name in its cluster
@@ -96,124 +98,144 @@ pub struct Set {
     /// Machine config pool of a worker
     #[arg(long, value_name = "MCP")]
     machine_config_pool: Option<String>,
-    /// Label of its node; KEY- removes one
+    /// Label of its node; KEY- removes it
     #[arg(long, value_name = "KEY=VALUE")]
     node_label: Vec<String>,
-    /// Arguments of coreos-installer, a JSON list
+    /// Arguments of coreos-installer, as a JSON list
     #[arg(long, value_name = "JSON")]
     installer_args: Option<String>,
-    /// Ignition merged over its own, JSON
+    /// Ignition (JSON) that is merged over its own
     #[arg(long, value_name = "JSON")]
     ignition: Option<String>,
 }
 
 impl Verb for Set {
     const NAME: &'static str = "set";
-    const ABOUT: &'static str = "Say what a host is to be in its cluster";
+    const ABOUT: &'static str = "Set role, name, disk and labels of a host in its cluster";
     const EXAMPLE: &'static str = "poolctl agent set node-1 --role worker --hostname edge-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let neither = |text: &&String| !text.contains('=') && !text.ends_with('-');
-        if let Some(text) = self.node_label.iter().find(neither) {
-            let what = format!("--node-label `{text}` is neither KEY=VALUE nor KEY-");
-            let next = format!("poolctl agent set {} --node-label KEY=VALUE", self.name);
-            return Err(Refusal::usage(what).next(next).into());
+        for label in &self.node_label {
+            if !label.contains('=') && !label.ends_with('-') {
+                let what = format!("--node-label `{label}` is neither KEY=VALUE nor KEY-");
+                let next = format!("poolctl agent set {} --node-label KEY=VALUE", self.name);
+                return Err(Refusal::usage(what).next(next).into());
+            }
         }
         let agent = context.find::<Agent>(&context.look()?, &self.name)?;
-        let role = self.role.as_deref().map(|word| role_of(word, &agent)).transpose()?;
+        let role = self.role.as_deref().map(|word| parse_role(word, &agent)).transpose()?;
         let mut spec = agent.spec.clone();
-        self.write(role, &mut spec);
+        self.write_into(role, &mut spec);
         rules::agents::check_set(agent.state(), &agent.spec, &spec).map_err(|why| {
             Refusal::conflict(why).next(format!("poolctl describe agent {}", self.name))
         })?;
         let names = std::slice::from_ref(&self.name);
-        change(context, names, "set", |one| self.write(role, &mut one.spec))
+        change_agents(context, names, "set", |agent| self.write_into(role, &mut agent.spec))
     }
 }
 
 impl Set {
-    fn write(&self, role: Option<Role>, spec: &mut AgentSpec) {
+    /// Writes what was given on the command line into a spec; the rest of it stays.
+    fn write_into(&self, role: Option<Role>, spec: &mut AgentSpec) {
         spec.role = role.unwrap_or(spec.role);
-        let texts = [
+        let fields = [
             (&self.hostname, &mut spec.hostname),
             (&self.machine_config_pool, &mut spec.machine_config_pool),
             (&self.installer_args, &mut spec.installer_args),
             (&self.ignition, &mut spec.ignition_config_overrides),
         ];
-        for (new, field) in texts {
-            if let Some(new) = new {
-                new.clone_into(field);
+        for (given, field) in fields {
+            if let Some(given) = given {
+                given.clone_into(field);
             }
         }
         if let Some(disk) = &self.disk {
             spec.installation_disk_id.clone_from(disk);
             spec.installation_disk_path.clear();
         }
-        for text in &self.node_label {
-            match text.split_once('=') {
-                Some((key, value)) => drop(spec.node_labels.insert(key.into(), value.into())),
-                None => drop(spec.node_labels.remove(text.strip_suffix('-').unwrap_or(text))),
+        for label in &self.node_label {
+            if let Some((key, value)) = label.split_once('=') {
+                spec.node_labels.insert(key.into(), value.into());
+            } else {
+                spec.node_labels.remove(label.strip_suffix('-').unwrap_or(label));
             }
         }
     }
 }
 
-/// What of a host's wishes does not fit it.
-fn input_error(state: &State, key: &Key) -> Option<String> {
-    let found = state.agents.by_key(key)?.condition(SPEC_SYNCED)?;
-    (found.reason == ConditionReason::InputError).then(|| found.message.clone())
+/// Why the spec of an agent cannot be used, if the pass has found that.
+fn input_error(state: &State, agent_key: &Key) -> Option<String> {
+    let condition = state.agents.by_key(agent_key)?.condition(SPEC_SYNCED)?;
+    (condition.reason == ConditionReason::InputError).then(|| condition.message.clone())
 }
 
-/// Changes hosts; a wish that does not fit them is refused, and nothing is changed.
-fn change(
+/// Changes agents, all or none: a change that the rules or the pass refuse undoes those of all.
+fn change_agents(
     context: &Context,
     names: &[String],
-    done: &str,
-    how: impl Fn(&mut Agent),
+    result: &str,
+    edit: impl Fn(&mut Agent),
 ) -> anyhow::Result<()> {
     let store = context.look()?;
-    let keys = keys(context, &store, names)?;
-    let edit = |state: &mut State, tick: &Tick| {
-        for key in &keys {
-            let Some(at) = state.agents.find(key) else { continue };
-            let Some(agent) = state.agents.get(at) else { continue };
-            let mut after = agent.clone();
-            how(&mut after);
-            if after.spec == agent.spec {
-                continue;
+    let agent_keys = find_agent_keys(context, &store, names)?;
+    let ((), passed) = context.door(&store).change_if(
+        &Scope::Pools(Vec::new()),
+        &agent_needs(&agent_keys),
+        |state, tick| {
+            for agent_key in &agent_keys {
+                change_agent(state, agent_key, &edit, tick)?;
             }
-            let revoked = agent.spec.approved && !after.spec.approved;
-            if let Some(why) = agents::approved_by(state, agent).filter(|_| revoked) {
-                let what = format!("Host {}: {why}", agent.hostname());
-                return Err(Refusal::conflict(what));
+            Ok(agent_keys.iter().map(|key| input_error(state, key)).collect::<Vec<_>>())
+        },
+        |state, errors_before| {
+            // An error that was there before is not this command's.
+            for (agent_key, error_before) in agent_keys.iter().zip(errors_before) {
+                let error = input_error(state, agent_key);
+                if error == error_before {
+                    continue;
+                }
+                if let Some(error) = error {
+                    return Err(Refusal::invalid(error)
+                        .next(format!("poolctl describe agent {}", agent_keys[0].name)));
+                }
             }
-            after.metadata.generation += 1;
-            rules::check(&Object::Agent(Box::new(after.clone())))?;
-            let event = if after.spec.approved == agent.spec.approved {
-                let text = format!("Host {}: changed", after.hostname());
-                agents::about(&after, EventReason::HostConfigured, false, text, &tick.actor, tick)
-            } else {
-                edits::agents::approval_event(&after, tick)
-            };
-            state.event(event);
-            state.agents.update(at, |one| *one = after);
-        }
-        Ok(keys.iter().map(|key| input_error(state, key)).collect::<Vec<_>>())
-    };
-    // What was wrong before is not this command's.
-    let look = |state: &State, before: Vec<Option<String>>| {
-        let all = keys.iter().map(|key| input_error(state, key)).zip(before);
-        match all.filter(|(now, before)| now != before).find_map(|(now, _)| now) {
-            Some(why) => {
-                Err(Refusal::invalid(why).next(format!("poolctl describe agent {}", keys[0].name)))
-            }
-            None => Ok(()),
-        }
-    };
-    let scope = Scope::Pools(Vec::new());
-    let ((), passed) = context.door(&store).change_if(&scope, &needs(&keys), edit, look)?;
-    for key in &keys {
-        context.changed(Kind::Agent, key, done)?;
+            Ok(())
+        },
+    )?;
+    for agent_key in &agent_keys {
+        context.changed(Kind::Agent, agent_key, result)?;
     }
     Ok(context.finish(&passed)?)
+}
+
+/// Changes the spec of one agent and records that as an event; does nothing if the spec is so
+/// already.
+fn change_agent(
+    state: &mut State,
+    agent_key: &Key,
+    edit: impl Fn(&mut Agent),
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    let Some(agent_id) = state.agents.find(agent_key) else { return Ok(()) };
+    let Some(agent) = state.agents.get(agent_id) else { return Ok(()) };
+    let mut after = agent.clone();
+    edit(&mut after);
+    if after.spec == agent.spec {
+        return Ok(());
+    }
+    let is_revoked = agent.spec.approved && !after.spec.approved;
+    if is_revoked && let Some(why) = agents::approved_by(state, agent) {
+        return Err(Refusal::conflict(format!("Host {}: {why}", agent.hostname())));
+    }
+    after.metadata.generation += 1;
+    rules::check(&Object::Agent(Box::new(after.clone())))?;
+    let event = if after.spec.approved == agent.spec.approved {
+        let message = format!("Host {}: changed", after.hostname());
+        agents::about(&after, EventReason::HostConfigured, false, message, &tick.actor, tick)
+    } else {
+        edits::agents::approval_event(&after, tick)
+    };
+    state.event(event);
+    state.agents.update(agent_id, |agent| *agent = after);
+    Ok(())
 }
