@@ -85,9 +85,8 @@ impl Verb for Bind {
             },
         );
         if bound.is_err() {
-            let refused_agents = refused_agents.take();
             let failure = (BIND_FAILED, Some(&cluster_key));
-            record_refusals(context, &store, failure, &refused_agents)?;
+            record_refusals(context, &store, failure, &refused_agents.take())?;
         }
         let ((), passed) = bound?;
         for agent_key in &agent_keys {
@@ -117,8 +116,8 @@ impl Bind {
                 .map_err(|refusal| Refusal { exit: Exit::Usage, ..refusal })?;
         }
         let cluster = store.one::<Cluster>(&Key::new(namespace, name))?.ok_or_else(|| {
-            let what = format!("there is no cluster `{}`", self.cluster);
-            let refusal = Refusal::not_found(what).advise("poolctl get cluster -A");
+            let problem = format!("there is no cluster `{}`", self.cluster);
+            let refusal = Refusal::not_found(problem).advise("poolctl get cluster -A");
             self.explain_missing_cluster(store, refusal)
         })?;
         context.permit(store, Deed::See, &Object::ClusterDeployment(Box::new(cluster.clone())))?;

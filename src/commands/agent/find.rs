@@ -228,8 +228,8 @@ impl Verb for Match {
             context.answer(list_candidates(context, &fitting))?;
         }
         if fitting_count < self.count {
-            let what = format!("{fitting_count} of {} hosts that are needed fit", self.count);
-            return Err(Refusal::new(Exit::Exhausted, what)
+            let problem = format!("{fitting_count} of {} hosts that are needed fit", self.count);
+            return Err(Refusal::new(Exit::Exhausted, problem)
                 .next("poolctl get agent -o wide")
                 .into());
         }

@@ -1,5 +1,5 @@
-//! `agent register|report|check-in`: what hosts say of themselves. It is recorded; no pass runs, and
-//! no job begins.
+//! `agent register|report|check-in`: records what hosts tell about themselves. No pass runs and no
+//! job begins, so that any number of hosts may report at any time.
 
 pub mod ssh;
 
@@ -31,40 +31,40 @@ use crate::reconcile::Door;
 use crate::rules;
 use crate::store::{Need, Store};
 
-use crate::commands::agent::host::ssh::{Proof, admit, hash};
+use crate::commands::agent::host::ssh::{Proof, check_proof, hash_secret};
 use crate::commands::{Context, Verb};
 
-/// The most that a host may say at once.
-const LARGEST: u64 = 1 << 20;
-/// And how long it may take to say it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The most bytes that a host may send at once.
+const MAX_BYTES: u64 = 1 << 20;
+/// How long a host may take to send them.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const REFUSED: EventReason = EventReason::HostRegistrationFailed;
-/// The most refused hosts of an InfraEnv that are written down within an hour, and how far back
-/// that is looked for.
-const REFUSALS: usize = 20;
-const LOOKED_AT: usize = 200;
+/// Refused hosts that are recorded as events of an InfraEnv within an hour.
+const MAX_EVENTS_PER_HOUR: usize = 20;
+/// Events of an InfraEnv that are searched for earlier ones.
+const SEARCHED_EVENTS: usize = 200;
 
 #[derive(Args)]
 pub struct Register {
-    /// The InfraEnv whose image it was booted from
+    /// InfraEnv whose image the host was booted from
     #[arg(long, value_name = "INFRAENV")]
     infraenv: String,
-    /// How the host calls itself: the UUID of its board
+    /// Id of the host: the UUID of its board
     #[arg(long, value_name = "ID")]
     id: String,
 }
 
 impl Verb for Register {
     const NAME: &'static str = "register";
-    const ABOUT: &'static str = "Say that a host was booted from a discovery image";
+    const ABOUT: &'static str = "Record that a host was booted from a discovery image";
     const EXAMPLE: &'static str =
         "poolctl agent register --infraenv rack --id 4c4c4544-0042-3510-8052-b4c04f4d4e32";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let infra_env = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
-        let (name, _) = registered(context, &store, &infra_env, &self.id, None)?;
-        context.changed(Kind::Agent, &Key::new(infra_env.namespace, name), "registered")
+        let infra_env_key = context.find::<InfraEnv>(&store, &self.infraenv)?.key();
+        let (name, _) = register_host(context, &store, &infra_env_key, &self.id, None)?;
+        context.changed(Kind::Agent, &Key::new(infra_env_key.namespace, name), "registered")
     }
 }
 
@@ -73,68 +73,71 @@ pub struct Report {
     /// A host, as `get agent` names it
     #[arg(value_name = "AGENT")]
     name: String,
-    /// What is in the host, as its agent says it; - is stdin
+    /// File with the hardware in the host, as its agent reports it; - for stdin
     #[arg(long, value_name = "FILE")]
     inventory: Option<PathBuf>,
-    /// It cannot read the image it was booted from
+    /// The host cannot read the image any more that it was booted from
     #[arg(long)]
     media_lost: bool,
-    /// How far its installation is, such as Rebooting
+    /// Stage of its installation, such as Rebooting
     #[arg(long, value_name = "STAGE")]
     stage: Option<String>,
 }
 
 impl Verb for Report {
     const NAME: &'static str = "report";
-    const ABOUT: &'static str = "Say what is in a host";
+    const ABOUT: &'static str = "Record what a host tells about itself";
     const EXAMPLE: &'static str =
         "poolctl agent report node-1 --inventory examples/agents/inventory.json";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let key = context.find::<Agent>(&store, &self.name)?.key();
-        let mut said = report::Report::default();
+        let mut report = report::Report::default();
         if let Some(path) = &self.inventory {
-            let text = text_of(path)?;
-            said = report::read(&text).map_err(Refusal::invalid)?;
+            report = report::read(&read_short_file(path)?).map_err(Refusal::invalid)?;
         }
         if self.media_lost {
-            said.media_disconnected = Some(true);
+            report.media_disconnected = Some(true);
         }
-        said.stage = self.stage.or(said.stage);
-        if said == report::Report::default() {
+        report.stage = self.stage.or(report.stage);
+        if report == report::Report::default() {
             return Err(Refusal::usage("nothing is reported").next(Self::EXAMPLE).into());
         }
-        record(context, &store, &key, |state, at, tick| reported(&store, state, at, said, tick))?;
+        change_agent(context, &store, &key, |state, agent_id, tick| {
+            take_report(&store, state, agent_id, report, tick)
+        })?;
         context.changed(Kind::Agent, &key, "reported")
     }
 }
 
-/// Takes down what a host says of itself; beside it are those that say the same.
-pub fn reported(
+/// Writes what a host reports into its agent. The agents of the same machine are loaded too, because
+/// the pass compares them.
+pub fn take_report(
     store: &Store,
     state: &mut State,
-    at: AgentId,
-    said: report::Report,
+    agent_id: AgentId,
+    report: report::Report,
     tick: &Tick,
 ) -> Result<(), Refusal> {
-    let macs = said.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
+    let macs = report.inventory.iter().flat_map(Inventory::macs).map(str::to_lowercase);
     store.load_machines(state, &macs.collect::<Vec<_>>())?;
-    agents::report(state, at, said, tick).map_err(Refusal::conflict)
+    agents::report(state, agent_id, report, tick).map_err(Refusal::conflict)
 }
 
-pub fn text_of(path: &PathBuf) -> anyhow::Result<String> {
+/// The text of a file, or of stdin for `-`; refused above `MAX_BYTES`.
+pub fn read_short_file(path: &PathBuf) -> anyhow::Result<String> {
     if path.as_os_str() == "-" {
-        return Ok(heard()?);
+        return Ok(read_stdin()?);
     }
-    let mut text = String::new();
+    let mut content = String::new();
     let file = std::fs::File::open(path)
         .with_context(|| format!("`{}` cannot be read", path.display()))?;
-    file.take(LARGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(too_long().into());
+    file.take(MAX_BYTES + 1).read_to_string(&mut content)?;
+    if content.len() as u64 > MAX_BYTES {
+        return Err(refuse_long_text().into());
     }
-    Ok(text)
+    Ok(content)
 }
 
 #[derive(Args)]
@@ -146,131 +149,139 @@ pub struct CheckIn {
 
 impl Verb for CheckIn {
     const NAME: &'static str = "check-in";
-    const ABOUT: &'static str = "Say that a host is still there, and hear what it is to do";
+    const ABOUT: &'static str = "Record that a host is still there, and print what it has to do";
     const EXAMPLE: &'static str = "poolctl agent check-in node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let key = context.find::<Agent>(&store, &self.name)?.key();
-        let next = checked_in(context, &store, &key)?;
-        let answer = Answer::text(format!("{next}\n")).with_document(next);
+        let instructions = check_in(context, &store, &key)?;
+        let answer = Answer::text(format!("{instructions}\n")).with_document(instructions);
         context.answer(answer.with_name(Name::of(Kind::Agent, &key)))
     }
 }
 
-fn checked_in(context: &Context, store: &Store, key: &Key) -> Result<Value, Refusal> {
-    record(context, store, key, |state, at, tick| {
-        state.agents.update(at, |one| {
-            one.status.last_contact_time = Some(tick.now);
-            one.status.media_disconnected = false;
+/// Records the contact, and returns what the agent on the host is told to do, as JSON.
+fn check_in(context: &Context, store: &Store, agent_key: &Key) -> Result<Value, Refusal> {
+    change_agent(context, store, agent_key, |state, agent_id, tick| {
+        state.agents.update(agent_id, |agent| {
+            agent.status.last_contact_time = Some(tick.now);
+            agent.status.media_disconnected = false;
         });
-        let agent = state.agents.get(at);
-        Ok(agent.map(|one| agents::after_check_in(state, one)).unwrap_or_default())
+        let agent = state.agents.get(agent_id);
+        Ok(agent.map(|agent| agents::after_check_in(state, agent)).unwrap_or_default())
     })
 }
 
-/// An edit of one host, and nothing else.
-pub fn record<T>(
+/// Edits one agent, without a pass.
+pub fn change_agent<T>(
     context: &Context,
     store: &Store,
-    key: &Key,
-    how: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
+    agent_key: &Key,
+    edit: impl FnOnce(&mut State, AgentId, &Tick) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
     let door = Door { store, world: &context.world, pass: false };
-    let needs = [Need { kind: Kind::Agent, key: key.clone() }];
+    let needs = [Need { kind: Kind::Agent, key: agent_key.clone() }];
     let scope = Scope::Pools(Vec::new());
-    let (done, _) = door.change(&scope, &needs, |state, tick| {
+    let (value, _) = door.change(&scope, &needs, |state, tick| {
         store.load_references(&scope, state)?;
-        let at = state.agents.find(key);
-        let at =
-            at.ok_or_else(|| Refusal::not_found(format!("there is no agent `{}`", key.name)))?;
-        how(state, at, tick)
+        let agent_id = state
+            .agents
+            .find(agent_key)
+            .ok_or_else(|| Refusal::not_found(format!("there is no agent `{}`", agent_key.name)))?;
+        edit(state, agent_id, tick)
     })?;
-    Ok(done)
+    Ok(value)
 }
 
-/// A host says that it was booted; known or new. Its name, and what it proves itself with from
-/// now on.
-pub fn registered(
+/// Records that a host was booted, whether it is known or new. Returns the name of its agent, and
+/// the secret with which it proves from now on who it is. `proof` is what it has sent; a person at
+/// the command line needs none.
+pub fn register_host(
     context: &Context,
     store: &Store,
-    infra_env: &Key,
-    id: &str,
+    infra_env_key: &Key,
+    sent_id: &str,
     proof: Option<&Proof>,
 ) -> Result<(String, String), Refusal> {
-    let id = id.trim().to_lowercase();
-    rules::name_of(Kind::Agent, &id).map_err(|refusal| {
+    let host_id = sent_id.trim().to_lowercase();
+    rules::name_of(Kind::Agent, &host_id).map_err(|refusal| {
         Refusal { exit: Exit::Usage, ..refusal }.advise("the UUID of its board")
     })?;
     let secret = context.world.secret()?;
     let scope = Scope::Pools(Vec::new());
-    // Who has its name already, of whatever InfraEnv.
-    let needs = [Need { kind: Kind::Agent, key: Key::new(&*infra_env.namespace, &*id) }];
+    // An agent of another InfraEnv may have this name already.
+    let needs = [Need { kind: Kind::Agent, key: Key::new(&*infra_env_key.namespace, &*host_id) }];
     let door = Door { store, world: &context.world, pass: false };
-    let done = door.change(&scope, &needs, |state, tick| {
-        store.load_host(state, infra_env, &id)?;
+    let registered = door.change(&scope, &needs, |state, tick| {
+        store.load_host(state, infra_env_key, &host_id)?;
         store.load_references(&scope, state)?;
-        let known = store.agent_of(infra_env, &id)?.and_then(|key| state.agents.find(&key));
-        let found = |at: &AgentId| state.agents.get(*at).is_some_and(|one| one.status.found);
-        let (found, known) = (known.filter(found), known.filter(|at| !found(at)));
-        if let Some(at) = found {
-            // Whoever says that it is a host that we have found is looked at by itself.
-            state.agents.update(at, |one| one.status.host_id.clear());
+        let agent_key = store.agent_of(infra_env_key, &host_id)?;
+        let mut known_agent = agent_key.and_then(|key| state.agents.find(&key));
+        if let Some(agent_id) = known_agent
+            && state.agents.get(agent_id).is_some_and(|agent| agent.status.found)
+        {
+            // A controller has described this host. Whoever reports under its id may be another
+            // one, and becomes an agent of its own.
+            state.agents.update(agent_id, |agent| agent.status.host_id.clear());
+            known_agent = None;
         }
         if let Some(proof) = proof {
-            admit(state, infra_env, known, proof, tick)?;
+            check_proof(state, infra_env_key, known_agent, proof, tick)?;
         }
-        let at = match known {
-            Some(at) => at,
-            None => add(state, infra_env, (&id, store.unapproved(infra_env)?), tick)?,
+        let agent_id = match known_agent {
+            Some(agent_id) => agent_id,
+            None => {
+                let unapproved = store.unapproved(infra_env_key)?;
+                add_agent(state, infra_env_key, (&host_id, unapproved), tick)?
+            }
         };
-        let refused = |why: String| Refusal::conflict(why);
-        agents::register(state, at, tick).map_err(refused)?;
-        state.agents.update(at, |one| one.secret = Some(hash(&secret)));
-        Ok(state.agents.get(at).map(|one| one.metadata.name.clone()).unwrap_or_default())
+        agents::register(state, agent_id, tick).map_err(Refusal::conflict)?;
+        state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));
+        let agent = state.agents.get(agent_id);
+        Ok(agent.map(|agent| agent.metadata.name.clone()).unwrap_or_default())
     });
-    if let Err(refusal) = &done {
-        note_refused(&door, infra_env, &id, refusal)?;
+    if let Err(refusal) = &registered {
+        record_refused_host(&door, infra_env_key, &host_id, refusal)?;
     }
-    Ok((done?.0, secret))
+    Ok((registered?.0, secret))
 }
 
-/// Writes down that a host was refused, for whoever looks after its InfraEnv. Whoever has an image
-/// can try for ever: the same is written once a day, and little within an hour. What nobody has
-/// proved to be of a host is of the InfraEnv, whose events go in time; those of hosts stay.
-fn note_refused(
+/// Records that a host was refused, for whoever looks after its InfraEnv. Whoever has an image can
+/// try for ever: the same message is recorded once a day, and few within an hour. A refusal without
+/// proof is an event of the InfraEnv, whose old events are deleted; events of hosts are kept.
+fn record_refused_host(
     door: &Door<'_>,
-    infra_env: &Key,
-    id: &str,
+    infra_env_key: &Key,
+    host_id: &str,
     refusal: &Refusal,
 ) -> Result<(), Refusal> {
     if !matches!(refusal.exit, Exit::Conflict | Exit::Denied) {
         return Ok(());
     }
-    let text = format!("Host {id}: not registered: {}", refusal.what);
+    let message = format!("Host {host_id}: not registered: {}", refusal.what);
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
-        door.store.load_host(state, infra_env, id)?;
-        let known = door.store.events(Some((Kind::InfraEnv, infra_env)), LOOKED_AT)?;
-        let lately = |within: Span| {
-            let failures = known.iter().filter(|one| one.reason == REFUSED);
-            failures.filter(move |one| tick.now.since(one.time) < within)
-        };
-        let again = lately(Span::hours(24)).any(|one| one.message == text);
-        let enough = lately(Span::hours(1)).count() >= REFUSALS;
-        if again || enough || state.infra_envs.find(infra_env).is_none() {
+        door.store.load_host(state, infra_env_key, host_id)?;
+        if state.infra_envs.find(infra_env_key).is_none()
+            || is_recorded_enough(door.store, infra_env_key, &message, tick)?
+        {
             return Ok(());
         }
-        let host = door.store.agent_of(infra_env, id)?.filter(|_| refusal.exit != Exit::Denied);
-        let event = match host.and_then(|key| state.agents.by_key(&key)) {
-            Some(one) => agents::about(one, REFUSED, true, text, &tick.actor, tick),
+        let mut agent = None;
+        if refusal.exit != Exit::Denied {
+            let agent_key = door.store.agent_of(infra_env_key, host_id)?;
+            agent = agent_key.and_then(|key| state.agents.by_key(&key));
+        }
+        let event = match agent {
+            Some(agent) => agents::about(agent, REFUSED, true, message, &tick.actor, tick),
             None => Event {
                 time: tick.now,
                 warning: true,
                 reason: REFUSED.into(),
                 kind: Kind::InfraEnv.name(),
-                object: infra_env.clone(),
+                object: infra_env_key.clone(),
                 actor: tick.actor.clone(),
-                message: text,
+                message,
                 ..Event::default()
             },
         };
@@ -280,35 +291,52 @@ fn note_refused(
     Ok(())
 }
 
-fn add(
+/// Whether this refusal was recorded within a day, or many refusals within an hour.
+fn is_recorded_enough(
+    store: &Store,
+    infra_env_key: &Key,
+    message: &str,
+    tick: &Tick,
+) -> Result<bool, Refusal> {
+    let mut events = store.events(Some((Kind::InfraEnv, infra_env_key)), SEARCHED_EVENTS)?;
+    events.retain(|event| event.reason == REFUSED);
+    events.retain(|event| tick.now.since(event.time) < Span::hours(24));
+    let is_repeated = events.iter().any(|event| event.message == message);
+    let within_hour = events.iter().filter(|event| tick.now.since(event.time) < Span::hours(1));
+    Ok(is_repeated || within_hour.count() >= MAX_EVENTS_PER_HOUR)
+}
+
+fn add_agent(
     state: &mut State,
-    infra_env: &Key,
-    (id, unapproved): (&str, usize),
+    infra_env_key: &Key,
+    (host_id, unapproved): (&str, usize),
     tick: &Tick,
 ) -> Result<AgentId, Refusal> {
-    let missing = || Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env.name));
-    let environment = state.infra_envs.by_key(infra_env).ok_or_else(missing)?;
-    let agent = agents::new(state, environment, id, unapproved);
-    let mut agent = agent.map_err(Refusal::conflict)?;
+    let infra_env = state.infra_envs.by_key(infra_env_key).ok_or_else(|| {
+        Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env_key.name))
+    })?;
+    let mut agent =
+        agents::new(state, infra_env, host_id, unapproved).map_err(Refusal::conflict)?;
     initialize_metadata(&mut agent.metadata, Kind::Agent, tick);
     Ok(state.agents.insert(agent))
 }
 
-fn too_long() -> Refusal {
+fn refuse_long_text() -> Refusal {
     Refusal::invalid("more than 1 MiB was said at once")
 }
 
-/// All of stdin, if it is not too long and does not take too long.
-pub fn heard() -> Result<String, Refusal> {
-    let (tell, hear) = mpsc::channel();
+/// All of stdin; refused above `MAX_BYTES`, and after `READ_TIMEOUT`.
+pub fn read_stdin() -> Result<String, Refusal> {
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut text = String::new();
-        let read = std::io::stdin().take(LARGEST + 1).read_to_string(&mut text);
-        drop(tell.send(read.map(|_| text)));
+        let mut content = String::new();
+        let read = std::io::stdin().take(MAX_BYTES + 1).read_to_string(&mut content);
+        drop(sender.send(read.map(|_| content)));
     });
-    let slow = |_| Refusal::new(Exit::Timeout, "nothing whole was said within 30 s");
-    let text = hear.recv_timeout(PATIENCE).map_err(slow)?;
-    let text =
-        text.map_err(|error| Refusal::invalid("stdin cannot be read").because(error.to_string()))?;
-    if text.len() as u64 > LARGEST { Err(too_long()) } else { Ok(text) }
+    let read = receiver
+        .recv_timeout(READ_TIMEOUT)
+        .map_err(|_| Refusal::new(Exit::Timeout, "nothing whole was said within 30 s"))?;
+    let content =
+        read.map_err(|error| Refusal::invalid("stdin cannot be read").because(error.to_string()))?;
+    if content.len() as u64 > MAX_BYTES { Err(refuse_long_text()) } else { Ok(content) }
 }

@@ -117,9 +117,9 @@ impl Verb for Set {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         for label in &self.node_label {
             if !label.contains('=') && !label.ends_with('-') {
-                let what = format!("--node-label `{label}` is neither KEY=VALUE nor KEY-");
+                let problem = format!("--node-label `{label}` is neither KEY=VALUE nor KEY-");
                 let next = format!("poolctl agent set {} --node-label KEY=VALUE", self.name);
-                return Err(Refusal::usage(what).next(next).into());
+                return Err(Refusal::usage(problem).next(next).into());
             }
         }
         let agent = context.find::<Agent>(&context.look()?, &self.name)?;

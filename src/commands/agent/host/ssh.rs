@@ -1,5 +1,6 @@
-//! `agent ssh`: one host over SSH, who proves who it is. It is recorded; no pass runs, and no job
-//! begins.
+//! `agent ssh`: serves one message of a host over SSH, as the only command that its key may run. A
+//! host proves who it is with the token of its InfraEnv or with its own secret. What it reports is
+//! recorded; no pass runs and no job begins.
 
 use std::path::PathBuf;
 
@@ -18,63 +19,73 @@ use crate::plan::agents;
 use crate::rules;
 use crate::store::Store;
 
-use crate::commands::agent::host::{heard, record, registered, reported, text_of};
+use crate::commands::agent::host::{
+    change_agent, read_short_file, read_stdin, register_host, take_report,
+};
 use crate::commands::{Context, Verb};
+
+/// Of a host that reports under an id that is not its own, or whose secret was replaced.
+const WRONG_SECRET: &str = "the secret is not this host's; register again";
 
 /// What a host proves itself with.
 #[derive(Debug)]
 pub enum Proof {
-    /// Of its InfraEnv.
+    /// The token of its InfraEnv.
     Token(String),
-    /// Its own.
+    /// The secret that it was given when it registered.
     Secret(String),
 }
 
-pub fn hash(secret: &str) -> String {
+/// What is stored of a secret or a token.
+pub fn hash_secret(secret: &str) -> String {
     sha256(secret.as_bytes())
 }
 
-/// Whether a host may register: with its secret always; with the token of its InfraEnv if it is
-/// new, or if nobody else speaks for it now.
-pub fn admit(
+/// Refuses a host that may not register. Its own secret always admits it. The token of its InfraEnv
+/// admits it if it is new, or if no other host reports under its id now.
+pub fn check_proof(
     state: &State,
-    infra_env: &Key,
-    known: Option<AgentId>,
+    infra_env_key: &Key,
+    known_agent: Option<AgentId>,
     proof: &Proof,
     tick: &Tick,
 ) -> Result<(), Refusal> {
-    let denied = |why: &str| Err(Refusal::new(Exit::Denied, why));
-    let agent = known.and_then(|at| state.agents.get(at));
+    let agent = known_agent.and_then(|agent_id| state.agents.get(agent_id));
     match proof {
         Proof::Secret(secret) => {
-            let good = agent.is_some_and(|one| one.secret.as_deref() == Some(&hash(secret)));
-            if good {
-                Ok(())
-            } else {
-                denied("the secret is not this host's; register with the token")
+            let hash = hash_secret(secret);
+            if agent.is_none_or(|agent| agent.secret.as_deref() != Some(&hash)) {
+                let why = "the secret is not this host's; register with the token";
+                return Err(refuse_proof(why));
             }
         }
         Proof::Token(token) => {
-            let tokens = state.infra_envs.by_key(infra_env).map(|one| one.tokens.clone());
-            let hash = hash(token);
-            let mut tokens = tokens.unwrap_or_default().into_iter();
-            if !tokens.any(|one| one.hash == hash && one.is_good(tick.now)) {
-                return denied("the token is unknown, revoked or expired");
-            }
-            let speaks = agent.filter(|one| {
-                let awaited = one.state().is_returning();
-                one.secret.is_some() && !awaited && !one.is_silent(tick.now)
+            let hash = hash_secret(token);
+            let is_admitted = state.infra_envs.by_key(infra_env_key).is_some_and(|infra_env| {
+                let mut tokens = infra_env.tokens.iter();
+                tokens.any(|token| token.hash == hash && token.is_good(tick.now))
             });
-            match speaks {
-                None => Ok(()),
-                Some(one) => denied(&format!(
+            if !is_admitted {
+                return Err(refuse_proof("the token is unknown, revoked or expired"));
+            }
+            if let Some(agent) = agent
+                && agent.secret.is_some()
+                && !agent.state().is_returning()
+                && !agent.is_silent(tick.now)
+            {
+                return Err(refuse_proof(&format!(
                     "host {} checked in a moment ago and has a secret of its own; without it, \
                      register again after three minutes of silence",
-                    one.status.host_id
-                )),
+                    agent.status.host_id
+                )));
             }
         }
     }
+    Ok(())
+}
+
+fn refuse_proof(why: &str) -> Refusal {
+    Refusal::new(Exit::Denied, why)
 }
 
 #[derive(Args)]
@@ -82,17 +93,19 @@ pub struct Ssh {
     /// Serve hosts of this InfraEnv only
     #[arg(long, value_name = "INFRAENV")]
     infraenv: Option<String>,
-    /// Print the line of authorized_keys by which this public key may do that and nothing else
+    /// Print the line of authorized_keys that allows this public key this command alone
     #[arg(long, value_name = "FILE")]
     authorize: Option<PathBuf>,
 }
 
 impl Ssh {
-    fn line(&self, context: &Context, key: &PathBuf) -> anyhow::Result<String> {
-        let text = text_of(key)?;
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        let (key, more) = (lines.next().unwrap_or_default(), lines.next().is_some());
-        if more || key.is_empty() || !rules::infra_envs::is_key(key) {
+    /// The line of authorized_keys for a public key: it may run this command and nothing else.
+    fn authorized_keys_line(&self, context: &Context, path: &PathBuf) -> anyhow::Result<String> {
+        let content = read_short_file(path)?;
+        let mut lines = content.lines().map(str::trim).filter(|line| !line.is_empty());
+        let key = lines.next().unwrap_or_default();
+        let has_more_lines = lines.next().is_some();
+        if has_more_lines || key.is_empty() || !rules::infra_envs::is_key(key) {
             return Err(Refusal::usage("that is no file with one public key of SSH")
                 .advise("ssh-keygen -t ed25519 -f hosts, and give hosts.pub")
                 .into());
@@ -101,21 +114,28 @@ impl Ssh {
         words.push(std::path::absolute(context.path()?)?.display().to_string());
         words.extend(["agent".into(), "ssh".into()]);
         if let Some(name) = &self.infraenv {
-            words.extend(["--infraenv".into(), only(context, name)?.to_string()]);
+            words.extend(["--infraenv".into(), parse_infra_env_key(context, name)?.to_string()]);
         }
-        // A shell reads the command.
-        let plain = |one: char| one.is_ascii_alphanumeric() || "/._-+@".contains(one);
-        if let Some(word) = words.iter().find(|word| !word.chars().all(plain)) {
-            let what = format!("`{word}` cannot be written into authorized_keys");
-            return Err(Refusal::invalid(what).because("a shell would read something else").into());
+        for word in &words {
+            if !word.chars().all(is_plain_in_shell) {
+                let problem = format!("`{word}` cannot be written into authorized_keys");
+                let why = "a shell would read something else";
+                return Err(Refusal::invalid(problem).because(why).into());
+            }
         }
-        let kept: Vec<&str> = key.split_whitespace().take(2).collect();
-        Ok(format!("restrict,command=\"{}\" {}\n", words.join(" "), kept.join(" ")))
+        // The comment at its end stays out: only the type and the key are needed.
+        let type_and_key: Vec<&str> = key.split_whitespace().take(2).collect();
+        Ok(format!("restrict,command=\"{}\" {}\n", words.join(" "), type_and_key.join(" ")))
     }
 }
 
-/// `NAMESPACE/NAME`, or a name in the namespace of the command.
-fn only(context: &Context, name: &str) -> Result<Key, Refusal> {
+/// Whether a shell, which reads the command of a key, takes a letter as it is.
+fn is_plain_in_shell(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "/._-+@".contains(letter)
+}
+
+/// The InfraEnv that `--infraenv` names: NAMESPACE/NAME, or NAME in the namespace of the command.
+fn parse_infra_env_key(context: &Context, name: &str) -> Result<Key, Refusal> {
     let (namespace, name) = match name.split_once('/') {
         Some((namespace, name)) => (namespace.to_owned(), name),
         None => (context.namespace()?, name),
@@ -125,11 +145,11 @@ fn only(context: &Context, name: &str) -> Result<Key, Refusal> {
     Ok(Key::new(namespace, name))
 }
 
-/// What a host says over SSH.
+/// What a host sends over SSH, as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
-    /// Namespace and name.
+struct Message {
+    /// NAMESPACE/NAME.
     infra_env: String,
     #[serde(rename = "hostID")]
     host_id: String,
@@ -147,77 +167,84 @@ impl Verb for Ssh {
     const EXAMPLE: &'static str = "poolctl agent ssh --authorize examples/agents/id.pub";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        if let Some(key) = &self.authorize {
-            return context.print(&self.line(context, key)?);
+        if let Some(path) = &self.authorize {
+            return context.print(&self.authorized_keys_line(context, path)?);
         }
-        // Heard before the state is looked at: whoever is slow keeps nobody waiting.
-        let words = context.world.variable("SSH_ORIGINAL_COMMAND").unwrap_or_default();
-        if !matches!(words, "register" | "report" | "check-in") {
+        let request = context.world.variable("SSH_ORIGINAL_COMMAND").unwrap_or_default();
+        if !matches!(request, "register" | "report" | "check-in") {
             return Err(Refusal::new(Exit::Denied, "this key may register, report and check-in")
                 .because("it was given to hosts of a discovery image, for nothing else")
                 .into());
         }
-        let text = heard()?;
-        let wrong = |why: String| Refusal::usage("this is no message of a host").because(why);
-        let said: Said = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let (namespace, name) = said
+        // Read before the state is opened, so that a slow host keeps nobody waiting.
+        let message: Message = serde_json::from_str(&read_stdin()?)
+            .map_err(|error| refuse_message(&error.to_string()))?;
+        let (namespace, name) = message
             .infra_env
             .split_once('/')
-            .ok_or_else(|| wrong("infraEnv is not NAMESPACE/NAME".into()))?;
-        let only = self.infraenv.as_ref().map(|name| only(context, name)).transpose()?;
-        if only.is_some_and(|only| only != Key::new(namespace, name)) {
+            .ok_or_else(|| refuse_message("infraEnv is not NAMESPACE/NAME"))?;
+        if let Some(served) = &self.infraenv
+            && parse_infra_env_key(context, served)? != Key::new(namespace, name)
+        {
             return Err(Refusal::new(Exit::Denied, "this key is of another InfraEnv").into());
         }
         for (kind, name) in [(Kind::Namespace, namespace), (Kind::InfraEnv, name)] {
             rules::name_of(kind, name)?;
         }
-        let infra_env = Key::new(namespace, name);
+        let infra_env_key = Key::new(namespace, name);
         let store = context.look()?;
-        let answer = match words {
+        let reply = match request {
             "register" => {
-                let proof = match (said.secret, said.token) {
+                let proof = match (message.secret, message.token) {
                     (Some(secret), _) => Proof::Secret(secret),
                     (None, Some(token)) => Proof::Token(token),
-                    (None, None) => return Err(wrong("no token and no secret".into()).into()),
+                    (None, None) => return Err(refuse_message("no token and no secret").into()),
                 };
+                let host_id = &message.host_id;
                 let (_, secret) =
-                    registered(context, &store, &infra_env, &said.host_id, Some(&proof))?;
+                    register_host(context, &store, &infra_env_key, host_id, Some(&proof))?;
                 json!({"secret": secret, "next": "none", "after": 60})
             }
-            _ => {
-                crate::commands::agent::host::ssh::answer(context, &store, &infra_env, said, words)?
-            }
+            _ => take_message(context, &store, &infra_env_key, message, request)?,
         };
-        context.print(&format!("{answer}\n"))
+        context.print(&format!("{reply}\n"))
     }
 }
 
-/// A report or a check-in of a host that proves who it is.
-fn answer(
+fn refuse_message(why: &str) -> Refusal {
+    Refusal::usage("this is no message of a host").because(why)
+}
+
+/// Records a report or a check-in of a host that proves with its secret who it is. Returns what it
+/// is told to do.
+fn take_message(
     context: &Context,
     store: &Store,
-    infra_env: &Key,
-    said: Said,
-    words: &str,
+    infra_env_key: &Key,
+    message: Message,
+    request: &str,
 ) -> Result<Value, Refusal> {
-    let denied = || Refusal::new(Exit::Denied, "the secret is not this host's; register again");
-    let key = store.agent_of(infra_env, &said.host_id)?.ok_or_else(denied)?;
-    let secret = said.secret.map(|secret| hash(&secret)).ok_or_else(denied)?;
-    record(context, store, &key, |state, at, tick| {
-        let known = state.agents.get(at).and_then(|one| one.secret.clone());
-        if known.as_ref() != Some(&secret) {
-            return Err(denied());
+    let agent_key = store
+        .agent_of(infra_env_key, &message.host_id)?
+        .ok_or_else(|| refuse_proof(WRONG_SECRET))?;
+    let secret = message.secret.ok_or_else(|| refuse_proof(WRONG_SECRET))?;
+    let hash = hash_secret(&secret);
+    change_agent(context, store, &agent_key, |state, agent_id, tick| {
+        let stored_hash = state.agents.get(agent_id).and_then(|agent| agent.secret.clone());
+        if stored_hash.as_ref() != Some(&hash) {
+            return Err(refuse_proof(WRONG_SECRET));
         }
-        if words == "report" {
-            let report = said.report.unwrap_or_default();
-            let report = report::read(&report.to_string()).map_err(Refusal::invalid)?;
-            reported(store, state, at, report, tick)?;
+        if request == "report" {
+            let document = message.report.unwrap_or_default();
+            let report = report::read(&document.to_string()).map_err(Refusal::invalid)?;
+            take_report(store, state, agent_id, report, tick)?;
         }
-        state.agents.update(at, |one| {
-            one.status.last_contact_time = Some(tick.now);
-            one.status.media_disconnected &= words == "report";
+        state.agents.update(agent_id, |agent| {
+            agent.status.last_contact_time = Some(tick.now);
+            // A report has just set it; a check-in means that the image can be read again.
+            agent.status.media_disconnected &= request == "report";
         });
-        let agent = state.agents.get(at);
-        Ok(agent.map(|one| agents::after_check_in(state, one)).unwrap_or_default())
+        let agent = state.agents.get(agent_id);
+        Ok(agent.map(|agent| agents::after_check_in(state, agent)).unwrap_or_default())
     })
 }
