@@ -1,4 +1,5 @@
-//! `host power|boot|eject`: what machines are to do. The pass tells them.
+//! `host power|boot|eject`: writes into hosts whether they are to be on and what they boot from. It
+//! never talks to a machine: the pass does, through their management controllers.
 
 pub mod add;
 pub mod hold;
@@ -22,37 +23,42 @@ use crate::commands::selector::Selector;
 use crate::commands::waiting::{Ended, Look, Waiting};
 use crate::commands::{Context, Verb, scope};
 
-/// How long `power status` waits for an answer.
-const ANSWER: Span = Span::minutes(2);
+/// How long `power status` waits for the answers of the management controllers.
+const ANSWER_TIMEOUT: Span = Span::minutes(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum To {
-    /// Powered on
+enum PowerAction {
+    /// Power the hosts on
     On,
-    /// Asked to shut down, and powered off if it does not
+    /// Ask the hosts to shut down, and power them off if they do not
     Off,
-    /// Off by force, and on
+    /// Power the hosts off by force, and on again
     Cycle,
-    /// Asks, and changes nothing
+    /// Ask the hosts for their power, and change nothing
     Status,
 }
 
-/// Which hosts.
+/// The hosts that a command is about.
 #[derive(Args)]
-pub struct Which {
+pub struct HostSelection {
     /// Hosts, by name
     #[arg(value_name = "HOST", required_unless_present_any = ["all", "selector"])]
     names: Vec<String>,
     /// Every host of the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Those with these labels
+    /// Only hosts with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
     selector: Option<Selector>,
 }
 
-impl Which {
-    pub fn hosts(&self, context: &Context, store: &Store) -> Result<Vec<BareMetalHost>, Refusal> {
+impl HostSelection {
+    /// The hosts; a hint if there are none.
+    pub fn find_hosts(
+        &self,
+        context: &Context,
+        store: &Store,
+    ) -> Result<Vec<BareMetalHost>, Refusal> {
         let mut hosts = if self.names.is_empty() {
             let filter = Filter { namespace: context.namespaces()?, ..Filter::default() };
             store.list::<BareMetalHost>(&filter)?
@@ -74,15 +80,15 @@ impl Which {
 
 #[derive(Args)]
 pub struct Power {
-    /// What becomes of them
-    #[arg(value_enum)]
-    to: To,
+    /// What to do with the hosts
+    #[arg(value_enum, value_name = "ACTION")]
+    action: PowerAction,
     #[command(flatten)]
-    which: Which,
-    /// What it boots from once, when it is powered on: cdrom, pxe or disk
+    selection: HostSelection,
+    /// Boot them from this once, when they are powered on: cdrom, pxe or disk
     #[arg(long, value_name = "DEVICE")]
     boot: Option<String>,
-    /// Wait until they are so, at most this long
+    /// Wait until their power is as asked for, at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "20m")]
     wait: Option<Span>,
@@ -90,149 +96,162 @@ pub struct Power {
 
 impl Verb for Power {
     const NAME: &'static str = "power";
-    const ABOUT: &'static str = "Power hosts on, off, off and on, or ask them";
+    const ABOUT: &'static str = "Power hosts on or off, cycle them, or ask for their power";
     const EXAMPLE: &'static str = "poolctl host power on node-1 node-2 --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let hosts = self.which.hosts(context, &store)?;
-        if self.boot.is_some() && !matches!(self.to, To::On | To::Cycle) {
+        let hosts = self.selection.find_hosts(context, &store)?;
+        if self.boot.is_some() && !matches!(self.action, PowerAction::On | PowerAction::Cycle) {
             return Err(Refusal::usage("--boot goes with on and cycle").into());
         }
         for host in &hosts {
-            reachable(host)?;
-            if let Some(cluster) = host.cluster().filter(|_| self.to != To::Status) {
-                let name = &host.metadata.name;
-                let word = match self.to {
-                    To::On => "on",
-                    To::Off => "off",
-                    _ => "cycle",
-                };
-                let loss = format!("host `{name}` is used by cluster `{cluster}`");
-                context.confirm(&loss, &format!("poolctl host power {word} {name}"))?;
-            }
+            refuse_unreachable(host)?;
+            self.confirm(context, host)?;
         }
-        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        let (to, boot) = (self.to, self.boot.clone());
-        let said = match to {
-            To::On => "It is to be on",
-            To::Off => "It is to be off",
-            To::Cycle => "It is to be cycled",
-            To::Status => "Its power is asked for",
+        let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        let message = match self.action {
+            PowerAction::On => "It is to be on",
+            PowerAction::Off => "It is to be off",
+            PowerAction::Cycle => "It is to be cycled",
+            PowerAction::Status => "Its power is asked for",
         };
-        change(context, &store, &keys, said, |host| {
-            match to {
-                // What was last seen may have been long ago.
-                To::On => {
-                    wish(host, true);
-                    host.forget_power();
-                }
-                To::Off => {
-                    wish(host, false);
-                    host.forget_power();
-                }
-                To::Cycle => {
-                    wish(host, true);
-                    let hard = "{\"mode\":\"hard\"}".to_owned();
-                    host.metadata.annotations.insert(REBOOT.into(), hard);
-                }
-                To::Status => host.forget_power(),
-            }
-            if let Some(from) = &boot {
-                host.metadata.annotations.insert(BOOT.into(), from.clone());
-            }
-            host.status.error_count = 0;
-        })?;
-        let done = match to {
-            To::Status => return self.say(context, &store, &keys),
-            To::On => "is to be on",
-            To::Off => "is to be off",
-            To::Cycle => "is to be cycled",
+        change_hosts(context, &store, &host_keys, message, |host| self.write_into(host))?;
+        let result = match self.action {
+            PowerAction::Status => return self.wait_and_report(context, &store, &host_keys),
+            PowerAction::On => "is to be on",
+            PowerAction::Off => "is to be off",
+            PowerAction::Cycle => "is to be cycled",
         };
         if self.wait.is_some() {
-            return self.say(context, &store, &keys);
+            return self.wait_and_report(context, &store, &host_keys);
         }
-        for key in &keys {
-            context.changed(Kind::BareMetalHost, key, done)?;
+        for host_key in &host_keys {
+            context.changed(Kind::BareMetalHost, host_key, result)?;
         }
         Ok(())
     }
 }
 
 impl Power {
-    /// Whether it was only asked for its power, and has answered.
-    fn is_told(&self, host: &BareMetalHost) -> bool {
-        self.to == To::Status && host.power().is_some()
+    /// Asks before the power of a host changes that a cluster uses.
+    fn confirm(&self, context: &Context, host: &BareMetalHost) -> Result<(), Refusal> {
+        let action = match self.action {
+            PowerAction::On => "on",
+            PowerAction::Off => "off",
+            PowerAction::Cycle => "cycle",
+            PowerAction::Status => return Ok(()),
+        };
+        let Some(cluster) = host.cluster() else { return Ok(()) };
+        let name = &host.metadata.name;
+        let loss = format!("host `{name}` is used by cluster `{cluster}`");
+        context.confirm(&loss, &format!("poolctl host power {action} {name}"))
     }
 
-    /// Waits until every host is as it is to be, or has failed, and says which it is.
-    fn say(&self, context: &Context, store: &Store, keys: &[Key]) -> anyhow::Result<()> {
+    /// Writes into a host what is asked for. What was last seen of its power is forgotten: it may
+    /// have been long ago.
+    fn write_into(&self, host: &mut BareMetalHost) {
+        match self.action {
+            PowerAction::On => {
+                set_online(host, true);
+                host.forget_power();
+            }
+            PowerAction::Off => {
+                set_online(host, false);
+                host.forget_power();
+            }
+            PowerAction::Cycle => {
+                set_online(host, true);
+                let mode = "{\"mode\":\"hard\"}".to_owned();
+                host.metadata.annotations.insert(REBOOT.into(), mode);
+            }
+            PowerAction::Status => host.forget_power(),
+        }
+        if let Some(device) = &self.boot {
+            host.metadata.annotations.insert(BOOT.into(), device.clone());
+        }
+        host.status.error_count = 0;
+    }
+
+    /// Whether a host is as it is to be, has failed, or has told its power if only that was asked.
+    fn is_met(&self, host: &BareMetalHost) -> bool {
+        is_settled(host) || (self.action == PowerAction::Status && host.power().is_some())
+    }
+
+    /// Waits until every host is as it is to be or has failed, and prints the power of each.
+    fn wait_and_report(
+        &self,
+        context: &Context,
+        store: &Store,
+        host_keys: &[Key],
+    ) -> anyhow::Result<()> {
         let door = context.door(store);
-        let limit = self.wait.unwrap_or(ANSWER);
+        let limit = self.wait.unwrap_or(ANSWER_TIMEOUT);
         let waiting = Waiting { context, door: &door, pool: None, limit };
         let ended = if door.pass {
             waiting.until(|_| {
-                let hosts = read_hosts(store, keys)?;
-                let met = hosts.iter().filter(|host| settled(host) || self.is_told(host));
-                let (done, all) = (met.count(), hosts.len());
-                if done == all {
+                let hosts = read_hosts(store, host_keys)?;
+                let met = hosts.iter().filter(|host| self.is_met(host)).count();
+                let total = hosts.len();
+                if met == total {
                     return Ok(Look::Met(()));
                 }
-                Ok(Look::Not(done as u64, all as u64, format!("{done} of {all} hosts")))
+                Ok(Look::Not(met as u64, total as u64, format!("{met} of {total} hosts")))
             })?
         } else {
             Ended::Met(())
         };
         let mut failed = 0;
-        for host in read_hosts(store, keys)? {
-            let (known, error) = (host.power(), &host.status.error_message);
-            let text = match known.map(|on| if on { "on" } else { "off" }) {
-                Some(text) => text.to_owned(),
-                None if error.is_empty() => "unknown".into(),
+        for host in read_hosts(store, host_keys)? {
+            let error = &host.status.error_message;
+            let power = match host.power() {
+                Some(true) => "on".to_owned(),
+                Some(false) => "off".to_owned(),
+                None if error.is_empty() => "unknown".to_owned(),
                 None => format!("unknown: {error}"),
             };
-            let is_met = settled(&host) || self.is_told(&host);
-            failed += usize::from(host.status.error_count > 0 || !is_met);
-            context.changed(Kind::BareMetalHost, &host.key(), &text)?;
+            failed += usize::from(host.status.error_count > 0 || !self.is_met(&host));
+            context.changed(Kind::BareMetalHost, &host.key(), &power)?;
         }
         match ended {
             Ended::Interrupted(exit) => Err(Refusal::new(exit, "interrupted").into()),
-            Ended::Late => Err(Refusal::new(
-                Exit::Timeout,
-                format!("{failed} hosts are not so after {}", limit.short()),
-            )
-            .next("poolctl job list")
-            .into()),
+            Ended::Late => {
+                let problem = format!("{failed} hosts are not so after {}", limit.short());
+                Err(Refusal::new(Exit::Timeout, problem).next("poolctl job list").into())
+            }
             Ended::Met(()) if failed > 0 && door.pass => {
-                let what = format!("{failed} of {} hosts failed", keys.len());
-                Err(Refusal::new(Exit::Failed, what).next("poolctl describe host NAME").into())
+                let problem = format!("{failed} of {} hosts failed", host_keys.len());
+                Err(Refusal::new(Exit::Failed, problem).next("poolctl describe host NAME").into())
             }
             Ended::Met(()) => Ok(()),
         }
     }
 }
 
-/// Those of the hosts that are still there.
-fn read_hosts(store: &Store, keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
-    let hosts = keys.iter().map(|key| store.one::<BareMetalHost>(key));
+/// The hosts of these keys that still exist.
+fn read_hosts(store: &Store, host_keys: &[Key]) -> Result<Vec<BareMetalHost>, Refusal> {
+    let hosts = host_keys.iter().map(|key| store.one::<BareMetalHost>(key));
     hosts.filter_map(Result::transpose).collect()
 }
 
-/// As it is to be, or failed.
-fn settled(host: &BareMetalHost) -> bool {
+/// Whether the power of a host is as it is to be, or nothing will change it: the host has failed,
+/// has no credentials, or is left alone.
+fn is_settled(host: &BareMetalHost) -> bool {
     let reboots = host.metadata.annotated_at_all(REBOOT);
-    let missing = host.status.good_credentials.is_none() && !host.status.error_message.is_empty();
-    let so = host.power() == Some(host.spec.online) && !reboots;
-    so || missing || host.status.error_count > 0 || host.is_left_alone()
+    let has_power = host.power() == Some(host.spec.online) && !reboots;
+    let lacks_credentials =
+        host.status.good_credentials.is_none() && !host.status.error_message.is_empty();
+    has_power || lacks_credentials || host.status.error_count > 0 || host.is_left_alone()
 }
 
-/// What is asked for counts, however it is found.
-fn wish(host: &mut BareMetalHost, online: bool) {
+/// Sets the power that a host is to have. It no longer keeps the one that it is found with.
+fn set_online(host: &mut BareMetalHost, online: bool) {
     host.spec.online = online;
     host.metadata.annotations.remove(AS_FOUND);
 }
 
-fn reachable(host: &BareMetalHost) -> Result<(), Refusal> {
+/// Refuses a host that the pass cannot or may not talk to.
+fn refuse_unreachable(host: &BareMetalHost) -> Result<(), Refusal> {
     let name = &host.metadata.name;
     if host.spec.bmc.is_none() {
         return Err(Refusal::conflict(format!("host `{name}` has no management controller"))
@@ -245,45 +264,47 @@ fn reachable(host: &BareMetalHost) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn change(
+/// Edits hosts, each with an event that says `message`, and runs the pass over them.
+fn change_hosts(
     context: &Context,
     store: &Store,
-    keys: &[Key],
-    said: &str,
-    how: impl Fn(&mut BareMetalHost),
+    host_keys: &[Key],
+    message: &str,
+    edit: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
-    change_beside(context, store, keys, Vec::new(), said, how)
+    change_hosts_with(context, store, host_keys, Vec::new(), message, edit)
 }
 
-/// The same; the pass looks at others, too.
-pub fn change_beside(
+/// Edits hosts like `change_hosts`; `other_needs` are loaded too, so that the pass sees them.
+pub fn change_hosts_with(
     context: &Context,
     store: &Store,
-    keys: &[Key],
-    others: Vec<Need>,
-    said: &str,
-    how: impl Fn(&mut BareMetalHost),
+    host_keys: &[Key],
+    other_needs: Vec<Need>,
+    message: &str,
+    edit: impl Fn(&mut BareMetalHost),
 ) -> Result<(), Refusal> {
-    let what: Vec<_> = keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
-    let scope = scope::scope_of(store, &what)?;
-    let needs = [scope::needs_of(&what), others].concat();
+    let edited: Vec<_> =
+        host_keys.iter().map(|key| (Kind::BareMetalHost, key.clone(), None)).collect();
+    let scope = scope::scope_of(store, &edited)?;
+    let needs = [scope::needs_of(&edited), other_needs].concat();
     let ((), passed) = context.door(store).change(&scope, &needs, |state, tick| {
-        for key in keys {
-            let Some(at) = state.hosts.find(key) else { continue };
+        for host_key in host_keys {
+            let Some(host_id) = state.hosts.find(host_key) else { continue };
             edits::record_event(
                 state,
                 tick,
                 Kind::BareMetalHost,
-                key.clone(),
+                host_key.clone(),
                 EventReason::Asked,
-                said,
+                message,
             );
-            state.hosts.update(at, |host| {
-                let before = host.spec.clone();
-                how(host);
-                host.metadata.generation += i64::from(before != host.spec);
+            state.hosts.update(host_id, |host| {
+                let spec_before = host.spec.clone();
+                edit(host);
+                host.metadata.generation += i64::from(spec_before != host.spec);
             });
-            if let Some(host) = state.hosts.get(at) {
+            if let Some(host) = state.hosts.get(host_id) {
                 rules::check(&Object::BareMetalHost(Box::new(host.clone())))?;
             }
         }
@@ -295,8 +316,8 @@ pub fn change_beside(
 #[derive(Args)]
 pub struct Boot {
     #[command(flatten)]
-    which: Which,
-    /// Image that their management controllers fetch
+    selection: HostSelection,
+    /// URL of the image, from which their management controllers fetch it
     #[arg(long, value_name = "URL")]
     iso: String,
 }
@@ -305,36 +326,37 @@ impl Verb for Boot {
     const NAME: &'static str = "boot";
     const ABOUT: &'static str = "Attach an image to hosts and boot them from it once";
     const EXAMPLE: &'static str =
-        "poolctl host boot node-1 --iso http://127.0.0.1/discovery.iso --no-reconcile";
+        "poolctl host boot node-1 --iso http://192.0.2.1/discovery.iso --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let hosts = self.which.hosts(context, &store)?;
+        let hosts = self.selection.find_hosts(context, &store)?;
         for host in &hosts {
-            reachable(host)?;
+            refuse_unreachable(host)?;
             let name = &host.metadata.name;
             if matches!(host.address(), Some(Address::Ipmi { .. })) {
-                let what = format!("host `{name}`: IPMI attaches no images");
+                let problem = format!("host `{name}`: IPMI attaches no images");
                 let next = format!("poolctl host power cycle {name} --boot pxe");
-                return Err(Refusal::conflict(what).next(next).into());
+                return Err(Refusal::conflict(problem).next(next).into());
             }
             if let Some(cluster) = host.cluster() {
                 let loss = format!("host `{name}` is used by cluster `{cluster}`");
                 context.confirm(&loss, &format!("poolctl host boot {name} --iso URL"))?;
             }
         }
-        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        let said = format!("It is to boot from {}", output::clean(&self.iso));
-        change(context, &store, &keys, &said, |host| {
+        let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        let url = output::clean(&self.iso);
+        let message = format!("It is to boot from {url}");
+        change_hosts(context, &store, &host_keys, &message, |host| {
             host.spec.image = Some(Image::live(&self.iso));
-            // Also one that is attached already.
+            // An image that is attached already is attached and booted again.
             host.status.provisioning.image = None;
-            wish(host, true);
+            set_online(host, true);
             host.status.error_count = 0;
         })?;
-        for key in keys {
-            let text = format!("is to boot from {}", output::clean(&self.iso));
-            context.changed(Kind::BareMetalHost, &key, &text)?;
+        for host_key in host_keys {
+            let result = format!("is to boot from {url}");
+            context.changed(Kind::BareMetalHost, &host_key, &result)?;
         }
         Ok(())
     }
@@ -343,7 +365,7 @@ impl Verb for Boot {
 #[derive(Args)]
 pub struct Eject {
     #[command(flatten)]
-    which: Which,
+    selection: HostSelection,
 }
 
 impl Verb for Eject {
@@ -353,17 +375,17 @@ impl Verb for Eject {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let hosts = self.which.hosts(context, &store)?;
-        let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-        change(context, &store, &keys, "It is to be without image", |host| {
-            // One whose attachment failed may be in the drive all the same.
-            let status = &mut host.status.provisioning.image;
-            *status = status.take().or(host.spec.image.take());
+        let hosts = self.selection.find_hosts(context, &store)?;
+        let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+        change_hosts(context, &store, &host_keys, "It is to be without image", |host| {
+            // An image whose attachment failed may be in the drive all the same.
+            let attached_image = &mut host.status.provisioning.image;
+            *attached_image = attached_image.take().or(host.spec.image.take());
             host.spec.image = None;
             host.status.error_count = 0;
         })?;
-        for key in keys {
-            context.changed(Kind::BareMetalHost, &key, "is to be without image")?;
+        for host_key in host_keys {
+            context.changed(Kind::BareMetalHost, &host_key, "is to be without image")?;
         }
         Ok(())
     }

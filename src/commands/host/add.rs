@@ -1,4 +1,5 @@
-//! `host add`: a machine and what opens its management controller.
+//! `host add`: adds a machine as a BareMetalHost, with a Secret that has the credentials of its
+//! management controller. It never asks the controller anything.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::{Object, Resource};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::tick::Tick;
+
 use crate::reconcile::Passed;
 use crate::rules;
 use crate::store::Store;
@@ -32,37 +33,37 @@ pub struct Add {
     /// Name of the host
     #[arg(value_name = "NAME")]
     name: String,
-    /// ipmi://HOST, redfish-virtualmedia://HOST/redfish/v1/Systems/ID, ...
+    /// Management controller: ipmi://HOST, redfish-virtualmedia://HOST/redfish/v1/Systems/ID, ...
     #[arg(long, value_name = "ADDRESS")]
     bmc: String,
     /// MAC address of the interface that it boots from
     #[arg(long, value_name = "MAC", default_value = "", hide_default_value = true)]
     mac: String,
-    /// Secret with username and password
+    /// Secret with username and password of the management controller
     #[arg(long, value_name = "SECRET", conflicts_with = "user")]
     secret: Option<String>,
     /// User of the management controller; its password is asked for
     #[arg(long, value_name = "USER", required_unless_present = "secret")]
     user: Option<String>,
-    /// File with the password, - for stdin
+    /// File with the password; - for stdin
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
-    /// PEM file of who may sign its certificate
+    /// PEM file with the certificate authority of the management controller
     #[arg(long, value_name = "FILE", requires = "user")]
     ca: Option<PathBuf>,
-    /// SHA-256 of its certificate
+    /// SHA-256 of the certificate of the management controller
     #[arg(long, value_name = "SHA256")]
     pin: Option<String>,
-    /// Take any certificate
+    /// Accept any certificate of the management controller
     #[arg(long)]
     insecure: bool,
-    /// What it is in its cluster
+    /// Role of the host in its cluster
     #[arg(long, value_enum)]
     role: Option<Role>,
-    /// Boots by BIOS, not by UEFI
+    /// The host boots by BIOS, not by UEFI
     #[arg(long)]
     legacy: bool,
-    /// Whether it is to be on; without it, as it is found
+    /// Whether the host is to be on; by default it stays as it is found
     #[arg(long, value_name = "true|false")]
     online: Option<bool>,
 }
@@ -70,12 +71,12 @@ pub struct Add {
 impl Verb for Add {
     const NAME: &'static str = "add";
     const ABOUT: &'static str = "Add a machine with a management controller";
-    const EXAMPLE: &'static str = "poolctl host add node-9 --bmc ipmi://127.0.0.1:9 \
+    const EXAMPLE: &'static str = "poolctl host add node-9 --bmc ipmi://192.0.2.9 \
                                    --mac 52:54:00:00:00:09 --secret bmc --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::BareMetalHost, &self.name)?;
-        let mut made = Made::new(&key, self.host(&key), None);
+        let mut credentials = None;
         if let Some(user) = &self.user {
             let password = match &self.password_file {
                 Some(path) => content(path)?,
@@ -84,29 +85,37 @@ impl Verb for Add {
                 }
             };
             let ca = self.ca.as_deref().map(content).transpose()?;
-            made = Made::new(&key, made.host, Some((user, password, ca)));
+            credentials = Some((user.as_str(), password, ca));
         }
-        made.check(context)?;
+        let new_host = NewHost::new(&key, self.make_host(&key), credentials);
+        new_host.check(context)?;
         let store = context.open()?;
-        let (verdicts, passed) = put_all(context, &store, vec![made], true)?;
-        let done = if verdicts.contains(&Verdict::Created) { "added" } else { "unchanged" };
-        context.changed(Kind::BareMetalHost, &key, done)?;
+        let (verdicts, passed) = put_hosts(context, &store, vec![new_host], true)?;
+        let is_added = verdicts.contains(&Verdict::Created);
+        let result = if is_added { "added" } else { "unchanged" };
+        context.changed(Kind::BareMetalHost, &key, result)?;
         Ok(context.finish(&passed)?)
     }
 }
 
 impl Add {
-    fn host(&self, key: &Key) -> BareMetalHost {
+    fn make_host(&self, key: &Key) -> BareMetalHost {
         let mut annotations = BTreeMap::new();
-        let role = self.role.map(|role| match role {
-            Role::Master => "master".to_owned(),
-            Role::Worker => "worker".to_owned(),
-        });
-        annotations.extend(role.map(|role| (ROLE.to_owned(), role)));
-        annotations.extend(self.pin.clone().map(|pin| (PIN.to_owned(), pin)));
-        let found = self.online.is_none().then(|| (AS_FOUND.to_owned(), "true".to_owned()));
-        annotations.extend(found);
-        let credentials_name = self.secret.clone().unwrap_or_else(|| secret_of(&key.name));
+        if let Some(role) = self.role {
+            let word = match role {
+                Role::Master => "master",
+                Role::Worker => "worker",
+            };
+            annotations.insert(ROLE.to_owned(), word.to_owned());
+        }
+        if let Some(pin) = &self.pin {
+            annotations.insert(PIN.to_owned(), pin.clone());
+        }
+        if self.online.is_none() {
+            annotations.insert(AS_FOUND.to_owned(), "true".to_owned());
+        }
+        let credentials_name =
+            self.secret.clone().unwrap_or_else(|| credentials_secret_name(&key.name));
         BareMetalHost {
             metadata: Meta {
                 name: key.name.clone(),
@@ -130,18 +139,19 @@ impl Add {
     }
 }
 
-/// The Secret of a host whose credentials are given with it.
-pub fn secret_of(host: &str) -> String {
+/// The name of the Secret of a host whose credentials are given with it.
+pub fn credentials_secret_name(host: &str) -> String {
     format!("{host}-bmc-secret")
 }
 
-/// A host, and the Secret that comes with it.
-pub struct Made {
+/// A host to be put into the state, and the Secret that comes with it.
+pub struct NewHost {
     pub host: BareMetalHost,
     secret: Option<Secret>,
 }
 
-impl Made {
+impl NewHost {
+    /// `credentials`: user, password, and the certificate authority of the management controller.
     pub fn new(
         key: &Key,
         host: BareMetalHost,
@@ -154,22 +164,22 @@ impl Made {
             ]);
             values.extend(ca.map(|ca| ("ca.crt".to_owned(), ca)));
             let metadata = Meta {
-                name: secret_of(&key.name),
+                name: credentials_secret_name(&key.name),
                 namespace: key.namespace.clone(),
                 ..Meta::default()
             };
-            let (kind, string_data) = ("Opaque".into(), Some(values));
-            Secret { metadata, kind, string_data, ..Secret::default() }
+            let string_data = Some(values);
+            Secret { metadata, kind: "Opaque".into(), string_data, ..Secret::default() }
         });
         Self { host, secret }
     }
 
-    fn objects(self) -> Vec<Object> {
+    fn into_objects(self) -> Vec<Object> {
         let secret = self.secret.map(Resource::into_object);
         secret.into_iter().chain([Object::BareMetalHost(Box::new(self.host))]).collect()
     }
 
-    /// Refuses what cannot be meant, and says what is worth a word.
+    /// Refuses a host that breaks a rule, and warns about what is probably a mistake.
     pub fn check(&self, context: &Context) -> Result<(), Refusal> {
         let host = Object::BareMetalHost(Box::new(self.host.clone()));
         rules::check(&host)?;
@@ -180,50 +190,65 @@ impl Made {
     }
 }
 
-/// What is said of a host that is there already; what is not said stays.
-fn over(known: &HostSpec, new: &HostSpec) -> HostSpec {
-    let text = |new: &str, known: &str| if new.is_empty() { known } else { new }.to_owned();
-    HostSpec {
-        online: new.online,
-        bmc: new.bmc.clone(),
-        boot_mac_address: text(&new.boot_mac_address, &known.boot_mac_address),
-        boot_mode: new.boot_mode.or(known.boot_mode),
-        description: text(&new.description, &known.description),
-        ..known.clone()
+/// The spec of a host that exists already, with what is given now; empty fields stay as they are.
+fn merge_spec(existing: &HostSpec, given: &HostSpec) -> HostSpec {
+    let mut spec = existing.clone();
+    spec.online = given.online;
+    spec.bmc.clone_from(&given.bmc);
+    spec.boot_mode = given.boot_mode.or(existing.boot_mode);
+    if !given.boot_mac_address.is_empty() {
+        spec.boot_mac_address.clone_from(&given.boot_mac_address);
     }
+    if !given.description.is_empty() {
+        spec.description.clone_from(&given.description);
+    }
+    spec
 }
 
-/// Puts hosts in with their Secrets, all or none.
-pub fn put_all(
+/// Puts hosts into the state with their Secrets, all or none. `must_be_new` refuses what exists
+/// already; otherwise hosts that exist are changed.
+pub fn put_hosts(
     context: &Context,
     store: &Store,
-    all: Vec<Made>,
-    new: bool,
+    new_hosts: Vec<NewHost>,
+    must_be_new: bool,
 ) -> Result<(Vec<Verdict>, Passed), Refusal> {
-    let objects: Vec<Object> = all.into_iter().flat_map(Made::objects).collect();
-    let what: Vec<_> = objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
-    let scope = scope::scope_of(store, &what)?;
-    context.door(store).change(&scope, &scope::needs_of(&what), |state: &mut State, tick: &Tick| {
+    let objects: Vec<Object> = new_hosts.into_iter().flat_map(NewHost::into_objects).collect();
+    let edited: Vec<_> = objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
+    let scope = scope::scope_of(store, &edited)?;
+    context.door(store).change(&scope, &scope::needs_of(&edited), |state, tick| {
         let mut verdicts = Vec::new();
         for mut object in objects {
-            let key = object.key();
-            if let Object::BareMetalHost(one) = &mut object
-                && let Some(known) = state.hosts.by_key(&key)
+            if must_be_new {
+                refuse_existing(state, &object)?;
+            }
+            if let Object::BareMetalHost(host) = &mut object
+                && let Some(existing) = state.hosts.by_key(&host.key())
             {
-                one.spec = over(&known.spec, &one.spec);
-            }
-            if new && object.kind() == Kind::BareMetalHost && state.hosts.find(&key).is_some() {
-                return Err(Refusal::conflict(format!("there is a host `{}` already", key.name))
-                    .next(format!("poolctl edit host {}", key.name)));
-            }
-            if new && object.kind() == Kind::Secret && state.secrets.find(&key).is_some() {
-                return Err(Refusal::conflict(format!("there is a secret `{}` already", key.name))
-                    .advise(format!("--secret {} uses it; else delete it first", key.name)));
+                host.spec = merge_spec(&existing.spec, &host.spec);
             }
             let is_host = object.kind() == Kind::BareMetalHost;
             let verdict = put(state, object, true, tick)?;
-            verdicts.extend(is_host.then_some(verdict));
+            if is_host {
+                verdicts.push(verdict);
+            }
         }
         Ok(verdicts)
     })
+}
+
+fn refuse_existing(state: &State, object: &Object) -> Result<(), Refusal> {
+    let key = object.key();
+    let name = &key.name;
+    match object.kind() {
+        Kind::BareMetalHost if state.hosts.find(&key).is_some() => {
+            Err(Refusal::conflict(format!("there is a host `{name}` already"))
+                .next(format!("poolctl edit host {name}")))
+        }
+        Kind::Secret if state.secrets.find(&key).is_some() => {
+            Err(Refusal::conflict(format!("there is a secret `{name}` already"))
+                .advise(format!("--secret {name} uses it; else delete it first")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,4 +1,5 @@
-//! `host hold|unhold`: hosts that are in no cluster to come.
+//! `host hold|unhold`: keeps hosts out of new clusters, or lets them be used again. A cluster that
+//! has a host keeps it.
 
 use clap::Args;
 
@@ -10,32 +11,32 @@ use crate::model::meta::Key;
 use crate::model::refusal::Refusal;
 use crate::store::{Filter, Need, Store};
 
-use crate::commands::host::{Which, change_beside};
+use crate::commands::host::{HostSelection, change_hosts_with};
 use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Hold {
     #[command(flatten)]
-    which: Which,
-    /// Why, for others
+    selection: HostSelection,
+    /// Reason, for other people to read
     #[arg(long, value_name = "TEXT", default_value = "held", hide_default_value = true)]
     reason: String,
 }
 
 impl Verb for Hold {
     const NAME: &'static str = "hold";
-    const ABOUT: &'static str = "Keep hosts out of every cluster to come";
+    const ABOUT: &'static str = "Keep hosts out of new clusters";
     const EXAMPLE: &'static str = "poolctl host hold node-1 --reason 'bad fan'";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        held(context, &self.which, Some(&self.reason))
+        set_hold(context, &self.selection, Some(&self.reason))
     }
 }
 
 #[derive(Args)]
 pub struct Unhold {
     #[command(flatten)]
-    which: Which,
+    selection: HostSelection,
 }
 
 impl Verb for Unhold {
@@ -44,38 +45,44 @@ impl Verb for Unhold {
     const EXAMPLE: &'static str = "poolctl host unhold node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        held(context, &self.which, None)
+        set_hold(context, &self.selection, None)
     }
 }
 
-fn held(context: &Context, which: &Which, reason: Option<&str>) -> anyhow::Result<()> {
+/// Holds hosts for a reason, or with none lets them be used again.
+fn set_hold(
+    context: &Context,
+    selection: &HostSelection,
+    reason: Option<&str>,
+) -> anyhow::Result<()> {
     let store = context.look()?;
-    let hosts = which.hosts(context, &store)?;
-    let keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
-    let agents = agents_of(&store, context.namespaces()?, &keys)?;
-    // They say who is held.
-    let agents = agents.iter().map(|one| Need { kind: Kind::Agent, key: one.key() }).collect();
-    let said = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
-    change_beside(context, &store, &keys, agents, &said, |host| match reason {
+    let hosts = selection.find_hosts(context, &store)?;
+    let host_keys: Vec<Key> = hosts.iter().map(BareMetalHost::key).collect();
+    // Their agents have a condition that says whether they are held: the pass must see them.
+    let agents = agents_of(&store, context.namespaces()?, &host_keys)?;
+    let agent_needs =
+        agents.iter().map(|agent| Need { kind: Kind::Agent, key: agent.key() }).collect();
+    let message = reason.map_or("It is free".to_owned(), |reason| format!("It is held: {reason}"));
+    change_hosts_with(context, &store, &host_keys, agent_needs, &message, |host| match reason {
         Some(reason) => drop(host.metadata.annotations.insert(HOLD.into(), reason.into())),
         None => drop(host.metadata.annotations.remove(HOLD)),
     })?;
-    let done = if reason.is_some() { "held" } else { "free" };
+    let result = if reason.is_some() { "held" } else { "free" };
     for host in hosts {
-        context.changed(Kind::BareMetalHost, &host.key(), done)?;
+        context.changed(Kind::BareMetalHost, &host.key(), result)?;
         let name = &host.metadata.name;
         if reason.is_none() && host.is_to_be_wiped() {
-            let at = context.in_namespace(&host.metadata.namespace);
+            let namespace_option = context.in_namespace(&host.metadata.namespace);
             context.hint(&format!(
                 "host `{name}`: its disks are wiped first; to leave that: poolctl annotate host \
-                 {name} {WIPE}={NOBODY} --overwrite{at}"
+                 {name} {WIPE}={NOBODY} --overwrite{namespace_option}"
             ));
         }
     }
     Ok(())
 }
 
-/// The Agents that these hosts are; of one namespace, or of all.
+/// The agents of these hosts, in a namespace or in all of them.
 pub fn agents_of(
     store: &Store,
     namespace: Option<String>,

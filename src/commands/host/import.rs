@@ -1,5 +1,5 @@
-//! `host import`: many machines from a table. Each line's trouble is said; with any, nothing is
-//! imported.
+//! `host import`: adds or changes the machines of a CSV file, all or none. Every problem of every
+//! line is reported at once, and with any of them nothing is imported.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -11,15 +11,16 @@ use crate::model::documents::SecretValue;
 use crate::model::host::{AS_FOUND, BareMetalHost, Bmc, BootMode, HostSpec, PIN, ROLE};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
+use crate::model::object::Object;
 use crate::model::refusal::{Refusal, nearest};
 use crate::yaml::LARGEST;
 use crate::{output, rules};
 
-use crate::commands::host::add::{Made, put_all, secret_of};
+use crate::commands::host::add::{NewHost, credentials_secret_name, put_hosts};
 use crate::commands::{Context, Verb};
 use crate::manifest;
 
-/// Columns, in any order; the first two must be there.
+/// Columns of the table, in any order. The first two are required.
 const COLUMNS: [&str; 13] = [
     "name",
     "bmc",
@@ -38,8 +39,8 @@ const COLUMNS: [&str; 13] = [
 
 #[derive(Args)]
 pub struct Import {
-    /// Table with a header, - for stdin: name, bmc, mac, username and password or secret, role,
-    /// labels (a=b;c=d), pin, insecure, online, legacy, description
+    /// CSV file with a header, or - for stdin: name, bmc, mac, username and password or secret,
+    /// role, labels (a=b;c=d), pin, insecure, online, legacy, description
     #[arg(value_name = "FILE.csv")]
     file: PathBuf,
 }
@@ -47,190 +48,240 @@ pub struct Import {
 impl Verb for Import {
     const NAME: &'static str = "import";
     const ABOUT: &'static str = "Add or change the machines of a CSV file, all or none";
-    const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://127.0.0.1:9,52:54:00:00:00:08,bmc\\n' | \
+    const EXAMPLE: &'static str = "printf 'name,bmc,mac,secret\\nnode-8,ipmi://192.0.2.8,52:54:00:00:00:08,bmc\\n' | \
          poolctl host import - --no-reconcile";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let shown = self.file.display().to_string();
         let mut texts = manifest::texts(&self.file, LARGEST)?;
-        let (_, text) = texts.pop().unwrap_or_default();
-        let (all, problems) = read(&text, &context.namespace()?);
+        let (_, table) = texts.pop().unwrap_or_default();
+        let (new_hosts, problems) = read_table(&table, &context.namespace()?);
         if !problems.is_empty() {
             let mut refusal = Refusal::invalid(format!(
                 "{}: nothing is imported, problems: {}",
-                output::clean(&shown),
+                output::clean(&self.file.display().to_string()),
                 problems.len()
             ));
             refusal.causes = problems;
             return Err(refusal.into());
         }
-        let keys: Vec<Key> = all.iter().map(|made| made.host.key()).collect();
-        for one in &all {
-            one.check(context)?;
+        let host_keys: Vec<Key> = new_hosts.iter().map(|new_host| new_host.host.key()).collect();
+        for new_host in &new_hosts {
+            new_host.check(context)?;
         }
         let store = context.open()?;
-        let (verdicts, passed) = put_all(context, &store, all, false)?;
-        for (key, verdict) in keys.iter().zip(verdicts) {
-            let done = match verdict {
+        let (verdicts, passed) = put_hosts(context, &store, new_hosts, false)?;
+        for (host_key, verdict) in host_keys.iter().zip(verdicts) {
+            let result = match verdict {
                 Verdict::Created => "added",
                 Verdict::Configured(_) => "changed",
                 Verdict::Unchanged => "unchanged",
             };
-            context.changed(Kind::BareMetalHost, key, done)?;
+            context.changed(Kind::BareMetalHost, host_key, result)?;
         }
         Ok(context.finish(&passed)?)
     }
 }
 
-/// The hosts of a table, and what is wrong with its lines.
-fn read(text: &str, namespace: &str) -> (Vec<Made>, Vec<String>) {
+/// The hosts of a table, and the problems of its lines.
+fn read_table(table: &str, namespace: &str) -> (Vec<NewHost>, Vec<String>) {
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::Headers)
         .comment(Some(b'#'))
-        .from_reader(text.as_bytes());
+        .from_reader(table.as_bytes());
     let header = match reader.headers() {
         Ok(header) => header.clone(),
         Err(error) => return (Vec::new(), vec![format!("line 1: {error}")]),
     };
-    let mut problems = Vec::new();
-    for name in &header {
-        if !COLUMNS.contains(&name) {
-            let all = || format!("; there are {}", COLUMNS.join(", "));
-            let near = nearest(name, COLUMNS).map(|one| format!("; did you mean `{one}`?"));
-            problems.push(format!("line 1: no column `{name}`{}", near.unwrap_or_else(all)));
-        }
-    }
-    for name in &COLUMNS[..2] {
-        if !header.iter().any(|one| one == *name) {
-            problems.push(format!("line 1: column `{name}` is missing"));
-        }
-    }
+    let mut problems = header_problems(&header);
     if !problems.is_empty() {
         return (Vec::new(), problems);
     }
-    let (mut found, mut seen) = (Vec::new(), HashMap::new());
+    let mut new_hosts = Vec::new();
+    let mut lines_of_values = HashMap::new();
     for record in reader.records() {
         let record = match record {
             Ok(record) => record,
             Err(error) => {
                 let line = error.position().map_or(0, csv::Position::line);
-                problems.push(format!("line {line}: {}", problem(&error, header.len())));
+                problems.push(format!("line {line}: {}", describe_error(&error, header.len())));
                 continue;
             }
         };
         let line = record.position().map_or(0, csv::Position::line);
-        let row: BTreeMap<&str, &str> = header
-            .iter()
-            .zip(&record)
-            .map(trimmed)
-            .filter(|(_, value)| !value.is_empty())
-            .collect();
-        match host(&row, namespace) {
-            Ok(made) => {
-                problems.extend(twice(&made, line, &mut seen));
-                found.push(made);
+        let mut row = BTreeMap::new();
+        for (name, value) in header.iter().zip(&record) {
+            // A password may begin or end with a space.
+            let value = if name == "password" { value } else { value.trim() };
+            if !value.is_empty() {
+                row.insert(name, value);
             }
-            Err(wrong) => {
-                problems.extend(wrong.into_iter().map(|why| format!("line {line}: {why}")));
+        }
+        match read_row(&row, namespace) {
+            Ok(new_host) => {
+                problems.extend(find_repeated_value(&new_host, line, &mut lines_of_values));
+                new_hosts.push(new_host);
+            }
+            Err(row_problems) => {
+                problems.extend(row_problems.iter().map(|why| format!("line {line}: {why}")));
             }
         }
     }
-    if found.is_empty() && problems.is_empty() {
+    if new_hosts.is_empty() && problems.is_empty() {
         problems.push("there are no lines after the header".into());
     }
-    (found, problems)
+    (new_hosts, problems)
 }
 
-/// A password may begin or end with a space.
-fn trimmed<'a>((name, value): (&'a str, &'a str)) -> (&'a str, &'a str) {
-    (name, if name == "password" { value } else { value.trim() })
+/// Columns that do not exist, and required ones that are missing.
+fn header_problems(header: &csv::StringRecord) -> Vec<String> {
+    let mut problems = Vec::new();
+    for name in header {
+        if !COLUMNS.contains(&name) {
+            let hint = match nearest(name, COLUMNS) {
+                Some(column) => format!("did you mean `{column}`?"),
+                None => format!("there are {}", COLUMNS.join(", ")),
+            };
+            problems.push(format!("line 1: no column `{name}`; {hint}"));
+        }
+    }
+    for required in &COLUMNS[..2] {
+        if !header.iter().any(|name| name == *required) {
+            problems.push(format!("line 1: column `{required}` is missing"));
+        }
+    }
+    problems
 }
 
-fn problem(error: &csv::Error, columns: usize) -> String {
+fn describe_error(error: &csv::Error, columns: usize) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { len, .. } => {
             format!("{len} fields under {columns} columns")
         }
-        other => format!("{other:?}"),
+        kind => format!("{kind:?}"),
     }
 }
 
-/// What an earlier line has already.
-fn twice(made: &Made, line: u64, seen: &mut HashMap<String, u64>) -> Option<String> {
-    let spec = &made.host.spec;
-    let mac = spec.boot_mac_address.to_lowercase();
-    let bmc = made.host.address().map(|bmc| bmc.controller()).unwrap_or_default();
-    let name = made.host.metadata.name.clone();
-    let mut all = [("name", name), ("mac", mac), ("bmc", bmc)].into_iter();
-    all.find_map(|(what, value)| {
-        let other = seen.insert(format!("{what} {value}"), line).filter(|_| !value.is_empty())?;
-        Some(format!("line {line}: {what} {value} is on line {other} already"))
-    })
+/// Name, MAC and controller must be different in every line: tells which of them an earlier line
+/// has. `lines_of_values`: the lines so far, by column and value.
+fn find_repeated_value(
+    new_host: &NewHost,
+    line: u64,
+    lines_of_values: &mut HashMap<String, u64>,
+) -> Option<String> {
+    let host = &new_host.host;
+    let controller = host.address().map(|address| address.controller()).unwrap_or_default();
+    let values = [
+        ("name", host.metadata.name.clone()),
+        ("mac", host.spec.boot_mac_address.to_lowercase()),
+        ("bmc", controller),
+    ];
+    for (column, value) in values {
+        let earlier_line = lines_of_values.insert(format!("{column} {value}"), line);
+        if let Some(earlier_line) = earlier_line
+            && !value.is_empty()
+        {
+            return Some(format!(
+                "line {line}: {column} {value} is on line {earlier_line} already"
+            ));
+        }
+    }
+    None
 }
 
-fn host(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<Made, Vec<String>> {
-    let mut wrong = Vec::new();
-    let text = |name: &str| row.get(name).copied().unwrap_or_default().to_owned();
-    let mut yes = |name: &str| match row.get(name).map(|value| value.to_lowercase()).as_deref() {
-        None => None,
-        Some("true" | "yes" | "1") => Some(true),
-        Some("false" | "no" | "0") => Some(false),
-        Some(other) => {
-            wrong.push(format!("{name}: `{other}` is neither true nor false"));
-            None
-        }
-    };
-    let (insecure, online, legacy) = (yes("insecure"), yes("online"), yes("legacy"));
-    let name = text("name");
-    let given = row.contains_key("username") || row.contains_key("password");
-    if given && (!row.contains_key("username") || !row.contains_key("password")) {
-        wrong.push("username and password go together".into());
-    }
-    if given == row.contains_key("secret") {
-        let many = if given { ", not all three" } else { "" };
-        wrong.push(format!("it needs username and password, or secret{many}"));
-    }
-    let mut labels = BTreeMap::new();
-    for pair in text("labels").split(';').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some((key, value)) => drop(labels.insert(key.to_owned(), value.to_owned())),
-            None => wrong.push(format!("labels: `{pair}` is not KEY=VALUE")),
-        }
-    }
+/// The host of a row, which maps columns to values that are not empty; or all that is wrong.
+fn read_row(row: &BTreeMap<&str, &str>, namespace: &str) -> Result<NewHost, Vec<String>> {
+    let mut problems = Vec::new();
+    let insecure = read_bool(row, "insecure", &mut problems);
+    let online = read_bool(row, "online", &mut problems);
+    let legacy = read_bool(row, "legacy", &mut problems);
+    let has_credentials = check_credentials(row, &mut problems);
+    let labels = read_labels(row, &mut problems);
     let mut annotations = BTreeMap::new();
-    for (column, note) in [("role", ROLE), ("pin", PIN)] {
-        annotations.extend(row.get(column).map(|value| (note.to_owned(), (*value).to_owned())));
+    for (column, annotation) in [("role", ROLE), ("pin", PIN)] {
+        if let Some(value) = row.get(column) {
+            annotations.insert(annotation.to_owned(), (*value).to_owned());
+        }
     }
-    annotations.extend(online.is_none().then(|| (AS_FOUND.to_owned(), "true".to_owned())));
-    let key = Key::new(namespace, &*name);
-    let secret = Some(text("secret")).filter(|name| !name.is_empty());
+    if online.is_none() {
+        annotations.insert(AS_FOUND.to_owned(), "true".to_owned());
+    }
+    let name = text_of(row, "name");
+    let host_key = Key::new(namespace, &*name);
+    let secret = row.get("secret").map(|secret| (*secret).to_owned());
     let host = BareMetalHost {
+        spec: HostSpec {
+            online: online.unwrap_or_default(),
+            boot_mac_address: text_of(row, "mac"),
+            boot_mode: legacy.unwrap_or_default().then_some(BootMode::Legacy),
+            description: text_of(row, "description"),
+            bmc: Some(Bmc {
+                address: text_of(row, "bmc"),
+                credentials_name: secret.unwrap_or_else(|| credentials_secret_name(&name)),
+                disable_certificate_verification: insecure.unwrap_or_default(),
+            }),
+            ..HostSpec::default()
+        },
         metadata: Meta {
-            name: name.clone(),
+            name,
             namespace: namespace.into(),
             labels,
             annotations,
             ..Meta::default()
         },
-        spec: HostSpec {
-            online: online.unwrap_or_default(),
-            boot_mac_address: text("mac"),
-            boot_mode: legacy.unwrap_or_default().then_some(BootMode::Legacy),
-            description: text("description"),
-            bmc: Some(Bmc {
-                address: text("bmc"),
-                credentials_name: secret.unwrap_or_else(|| secret_of(&name)),
-                disable_certificate_verification: insecure.unwrap_or_default(),
-            }),
-            ..HostSpec::default()
-        },
         ..BareMetalHost::default()
     };
-    let (user, password) = (text("username"), SecretValue::new(text("password")));
-    let made = Made::new(&key, host, given.then_some((&*user, password, None)));
-    let object = crate::model::object::Object::BareMetalHost(Box::new(made.host.clone()));
-    if let Err(refusal) = rules::check(&object) {
-        wrong.push(refusal.what);
+    let user = text_of(row, "username");
+    let mut credentials = None;
+    if has_credentials {
+        credentials = Some((user.as_str(), SecretValue::new(text_of(row, "password")), None));
     }
-    if wrong.is_empty() { Ok(made) } else { Err(wrong) }
+    let object = Object::BareMetalHost(Box::new(host.clone()));
+    if let Err(refusal) = rules::check(&object) {
+        problems.push(refusal.what);
+    }
+    if problems.is_empty() { Ok(NewHost::new(&host_key, host, credentials)) } else { Err(problems) }
+}
+
+/// The value of a column; empty if the row has none.
+fn text_of(row: &BTreeMap<&str, &str>, column: &str) -> String {
+    row.get(column).copied().unwrap_or_default().to_owned()
+}
+
+fn read_bool(row: &BTreeMap<&str, &str>, column: &str, problems: &mut Vec<String>) -> Option<bool> {
+    match row.get(column)?.to_lowercase().as_str() {
+        "true" | "yes" | "1" => Some(true),
+        "false" | "no" | "0" => Some(false),
+        word => {
+            problems.push(format!("{column}: `{word}` is neither true nor false"));
+            None
+        }
+    }
+}
+
+/// Whether the row has credentials; it needs them both, or else the name of a Secret.
+fn check_credentials(row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -> bool {
+    let has_user = row.contains_key("username");
+    let has_password = row.contains_key("password");
+    let has_credentials = has_user || has_password;
+    if has_user != has_password {
+        problems.push("username and password go together".into());
+    }
+    if has_credentials == row.contains_key("secret") {
+        let suffix = if has_credentials { ", not all three" } else { "" };
+        problems.push(format!("it needs username and password, or secret{suffix}"));
+    }
+    has_credentials
+}
+
+/// The labels `a=b;c=d` of a row.
+fn read_labels(row: &BTreeMap<&str, &str>, problems: &mut Vec<String>) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    for pair in text_of(row, "labels").split(';').filter(|pair| !pair.is_empty()) {
+        if let Some((key, value)) = pair.split_once('=') {
+            labels.insert(key.to_owned(), value.to_owned());
+        } else {
+            problems.push(format!("labels: `{pair}` is not KEY=VALUE"));
+        }
+    }
+    labels
 }

@@ -78,7 +78,7 @@ pub struct Iso {
 impl Verb for Iso {
     const NAME: &'static str = "iso";
     const ABOUT: &'static str = "Make the discovery image of an InfraEnv, or its Ignition";
-    const EXAMPLE: &'static str = "poolctl infraenv iso rack --address poolctl@127.0.0.1 \
+    const EXAMPLE: &'static str = "poolctl infraenv iso rack --address poolctl@192.0.2.1 \
         --key \"$HOME/hosts\" --known-hosts \"$HOME/known_hosts\" --out \"$HOME/rack.ign\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
