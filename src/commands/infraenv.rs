@@ -1,4 +1,5 @@
-//! `infraenv create|token`: what hosts are booted from, and what admits them.
+//! `infraenv create|token`: makes InfraEnvs, whose discovery images make hosts into agents, and the
+//! tokens with which such hosts register. Of a token only its hash is stored.
 
 pub mod images;
 pub mod iso;
@@ -15,7 +16,7 @@ use crate::edits::{self, put};
 use crate::model::agent::{ClusterReference, OWNER};
 use crate::model::event_reason::EventReason;
 use crate::model::hash::sha256;
-use crate::model::infra_env::Token as Known;
+use crate::model::infra_env::Token as StoredToken;
 use crate::model::infra_env::{AgentApproval, InfraEnv, InfraEnvSpec, Proxy};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, LocalRef, Meta};
@@ -36,31 +37,31 @@ pub struct Create {
     /// Name of the InfraEnv
     #[arg(value_name = "NEW")]
     name: String,
-    /// Secret with .dockerconfigjson, for the images of the discovery
+    /// Secret with .dockerconfigjson, for the images that hosts pull
     #[arg(long, value_name = "SECRET")]
     pull_secret: String,
     /// File with the public keys that may log in during discovery
     #[arg(long, value_name = "FILE")]
     ssh_key: Option<PathBuf>,
-    /// Hosts belong to this cluster at once
+    /// Cluster that its hosts are bound to as soon as they register
     #[arg(long, value_name = "CLUSTER")]
     cluster: Option<String>,
-    /// Label of every host that is booted from it
+    /// Label that all of its agents get
     #[arg(long, value_name = "KEY=VALUE")]
     agent_label: Vec<String>,
-    /// Server of time beside those of the network
+    /// NTP server of its hosts, beside those of the network
     #[arg(long, value_name = "HOST")]
     ntp: Vec<String>,
-    /// Proxy of its hosts, for http and https
+    /// Proxy of its hosts for http and https
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
-    /// Hosts are approved by themselves
+    /// Approve its hosts without a person
     #[arg(long)]
     auto_approve: bool,
-    /// Processors of its hosts: x86_64, aarch64, ...
+    /// CPU architecture of its hosts: x86_64, aarch64, ...
     #[arg(long, value_name = "ARCH")]
     cpu_architecture: Option<String>,
-    /// Who looks after its hosts
+    /// Person or team that looks after its hosts
     #[arg(long)]
     owner: Option<String>,
 }
@@ -73,38 +74,38 @@ impl Verb for Create {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::InfraEnv, &self.name)?;
-        let one = self.made(&key)?;
-        let object = Object::InfraEnv(Box::new(one));
+        let object = Object::InfraEnv(Box::new(self.make_infra_env(&key)?));
         rules::check(&object)?;
-        let what = [(Kind::InfraEnv, key.clone(), None)];
+        let edited = [(Kind::InfraEnv, key.clone(), None)];
         let store = context.open()?;
-        let scope = scope::scope_of(&store, &what)?;
-        let (_, passed) =
-            context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
-                if state.infra_envs.find(&key).is_some() {
-                    let what = format!("there is an InfraEnv `{}` already", key.name);
-                    return Err(
-                        Refusal::conflict(what).next(format!("poolctl edit infraenv {}", key.name))
-                    );
-                }
-                put(state, object, true, tick)
-            })?;
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            if state.infra_envs.find(&key).is_some() {
+                let problem = format!("there is an InfraEnv `{}` already", key.name);
+                let next = format!("poolctl edit infraenv {}", key.name);
+                return Err(Refusal::conflict(problem).next(next));
+            }
+            put(state, object, true, tick)
+        })?;
         context.changed(Kind::InfraEnv, &key, "created")?;
-        let at = context.in_namespace(&key.namespace);
-        context.hint(&format!("{} makes its image", command_to_make_image(&key.name, &at)));
+        let namespace_option = context.in_namespace(&key.namespace);
+        let command = command_to_make_image(&key.name, &namespace_option);
+        context.hint(&format!("{command} makes its image"));
         Ok(context.finish(&passed)?)
     }
 }
 
 impl Create {
-    fn made(&self, key: &Key) -> anyhow::Result<InfraEnv> {
-        let mut labels = BTreeMap::new();
-        for text in &self.agent_label {
-            let wrong = || Refusal::usage(format!("--agent-label `{text}` is not KEY=VALUE"));
-            let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-            labels.insert(name.to_owned(), value.to_owned());
+    fn make_infra_env(&self, key: &Key) -> anyhow::Result<InfraEnv> {
+        let mut agent_labels = BTreeMap::new();
+        for label in &self.agent_label {
+            let (name, value) = label.split_once('=').ok_or_else(|| {
+                Refusal::usage(format!("--agent-label `{label}` is not KEY=VALUE"))
+            })?;
+            agent_labels.insert(name.to_owned(), value.to_owned());
         }
-        let keys = match &self.ssh_key {
+        let ssh_keys = match &self.ssh_key {
             Some(path) => std::fs::read_to_string(path)
                 .with_context(|| format!("`{}` cannot be read", path.display()))?,
             None => String::new(),
@@ -114,12 +115,12 @@ impl Create {
             https_proxy: url.clone(),
             ..Proxy::default()
         });
-        let notes = self.owner.iter().map(|owner| (OWNER.to_owned(), owner.clone()));
+        let annotations = self.owner.iter().map(|owner| (OWNER.to_owned(), owner.clone()));
         Ok(InfraEnv {
             metadata: Meta {
                 name: key.name.clone(),
                 namespace: key.namespace.clone(),
-                annotations: notes.collect(),
+                annotations: annotations.collect(),
                 ..Meta::default()
             },
             spec: InfraEnvSpec {
@@ -130,9 +131,9 @@ impl Create {
                 }),
                 cpu_architecture: self.cpu_architecture.clone().unwrap_or_default(),
                 additional_ntp_sources: self.ntp.clone(),
-                ssh_authorized_key: keys.trim_end().to_owned(),
+                ssh_authorized_key: ssh_keys.trim_end().to_owned(),
                 agent_approval: self.auto_approve.then_some(AgentApproval { auto_approve: true }),
-                agent_labels: labels,
+                agent_labels,
                 proxy,
                 ..InfraEnvSpec::default()
             },
@@ -142,14 +143,14 @@ impl Create {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Action {
-    /// Make another one, and show it once
+enum TokenAction {
+    /// Make a token and print it once
     Create,
-    /// Let nobody in by it any more
+    /// Revoke a token or all of them: they admit no host any more
     Revoke,
-    /// Make another one and revoke all others
+    /// Make a token and revoke all others
     Rotate,
-    /// Show which there are
+    /// List the tokens without their values
     List,
 }
 
@@ -157,174 +158,195 @@ enum Action {
 pub struct Token {
     /// What to do
     #[arg(value_enum)]
-    action: Action,
-    /// InfraEnv whose tokens they are
+    action: TokenAction,
+    /// InfraEnv of the tokens
     #[arg(value_name = "INFRAENV")]
     name: String,
-    /// Which one is revoked; without it, all of them
+    /// Token to revoke; by default all of them
     #[arg(long, value_name = "TOKEN-ID")]
     id: Option<String>,
-    /// For how long it admits hosts; without it, for ever
+    /// How long the token admits hosts; by default for ever
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
 }
 
 impl Verb for Token {
     const NAME: &'static str = "token";
-    const ABOUT: &'static str = "Make, revoke and list what admits hosts of an InfraEnv";
+    const ABOUT: &'static str = "Make, revoke and list the tokens that admit hosts of an InfraEnv";
     const EXAMPLE: &'static str = "poolctl infraenv token create rack --expires 30d";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let one = context.find::<InfraEnv>(&store, &self.name)?;
-        let key = one.key();
+        let infra_env = context.find::<InfraEnv>(&store, &self.name)?;
+        let key = infra_env.key();
         let door = context.door(&store);
         match self.action {
-            Action::List => {
-                if one.tokens.is_empty() && context.is_for_people() {
+            TokenAction::List => {
+                if infra_env.tokens.is_empty() && context.is_for_people() {
                     context.hint("no tokens");
                 }
-                context.answer(list(context, &one.tokens))
+                context.answer(list_tokens(context, &infra_env.tokens))
             }
-            Action::Create | Action::Rotate => {
-                let rotates = self.action == Action::Rotate;
-                let (token, known) = grant(context, &door, &key, self.expires, rotates)?;
-                let until = known.expires.map_or("for ever".into(), |end| format!("until {end}"));
-                let name = &key.name;
+            TokenAction::Create | TokenAction::Rotate => {
+                let rotates = self.action == TokenAction::Rotate;
+                let (token, stored_token) =
+                    create_token(context, &door, &key, self.expires, rotates)?;
+                let StoredToken { id, expires, .. } = &stored_token;
+                let until = expires.map_or("for ever".into(), |end| format!("until {end}"));
                 context.hint(&format!(
-                    "token {} of infraenv/{name} admits hosts {until}; it is shown once",
-                    known.id
+                    "token {id} of infraenv/{} admits hosts {until}; it is shown once",
+                    key.name
                 ));
-                let document = json!({"id": known.id, "token": token, "expires": known.expires});
+                let document = json!({"id": id, "token": token, "expires": expires});
                 let answer = Answer::text(format!("{token}\n")).with_document(document);
                 context.answer(answer.with_name(Name::plain(token)).verbatim())
             }
-            Action::Revoke => {
-                let many = revoke(&door, &key, self.id.as_deref())?;
-                context.changed(Kind::InfraEnv, &key, &format!("{many} tokens revoked"))
+            TokenAction::Revoke => {
+                let count = revoke_tokens(&door, &key, self.id.as_deref())?;
+                context.changed(Kind::InfraEnv, &key, &format!("{count} tokens revoked"))
             }
         }
     }
 }
 
-/// What they are known by is shown to nobody.
-fn list(context: &Context, tokens: &[Known]) -> Answer {
-    let time = |time: Option<Time>| time.map(|time| time.to_string()).unwrap_or_default();
-    let entry = |token: &Known| {
-        let row = || {
-            vec![
-                ("id", token.id.clone()),
-                ("created", token.created.to_string()),
-                ("expires", time(token.expires)),
-                ("revoked", time(token.revoked)),
-            ]
-        };
-        let document = || {
-            json!({"id": token.id, "created": token.created, "expires": token.expires,
-                   "revoked": token.revoked})
-        };
-        context.entry(Some(Name::plain(token.id.as_str())), row, document)
-    };
-    Answer::list(tokens.iter().map(entry).collect())
+/// Tokens as they are listed: without their hashes.
+fn list_tokens(context: &Context, tokens: &[StoredToken]) -> Answer {
+    let mut entries = Vec::new();
+    for token in tokens {
+        entries.push(context.entry(
+            Some(Name::plain(token.id.as_str())),
+            || {
+                vec![
+                    ("id", token.id.clone()),
+                    ("created", token.created.to_string()),
+                    ("expires", time_or_empty(token.expires)),
+                    ("revoked", time_or_empty(token.revoked)),
+                ]
+            },
+            || {
+                json!({"id": token.id, "created": token.created, "expires": token.expires,
+                       "revoked": token.revoked})
+            },
+        ));
+    }
+    Answer::list(entries)
 }
 
-fn need(key: &Key) -> [Need; 1] {
+fn time_or_empty(time: Option<Time>) -> String {
+    time.map(|time| time.to_string()).unwrap_or_default()
+}
+
+fn infra_env_need(key: &Key) -> [Need; 1] {
     [Need { kind: Kind::InfraEnv, key: key.clone() }]
 }
 
-/// Whether a token that lasts as long lets anybody in.
-pub fn admits(lasts: Option<Span>) -> Result<(), Refusal> {
-    match lasts {
+/// Refuses a token that would never admit a host.
+pub fn check_token_lifetime(lifetime: Option<Span>) -> Result<(), Refusal> {
+    match lifetime {
         Some(Span(0)) => Err(Refusal::usage("--expires 0s would admit nobody")),
         _ => Ok(()),
     }
 }
 
-/// A new token, and what is kept of it.
-pub fn grant(
+/// Makes a token and returns it with what is stored of it. `rotates` revokes all others.
+pub fn create_token(
     context: &Context,
     door: &Door<'_>,
-    key: &Key,
-    lasts: Option<Span>,
+    infra_env_key: &Key,
+    lifetime: Option<Span>,
     rotates: bool,
-) -> Result<(String, Known), Refusal> {
-    admits(lasts)?;
+) -> Result<(String, StoredToken), Refusal> {
+    check_token_lifetime(lifetime)?;
     let token = context.world.secret()?;
-    let edit = |state: &mut State, tick: &Tick| {
-        let known = Known {
-            id: tick.suffix("token", &key.to_string(), tick.revision),
-            hash: sha256(token.as_bytes()),
-            created: tick.now,
-            expires: lasts.map(|span| tick.now.plus(span)),
-            revoked: None,
-        };
-        let at = state.infra_envs.find(key);
-        let at =
-            at.ok_or_else(|| Refusal::not_found(format!("there is no InfraEnv `{}`", key.name)))?;
-        let mut gone = Vec::new();
-        state.infra_envs.update(at, |one| {
-            if rotates {
-                gone = ended(&mut one.tokens, None, tick.now);
-            }
-            one.tokens.push(known.clone());
+    let scope = Scope::Pools(Vec::new());
+    let (stored_token, _) =
+        door.change(&scope, &infra_env_need(infra_env_key), |state, tick| {
+            let stored_token = StoredToken {
+                id: tick.suffix("token", &infra_env_key.to_string(), tick.revision),
+                hash: sha256(token.as_bytes()),
+                created: tick.now,
+                expires: lifetime.map(|lifetime| tick.now.plus(lifetime)),
+                revoked: None,
+            };
+            let infra_env_id = state.infra_envs.find(infra_env_key).ok_or_else(|| {
+                Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env_key.name))
+            })?;
+            let mut revoked_ids = Vec::new();
+            state.infra_envs.update(infra_env_id, |infra_env| {
+                if rotates {
+                    revoked_ids = mark_revoked(&mut infra_env.tokens, None, tick.now);
+                }
+                infra_env.tokens.push(stored_token.clone());
+            });
+            record_revoked_tokens(state, infra_env_key, &revoked_ids, tick);
+            let message = format!("Token {} admits hosts", stored_token.id);
+            edits::record_event(
+                state,
+                tick,
+                Kind::InfraEnv,
+                infra_env_key.clone(),
+                EventReason::TokenCreated,
+                &message,
+            );
+            Ok(stored_token)
+        })?;
+    Ok((token, stored_token))
+}
+
+/// Revokes the token of this id, or all tokens; returns how many admitted hosts until now.
+pub fn revoke_tokens(
+    door: &Door<'_>,
+    infra_env_key: &Key,
+    token_id: Option<&str>,
+) -> Result<usize, Refusal> {
+    let scope = Scope::Pools(Vec::new());
+    let (count, _) = door.change(&scope, &infra_env_need(infra_env_key), |state, tick| {
+        let Some(infra_env_id) = state.infra_envs.find(infra_env_key) else { return Ok(0) };
+        let mut revoked_ids = Vec::new();
+        state.infra_envs.update(infra_env_id, |infra_env| {
+            revoked_ids = mark_revoked(&mut infra_env.tokens, token_id, tick.now);
         });
-        tell_ended(state, key, &gone, tick);
-        let text = format!("Token {} admits hosts", known.id);
-        edits::record_event(
-            state,
-            tick,
-            Kind::InfraEnv,
-            key.clone(),
-            EventReason::TokenCreated,
-            &text,
-        );
-        Ok(known)
-    };
-    let (known, _) = door.change(&Scope::Pools(Vec::new()), &need(key), edit)?;
-    Ok((token, known))
-}
-
-/// Lets nobody in any more by a token, or by all of them; says how many those were.
-pub fn revoke(door: &Door<'_>, key: &Key, id: Option<&str>) -> Result<usize, Refusal> {
-    let edit = |state: &mut State, tick: &Tick| {
-        let Some(at) = state.infra_envs.find(key) else { return Ok(0) };
-        let mut ids = Vec::new();
-        state.infra_envs.update(at, |one| ids = ended(&mut one.tokens, id, tick.now));
-        if let Some(id) = id.filter(|_| ids.is_empty()) {
-            return Err(Refusal::not_found(format!(
-                "InfraEnv `{}` has no token {id} that admits",
-                key.name
-            ))
-            .next(format!("poolctl infraenv token list {}", key.name)));
+        if let Some(token_id) = token_id
+            && revoked_ids.is_empty()
+        {
+            let name = &infra_env_key.name;
+            let problem = format!("InfraEnv `{name}` has no token {token_id} that admits");
+            let next = format!("poolctl infraenv token list {name}");
+            return Err(Refusal::not_found(problem).next(next));
         }
-        tell_ended(state, key, &ids, tick);
-        Ok(ids.len())
-    };
-    Ok(door.change(&Scope::Pools(Vec::new()), &need(key), edit)?.0)
+        record_revoked_tokens(state, infra_env_key, &revoked_ids, tick);
+        Ok(revoked_ids.len())
+    })?;
+    Ok(count)
 }
 
-/// One token, or all of them, admit nobody from now on; which those were.
-fn ended(tokens: &mut [Known], id: Option<&str>, now: Time) -> Vec<String> {
-    let which = |one: &&mut Known| one.revoked.is_none() && id.is_none_or(|id| one.id == id);
-    let which = tokens.iter_mut().filter(which);
-    which
-        .map(|one| {
-            one.revoked = Some(now);
-            one.id.clone()
-        })
-        .collect()
+/// Marks the token of this id as revoked, or all tokens; returns the ids of those that were not.
+fn mark_revoked(tokens: &mut [StoredToken], token_id: Option<&str>, now: Time) -> Vec<String> {
+    let mut revoked_ids = Vec::new();
+    for token in tokens {
+        if token.revoked.is_none() && token_id.is_none_or(|token_id| token.id == token_id) {
+            token.revoked = Some(now);
+            revoked_ids.push(token.id.clone());
+        }
+    }
+    revoked_ids
 }
 
-fn tell_ended(state: &mut State, key: &Key, ids: &[String], tick: &Tick) {
-    for id in ids {
-        let text = format!("Token {id} admits nobody any more");
+fn record_revoked_tokens(
+    state: &mut State,
+    infra_env_key: &Key,
+    revoked_ids: &[String],
+    tick: &Tick,
+) {
+    for token_id in revoked_ids {
+        let message = format!("Token {token_id} admits nobody any more");
         edits::record_event(
             state,
             tick,
             Kind::InfraEnv,
-            key.clone(),
+            infra_env_key.clone(),
             EventReason::TokenRevoked,
-            &text,
+            &message,
         );
     }
 }

@@ -1,7 +1,8 @@
-//! Discovery images: what makes one, where it lies, and which belong to nobody any more.
+//! Finds the files of discovery images: that of an InfraEnv, and those that no InfraEnv names any
+//! more. Never removes one: a host that runs from an image dies with it.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::model::documents::SettingsSpec;
 use crate::model::infra_env::InfraEnv;
@@ -12,59 +13,74 @@ use crate::store::Store;
 use crate::commands::Context;
 use crate::manifest;
 
-/// Where the image of an InfraEnv lies, if it is in the folder of the Settings.
-pub fn file_of(settings: &SettingsSpec, one: &InfraEnv) -> Option<PathBuf> {
-    let (folder, url) = settings.iso_directory.as_ref().zip(settings.iso_url.as_ref())?;
-    let rest = one.status.iso_download_url.strip_prefix(url.trim_end_matches('/'))?;
-    let rest = rest.strip_prefix('/').filter(|rest| !rest.contains(".."))?;
-    Some(folder.join(rest)).filter(|path| path.is_file())
+/// The file of the image of an InfraEnv, if it is in the folder of the Settings.
+pub fn find_image_file(settings: &SettingsSpec, infra_env: &InfraEnv) -> Option<PathBuf> {
+    let (folder, base_url) = settings.iso_directory.as_ref().zip(settings.iso_url.as_ref())?;
+    let image_url = &infra_env.status.iso_download_url;
+    let path = image_url.strip_prefix(base_url.trim_end_matches('/'))?.strip_prefix('/')?;
+    // Another person may have written the URL: it must not lead out of the folder.
+    if path.contains("..") {
+        return None;
+    }
+    Some(folder.join(path)).filter(|path| path.is_file())
 }
 
-/// Says of InfraEnvs that go where their images still are: a host that runs from a medium dies
-/// with it.
-pub fn hint_left(context: &Context, store: &Store, gone: &[Object]) -> anyhow::Result<()> {
-    let of = |one: &Object| matches!(one, Object::InfraEnv(_));
-    if !gone.iter().any(of) {
+/// Tells where the images of deleted InfraEnvs still are.
+pub fn hint_left_images(
+    context: &Context,
+    store: &Store,
+    deleted_objects: &[Object],
+) -> anyhow::Result<()> {
+    if !deleted_objects.iter().any(|object| matches!(object, Object::InfraEnv(_))) {
         return Ok(());
     }
     let settings = context.door(store).settings()?;
-    for object in gone {
-        let Object::InfraEnv(one) = object else { continue };
-        if let Some(path) = file_of(&settings, one) {
-            let (name, path) = (&one.metadata.name, path.display());
+    for object in deleted_objects {
+        let Object::InfraEnv(infra_env) = object else { continue };
+        if let Some(path) = find_image_file(&settings, infra_env) {
             context.hint(&format!(
-                "the image of infraenv/{name} is still in {path}; remove it once no host runs from it"
+                "the image of infraenv/{} is still in {}; remove it once no host runs from it",
+                infra_env.metadata.name,
+                path.display()
             ));
         }
     }
     Ok(())
 }
 
-/// Folders of images that no InfraEnv and no job that lives names.
-pub fn nobodys(store: &Store, settings: &SettingsSpec) -> Result<Vec<PathBuf>, Refusal> {
+/// Folders of images that no InfraEnv and no live job names, sorted.
+pub fn find_orphaned_images(
+    store: &Store,
+    settings: &SettingsSpec,
+) -> Result<Vec<PathBuf>, Refusal> {
     let Some(folder) = &settings.iso_directory else { return Ok(Vec::new()) };
-    let jobs = store.live_jobs()?.into_iter().map(|job| job.id.to_string());
-    let mut known: Vec<String> = jobs.collect();
+    let jobs = store.live_jobs()?.into_iter();
+    let mut used_names: Vec<String> = jobs.map(|job| job.id.to_string()).collect();
     for infra_env in store.all::<InfraEnv>()? {
-        known.extend(infra_env.status.iso_download_url.split('/').map(str::to_owned));
+        used_names.extend(infra_env.status.iso_download_url.split('/').map(str::to_owned));
     }
-    let mut found = Vec::new();
-    let unreadable = |error: std::io::Error| manifest::io(&folder.display().to_string(), &error);
     let entries = match std::fs::read_dir(folder) {
-        // The first image makes it.
+        // The first image makes the folder.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(unreadable)?,
+        entries => entries.map_err(|error| refuse_unreadable(folder, &error))?,
     };
+    let mut orphaned_images = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(unreadable)?;
+        let entry = entry.map_err(|error| refuse_unreadable(folder, &error))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // What is called otherwise somebody else has put there.
-        let ours =
-            name.len() > 32 && name.bytes().all(|one| one.is_ascii_hexdigit() || one == b'-');
-        if ours && entry.path().is_dir() && !known.contains(&name) {
-            found.push(entry.path());
+        if is_image_folder_name(&name) && entry.path().is_dir() && !used_names.contains(&name) {
+            orphaned_images.push(entry.path());
         }
     }
-    found.sort();
-    Ok(found)
+    orphaned_images.sort();
+    Ok(orphaned_images)
+}
+
+/// Whether poolctl makes folders with such names: a person has put the others there.
+fn is_image_folder_name(name: &str) -> bool {
+    name.len() > 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+fn refuse_unreadable(folder: &Path, error: &std::io::Error) -> Refusal {
+    manifest::io(&folder.display().to_string(), error)
 }

@@ -1,4 +1,5 @@
-//! `infraenv iso`: the image that hosts are booted from to become agents.
+//! `infraenv iso`: makes the discovery image of an InfraEnv, from which hosts are booted to become
+//! agents. It never serves the image or boots a host.
 
 mod make;
 mod ssh;
@@ -20,7 +21,7 @@ use crate::model::meta::Key;
 use crate::model::nmstate_config::NMStateConfig;
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::model::state::{Scope, State};
+use crate::model::state::Scope;
 use crate::model::tick::Tick;
 use crate::model::time::Span;
 use crate::reconcile::Door;
@@ -28,118 +29,124 @@ use crate::render::discovery::made_of;
 use crate::store::{Need, Store, copies};
 
 use crate::commands::infraenv::images;
-use crate::commands::infraenv::iso::make::Parts;
-use crate::commands::infraenv::iso::ssh::Known;
+use crate::commands::infraenv::iso::make::ImageSources;
+use crate::commands::infraenv::iso::ssh::KnownHostsMatch;
 use crate::commands::{Context, Verb, infraenv};
 
+/// The program that the Ignition of the image begins with.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum With {
+enum Program {
     CoreosInstaller,
     OpenshiftInstall,
 }
 
 #[derive(Args)]
 pub struct Iso {
-    /// InfraEnv that its hosts are to belong to
+    /// InfraEnv of the hosts that are booted from the image
     #[arg(value_name = "INFRAENV")]
     name: String,
-    /// Where hosts reach poolctl by SSH
+    /// SSH address at which hosts reach poolctl
     #[arg(long, value_name = "[USER@]HOST[:PORT]")]
     address: String,
-    /// Private key that is admitted there, to `poolctl agent ssh` alone
+    /// Private key that may run `poolctl agent ssh` there, and nothing else
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The host keys that are believed there, as `ssh-keyscan` prints them
+    /// File with the host keys of that address, as `ssh-keyscan` prints them
     #[arg(long, value_name = "FILE")]
     known_hosts: PathBuf,
-    /// The live image of RHCOS that coreos-installer makes it of; without it only the Ignition is
+    /// Live image of RHCOS that coreos-installer customizes; without it only the Ignition is
     /// written
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
-    /// With openshift-install, its `agent create unconfigured-ignition` is what ours is merged
-    /// over, so that the hosts take a config image, too
+    /// Program that begins the Ignition; with openshift-install, its `agent create
+    /// unconfigured-ignition` is the base, so that hosts take a config image too
     #[arg(long, value_enum, value_name = "PROGRAM", default_value = "coreos-installer")]
-    with: With,
-    /// The file to write; without it, one below isoDirectory of the Settings that nobody guesses
+    with: Program,
+    /// File to write; by default one with a secret name below isoDirectory of the Settings
     #[arg(long, value_name = "FILE", required_unless_present = "base")]
     out: Option<PathBuf>,
-    /// Where management controllers fetch it, once somebody serves it there; below isoURL of the
-    /// Settings without --out
+    /// URL at which you serve the file to management controllers; without --out it is below isoURL
+    /// of the Settings
     #[arg(long, value_name = "URL", requires = "out")]
     url: Option<String>,
-    /// Image that hosts are to try to pull
+    /// Container image that hosts try to pull as a check
     #[arg(long, value_name = "IMAGE")]
     image: Vec<String>,
-    /// For how long the image admits hosts; without it, for ever
+    /// How long the image admits hosts; by default for ever
     #[arg(long, value_name = "DURATION")]
     expires: Option<Span>,
 }
 
 impl Verb for Iso {
     const NAME: &'static str = "iso";
-    const ABOUT: &'static str = "Make the discovery image of an InfraEnv, or its Ignition";
+    const ABOUT: &'static str = "Make the discovery image of an InfraEnv, or only its Ignition";
     const EXAMPLE: &'static str = "poolctl infraenv iso rack --address poolctl@192.0.2.1 \
         --key \"$HOME/hosts\" --known-hosts \"$HOME/known_hosts\" --out \"$HOME/rack.ign\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let one = context.find::<InfraEnv>(&store, &self.name)?;
-        self.check()?;
+        let infra_env = context.find::<InfraEnv>(&store, &self.name)?;
+        self.check_arguments()?;
+        let key = infra_env.key();
         let door = context.door(&store);
         let settings = door.settings()?;
-        let (out, url) = self.place(context, &settings, &one.metadata.name)?;
-        if copies::is_ours(store.path(), &out) {
-            let what = format!("`{}` belongs to the state", out.display());
-            return Err(Refusal::conflict(what).into());
+        let (file, url) = self.choose_place(context, &settings, &key.name)?;
+        if copies::is_ours(store.path(), &file) {
+            let problem = format!("`{}` belongs to the state", file.display());
+            return Err(Refusal::conflict(problem).into());
         }
-        self.check_files(&out)?;
+        self.check_files(&file)?;
         let configs = store.all::<NMStateConfig>()?;
-        let hash = made_of(&one, &configs);
+        let image_hash = made_of(&infra_env, &configs);
         // Programs run in groups of their own: a signal does not end them with us.
         context.world.catch_signals();
-        let (token, known) = infraenv::grant(context, &door, &one.key(), self.expires, false)?;
-        let (infra_env, settings, configs) = (&one, &settings, &configs);
-        let (store, token, caught) = (&store, &*token, Cell::new(None));
-        let parts = Parts { context, store, settings, infra_env, configs, token, caught };
-        if let Err(error) = self.make(&parts, &out) {
-            if let Some(exit) = parts.caught.get() {
-                // Nothing is wrong with the image, which nobody has made.
-                infraenv::revoke(&door, &one.key(), Some(&known.id))?;
-                return Err(Refusal::new(exit, "interrupted").into());
+        let (token, stored_token) =
+            infraenv::create_token(context, &door, &key, self.expires, false)?;
+        let sources = ImageSources {
+            context,
+            store: &store,
+            settings: &settings,
+            infra_env: &infra_env,
+            configs: &configs,
+            token: &token,
+            caught: Cell::new(None),
+        };
+        if let Err(error) = self.make_image(&sources, &file) {
+            // An interruption says nothing about the image, and leaves no condition.
+            let interrupted = sources.caught.get();
+            if interrupted.is_none() {
+                record_image(&door, &key, failed_condition(&error), |_, _| ())?;
             }
-            let text = format!("Failed to create image: {}", in_a_line(&error));
-            let new =
-                Condition::new(IMAGE_CREATED, "False", ConditionReason::ImageCreationError, text);
-            record(&door, &one.key(), new, |_, _| ())?;
-            infraenv::revoke(&door, &one.key(), Some(&known.id))?;
-            return Err(error);
+            infraenv::revoke_tokens(&door, &key, Some(&stored_token.id))?;
+            return Err(match interrupted {
+                Some(exit) => Refusal::new(exit, "interrupted").into(),
+                None => error,
+            });
         }
-        record(&door, &one.key(), self.created(), |one, tick| {
-            if one.status.image_hash != hash || one.status.iso_download_url != url {
-                one.status.created_time = Some(tick.now);
+        record_image(&door, &key, self.made_condition(), |infra_env, tick| {
+            let status = &mut infra_env.status;
+            if status.image_hash != image_hash || status.iso_download_url != url {
+                status.created_time = Some(tick.now);
             }
-            one.status.image_hash = hash;
-            one.status.iso_download_url.clone_from(&url);
+            status.image_hash = image_hash;
+            status.iso_download_url.clone_from(&url);
         })?;
-        self.warn(context, settings, infra_env, &url);
-        let until = known.expires.map_or("for ever".into(), |end| format!("until {end}"));
-        let what = if self.base.is_some() { "image" } else { "Ignition" };
-        context.changed(
-            Kind::InfraEnv,
-            &one.key(),
-            &format!(
-                "{what} is in {}; hosts report to {} and are admitted {until} (token {})",
-                out.display(),
-                self.address,
-                known.id
-            ),
-        )
+        self.hint_next(context, &settings, &infra_env, &url);
+        let until = stored_token.expires.map_or("for ever".into(), |end| format!("until {end}"));
+        let product = if self.base.is_some() { "image" } else { "Ignition" };
+        let result = format!(
+            "{product} is in {}; hosts report to {} and are admitted {until} (token {})",
+            file.display(),
+            self.address,
+            stored_token.id
+        );
+        context.changed(Kind::InfraEnv, &key, &result)
     }
 }
 
 impl Iso {
-    /// Where it is written, and where it is fetched from.
-    fn place(
+    /// The file to write, and the URL from which controllers fetch it (empty if there is none).
+    fn choose_place(
         &self,
         context: &Context,
         settings: &SettingsSpec,
@@ -148,34 +155,33 @@ impl Iso {
         if let Some(out) = &self.out {
             return Ok((std::path::absolute(out)?, self.url.clone().unwrap_or_default()));
         }
-        let (Some(folder), Some(url)) = (&settings.iso_directory, &settings.iso_url) else {
-            let what = "there is no place for the image";
+        let (Some(folder), Some(base_url)) = (&settings.iso_directory, &settings.iso_url) else {
+            let problem = "there is no place for the image";
             let why = "isoDirectory and isoURL of the Settings are not set, and --out is not given";
             let next = "poolctl explain settings.spec.isoDirectory";
-            return Err(Refusal::usage(what).because(why).next(next).into());
+            return Err(Refusal::usage(problem).because(why).next(next).into());
         };
-        let (own, file) = (context.world.secret()?, format!("{name}.iso"));
-        let url = format!("{}/{own}/{file}", url.trim_end_matches('/'));
-        Ok((folder.join(own).join(file), url))
+        // The image has a token in it: its URL must not be guessed.
+        let secret_folder = context.world.secret()?;
+        let url = format!("{}/{secret_folder}/{name}.iso", base_url.trim_end_matches('/'));
+        Ok((folder.join(secret_folder).join(format!("{name}.iso")), url))
     }
 
-    fn created(&self) -> Condition {
+    /// The condition of an InfraEnv whose image was made just now.
+    fn made_condition(&self) -> Condition {
         // An Ignition alone is no image that a controller could boot from.
-        if self.base.is_some() || self.url.is_some() {
-            return Condition::new(
-                IMAGE_CREATED,
-                "True",
-                ConditionReason::ImageCreated,
-                "Image has been created",
-            );
-        }
-        let text = "Only its Ignition has been made";
-        Condition::new(IMAGE_CREATED, "False", ConditionReason::ImageNotCreated, text)
+        let is_bootable = self.base.is_some() || self.url.is_some();
+        let (status, reason, message) = if is_bootable {
+            ("True", ConditionReason::ImageCreated, "Image has been created")
+        } else {
+            ("False", ConditionReason::ImageNotCreated, "Only its Ignition has been made")
+        };
+        Condition::new(IMAGE_CREATED, status, reason, message)
     }
 
-    /// What of it is left to somebody else.
-    fn warn(&self, context: &Context, settings: &SettingsSpec, old: &InfraEnv, url: &str) {
-        if self.base.is_none() && !old.spec.kernel_arguments.is_empty() {
+    /// Tells what is left to do by hand. `former` is the InfraEnv with the image before this one.
+    fn hint_next(&self, context: &Context, settings: &SettingsSpec, former: &InfraEnv, url: &str) {
+        if self.base.is_none() && !former.spec.kernel_arguments.is_empty() {
             context
                 .warn("spec.kernelArguments are in no Ignition: --base makes an image with them");
         }
@@ -183,51 +189,48 @@ impl Iso {
             return;
         }
         context.hint(&format!("it is fetched from {url}"));
-        if let Some(path) = images::file_of(settings, old) {
-            // A host that runs from a medium dies with it.
+        if let Some(path) = images::find_image_file(settings, former) {
+            // It stays: a host that runs from an image dies with it.
             context.hint(&format!("the former one is still in {}", path.display()));
         }
     }
 }
 
-/// An error as a condition has it: what, and why.
-fn in_a_line(error: &anyhow::Error) -> String {
-    let Some(one) = error.downcast_ref::<Refusal>() else { return format!("{error:#}") };
-    let all: Vec<&str> =
-        std::iter::once(&one.what).chain(&one.causes).map(String::as_str).collect();
-    all.join(": ")
+/// The condition of an InfraEnv whose image could not be made: the error and its causes.
+fn failed_condition(error: &anyhow::Error) -> Condition {
+    let problem = match error.downcast_ref::<Refusal>() {
+        Some(refusal) => {
+            let what = std::iter::once(refusal.what.as_str());
+            let sentences: Vec<&str> =
+                what.chain(refusal.causes.iter().map(String::as_str)).collect();
+            sentences.join(": ")
+        }
+        None => format!("{error:#}"),
+    };
+    let message = format!("Failed to create image: {problem}");
+    Condition::new(IMAGE_CREATED, "False", ConditionReason::ImageCreationError, message)
 }
 
 impl Iso {
-    /// Whether an image of this would ever be heard of.
-    fn check(&self) -> anyhow::Result<()> {
-        let place = self.address.split_once('@').map_or(&*self.address, |(_, place)| place);
-        let (host, port) = place_of(place)?;
-        let user = self.address.split_once('@').map_or("poolctl", |(user, _)| user);
-        let plain = |one: char| one.is_ascii_alphanumeric() || "._-".contains(one);
-        if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+    /// Refuses arguments with which no host would ever report.
+    fn check_arguments(&self) -> anyhow::Result<()> {
+        let (user, place) = self.split_address();
+        let (host, port) = parse_place(place)?;
+        if user.is_empty() || user.starts_with('-') || !user.chars().all(is_user_letter) {
             return Err(Refusal::usage(format!("--address: `{user}` is no user")).into());
         }
-        infraenv::admits(self.expires)?;
-        let key = text(&self.key)?;
-        let make = "ssh-keygen -t ed25519 -N '' -f hosts";
-        if !key.contains("PRIVATE KEY-----") {
-            let what = format!("`{}` is no private key", self.key.display());
-            return Err(Refusal::usage(what).advise(make).into());
-        }
-        if ssh::is_locked(&key) {
-            let what = format!("`{}` has a passphrase", self.key.display());
-            let why = "no host could type it, and none would report";
-            return Err(Refusal::usage(what).because(why).advise(make).into());
-        }
-        let what = match ssh::known(&text(&self.known_hosts)?, &host, port) {
-            Known::Nothing => Some("names no host's key".to_owned()),
-            Known::Others => Some(format!("has no key of {place}, so no host would report")),
-            Known::Place => None,
+        infraenv::check_token_lifetime(self.expires)?;
+        self.check_key()?;
+        let problem = match ssh::match_known_hosts(&read_text(&self.known_hosts)?, &host, port) {
+            KnownHostsMatch::NoHost => Some("names no host's key".to_owned()),
+            KnownHostsMatch::OtherHosts => {
+                Some(format!("has no key of {place}, so no host would report"))
+            }
+            KnownHostsMatch::Host => None,
         };
-        if let Some(what) = what {
-            let what = format!("`{}` {what}", self.known_hosts.display());
-            return Err(Refusal::usage(what).advise(scan(&host, port)).into());
+        if let Some(problem) = problem {
+            let problem = format!("`{}` {problem}", self.known_hosts.display());
+            return Err(Refusal::usage(problem).advise(command_to_scan(&host, port)).into());
         }
         if let Some(url) = &self.url
             && !url::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
@@ -236,109 +239,137 @@ impl Iso {
         }
         Ok(())
     }
-}
 
-impl Iso {
-    /// What is read and written, before anything runs or anybody is admitted.
-    fn check_files(&self, out: &Path) -> Result<(), Refusal> {
-        let base = self.base.as_ref().filter(|path| !path.is_file());
-        if let Some(path) = base {
-            let what = format!("--base: there is no file `{}`", path.display());
-            return Err(Refusal::usage(what).advise("coreos-installer download --format iso"));
+    /// The user and the `HOST[:PORT]` of the address.
+    fn split_address(&self) -> (&str, &str) {
+        self.address.split_once('@').unwrap_or(("poolctl", &self.address))
+    }
+
+    /// Refuses a file that is no private key, or whose passphrase no host could type.
+    fn check_key(&self) -> anyhow::Result<()> {
+        let key = read_text(&self.key)?;
+        let advice = "ssh-keygen -t ed25519 -N '' -f hosts";
+        if !key.contains("PRIVATE KEY-----") {
+            let problem = format!("`{}` is no private key", self.key.display());
+            return Err(Refusal::usage(problem).advise(advice).into());
+        }
+        if ssh::has_passphrase(&key) {
+            let problem = format!("`{}` has a passphrase", self.key.display());
+            let why = "no host could type it, and none would report";
+            return Err(Refusal::usage(problem).because(why).advise(advice).into());
+        }
+        Ok(())
+    }
+
+    /// Refuses files that cannot be read or written, before a program runs or a token exists.
+    fn check_files(&self, file: &Path) -> Result<(), Refusal> {
+        if let Some(base) = &self.base
+            && !base.is_file()
+        {
+            let problem = format!("--base: there is no file `{}`", base.display());
+            let advice = "coreos-installer download --format iso";
+            return Err(Refusal::usage(problem).advise(advice));
         }
         if self.out.is_none() {
             return Ok(());
         }
-        let (shown, folder) = (out.display(), copies::parent(out));
-        if out.is_dir() {
+        if file.is_dir() {
             let name = if self.base.is_some() { "rack.iso" } else { "rack.ign" };
-            return Err(Refusal::usage(format!("--out: `{shown}` is a folder"))
-                .advise(format!("--out {}", out.join(name).display())));
+            return Err(Refusal::usage(format!("--out: `{}` is a folder", file.display()))
+                .advise(format!("--out {}", file.join(name).display())));
         }
+        let folder = copies::parent(file);
         if !folder.is_dir() {
             let folder = folder.display();
-            let what = format!("--out: there is no folder `{folder}`");
-            return Err(Refusal::usage(what).advise(format!("mkdir -p {folder}")));
+            let problem = format!("--out: there is no folder `{folder}`");
+            return Err(Refusal::usage(problem).advise(format!("mkdir -p {folder}")));
         }
         Ok(())
     }
 }
 
-fn text(path: &Path) -> anyhow::Result<String> {
+fn read_text(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
 }
 
-fn place_of(text: &str) -> Result<(String, u16), Refusal> {
-    let wrong = || Refusal::usage(format!("--address `{text}` is not [USER@]HOST[:PORT]"));
-    let (host, port) = match text.rsplit_once(':') {
+/// Host and port of `HOST[:PORT]`; a host with colons is in brackets if a port follows.
+fn parse_place(place: &str) -> Result<(String, u16), Refusal> {
+    let (host, port) = match place.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, port),
-        _ => (text, "22"),
+        _ => (place, "22"),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let good = |one: char| one.is_ascii_alphanumeric() || ".-:_".contains(one);
-    if host.is_empty() || host.starts_with('-') || !host.chars().all(good) {
-        return Err(wrong());
-    }
+    let is_host = !host.is_empty() && !host.starts_with('-') && host.chars().all(is_host_letter);
     match port.parse() {
-        Ok(0) | Err(_) => Err(wrong()),
-        Ok(port) => Ok((host.to_owned(), port)),
+        Ok(port) if is_host && port != 0 => Ok((host.to_owned(), port)),
+        _ => Err(Refusal::usage(format!("--address `{place}` is not [USER@]HOST[:PORT]"))),
     }
 }
 
-/// What prints the keys of a place.
-fn scan(host: &str, port: u16) -> String {
-    let port = if port == 22 { String::new() } else { format!("-p {port} ") };
-    format!("ssh-keyscan {port}{host}")
+fn is_user_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "._-".contains(letter)
 }
 
-/// Whether an image was made of something else than there is now.
-pub fn is_stale(store: &Store, one: &InfraEnv) -> Result<bool, Refusal> {
-    let hash = &one.status.image_hash;
-    Ok(!hash.is_empty() && *hash != made_of(one, &store.all::<NMStateConfig>()?))
+fn is_host_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || ".-:_".contains(letter)
 }
 
-/// Says which images are older than what they would be made of now.
-pub fn hint_stale(context: &Context, store: &Store, found: &[Object]) -> Result<(), Refusal> {
-    for object in found {
-        let Object::InfraEnv(one) = object else { continue };
-        if is_stale(store, one)? {
-            let (name, at) = (&one.metadata.name, context.in_namespace(&one.metadata.namespace));
+/// The command that prints the host keys of an address.
+fn command_to_scan(host: &str, port: u16) -> String {
+    let port_option = if port == 22 { String::new() } else { format!("-p {port} ") };
+    format!("ssh-keyscan {port_option}{host}")
+}
+
+/// Whether the image of an InfraEnv is older than what it would be made of now.
+pub fn is_stale(store: &Store, infra_env: &InfraEnv) -> Result<bool, Refusal> {
+    let image_hash = &infra_env.status.image_hash;
+    Ok(!image_hash.is_empty() && *image_hash != made_of(infra_env, &store.all::<NMStateConfig>()?))
+}
+
+/// Tells for each InfraEnv with a stale image how to make it again.
+pub fn hint_stale(context: &Context, store: &Store, objects: &[Object]) -> Result<(), Refusal> {
+    for object in objects {
+        let Object::InfraEnv(infra_env) = object else { continue };
+        if is_stale(store, infra_env)? {
+            let Key { name, namespace } = &infra_env.key();
+            let command = command_to_make_image(name, &context.in_namespace(namespace));
             context.hint(&format!(
                 "the image of infraenv/{name} is older than its spec or its NMStateConfigs: \
-                 {}",
-                command_to_make_image(name, &at)
+                 {command}"
             ));
         }
     }
     Ok(())
 }
 
-/// What became of the image.
-fn record(
+/// Records what became of an image: the condition, an event, and what `edit` changes.
+fn record_image(
     door: &Door<'_>,
-    key: &Key,
-    new: Condition,
-    how: impl FnOnce(&mut InfraEnv, &Tick),
+    infra_env_key: &Key,
+    condition: Condition,
+    edit: impl FnOnce(&mut InfraEnv, &Tick),
 ) -> Result<(), Refusal> {
-    let needs = [Need { kind: Kind::InfraEnv, key: key.clone() }];
-    door.change(&Scope::Pools(Vec::new()), &needs, |state: &mut State, tick| {
-        let Some(at) = state.infra_envs.find(key) else { return Ok(()) };
-        let good = new.reason != ConditionReason::ImageCreationError;
-        let text = if good { "Updated image information".into() } else { new.message.clone() };
-        let reason =
-            if good { EventReason::ImageInfoUpdated } else { EventReason::InfraEnvImageFailed };
-        state.infra_envs.update(at, |one| {
-            condition::set_unprobed(&mut one.status.conditions, new, tick.now);
-            how(one, tick);
+    let needs = [Need { kind: Kind::InfraEnv, key: infra_env_key.clone() }];
+    door.change(&Scope::Pools(Vec::new()), &needs, |state, tick| {
+        let Some(infra_env_id) = state.infra_envs.find(infra_env_key) else { return Ok(()) };
+        let is_failed = condition.reason == ConditionReason::ImageCreationError;
+        let (reason, message) = if is_failed {
+            (EventReason::InfraEnvImageFailed, condition.message.clone())
+        } else {
+            (EventReason::ImageInfoUpdated, "Updated image information".into())
+        };
+        state.infra_envs.update(infra_env_id, |infra_env| {
+            condition::set_unprobed(&mut infra_env.status.conditions, condition, tick.now);
+            edit(infra_env, tick);
         });
         state.event(Event {
             time: tick.now,
-            warning: !good,
+            warning: is_failed,
             reason: reason.into(),
             kind: Kind::InfraEnv.name(),
-            object: key.clone(),
+            object: infra_env_key.clone(),
             actor: tick.actor.clone(),
-            message: text,
+            message,
             ..Event::default()
         });
         Ok(())

@@ -1,4 +1,4 @@
-//! What a discovery image is made of, and the programs that make it.
+//! Makes a discovery image: collects what it is made of, and runs the programs that make it.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -16,123 +16,137 @@ use crate::render::discovery::{Discovery, ignition, kernel_arguments, manifests}
 use crate::render::redact;
 use crate::store::{Store, copies};
 
-use crate::commands::infraenv::iso::{Context, Iso, With, place_of, text};
+use crate::commands::infraenv::iso::{Context, Iso, Program, parse_place, read_text};
 
-const PULL: &str = ".dockerconfigjson";
-const PROGRAMS: &str = "poolctl explain settings.spec.programs";
+/// Key of a pull secret.
+const PULL_SECRET_KEY: &str = ".dockerconfigjson";
+const EXPLAIN_PROGRAMS: &str = "poolctl explain settings.spec.programs";
 
-/// What an image is made of, beside what is said on the command line.
-pub struct Parts<'a> {
+/// What an image is made of, beside what the command line gives.
+pub struct ImageSources<'a> {
     pub context: &'a Context,
     pub store: &'a Store,
     pub settings: &'a SettingsSpec,
     pub infra_env: &'a InfraEnv,
     pub configs: &'a [NMStateConfig],
     pub token: &'a str,
-    /// Whether somebody wants it to end.
+    /// The exit code of the signal that has ended a program, if one has.
     pub caught: Cell<Option<Exit>>,
 }
 
 impl Iso {
-    /// Writes the image, or its Ignition without a base.
-    pub(super) fn make(&self, parts: &Parts<'_>, out: &Path) -> anyhow::Result<()> {
-        let pull = parts.pull_secret()?;
-        let base = match self.with {
-            With::CoreosInstaller => String::new(),
-            With::OpenshiftInstall => parts.unconfigured(pull.reveal())?,
+    /// Writes the image, or its Ignition if there is no base image.
+    pub(super) fn make_image(&self, sources: &ImageSources<'_>, out: &Path) -> anyhow::Result<()> {
+        let ignition = self.make_ignition(sources)?;
+        let Some(base_image) = &self.base else {
+            return Ok(copies::place(out, ignition.as_bytes(), true)?);
         };
-        let all = Discovery {
-            infra_env: parts.infra_env,
-            configs: parts.configs,
-            pull_secret: Some(pull.reveal()),
-            config: self.config(parts.token)?,
-            base: &base,
-        };
-        let document = ignition(&all).map_err(|why| parts.no_ignition(&why))?.to_string();
-        let Some(base) = &self.base else {
-            return Ok(copies::place(out, document.as_bytes(), true)?);
-        };
-        let program = parts.program(COREOS_INSTALLER)?;
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("discovery.ign");
-        copies::place(&file, document.as_bytes(), false)?;
+        let program = sources.find_program(COREOS_INSTALLER)?;
+        let work_folder = tempfile::tempdir()?;
+        let ignition_file = work_folder.path().join("discovery.ign");
+        copies::place(&ignition_file, ignition.as_bytes(), false)?;
         let build = Build {
             program: &program,
-            base_iso: &std::path::absolute(base)?,
-            ignition: &file,
-            kargs: &kernel_arguments(parts.infra_env),
+            base_iso: &std::path::absolute(base_image)?,
+            ignition: &ignition_file,
+            kargs: &kernel_arguments(sources.infra_env),
             out,
         };
-        let own = self.out.is_none().then(|| copies::parent(out));
-        if let Some(own) = own {
-            shelf::folder(own).map_err(|error| Refusal::unwritable(own, &error))?;
+        // Below isoDirectory every image has a folder of its own.
+        let own_folder = if self.out.is_none() { Some(copies::parent(out)) } else { None };
+        if let Some(folder) = own_folder {
+            shelf::folder(folder).map_err(|error| Refusal::unwritable(folder, &error))?;
         }
-        let made = build.run(|| parts.interrupted());
-        if let (Some(own), Err(_)) = (own, &made) {
-            // Nothing is in it.
-            drop(std::fs::remove_dir(own));
+        if let Err(why) = build.run(|| sources.is_interrupted()) {
+            if let Some(folder) = own_folder {
+                // Only an empty folder is removed.
+                drop(std::fs::remove_dir(folder));
+            }
+            let base_image = base_image.display();
+            return Err(Refusal::invalid("the image was not made")
+                .because(why)
+                .advise(format!("{COREOS_INSTALLER} iso ignition show {base_image}"))
+                .into());
         }
-        let failed = |why: String| {
-            let look = format!("{COREOS_INSTALLER} iso ignition show {}", base.display());
-            Refusal::invalid("the image was not made").because(why).advise(look)
-        };
-        Ok(made.map_err(failed)?)
+        Ok(())
     }
 
-    /// What the agent on the hosts is told.
-    fn config(&self, token: &str) -> anyhow::Result<Value> {
-        let (user, place) = self.address.split_once('@').unwrap_or(("poolctl", &self.address));
-        let (host, port) = place_of(place)?;
+    /// The Ignition of the image, as JSON.
+    fn make_ignition(&self, sources: &ImageSources<'_>) -> anyhow::Result<String> {
+        let pull_secret = sources.pull_secret()?;
+        let base = match self.with {
+            Program::CoreosInstaller => String::new(),
+            Program::OpenshiftInstall => sources.unconfigured_ignition(pull_secret.reveal())?,
+        };
+        let discovery = Discovery {
+            infra_env: sources.infra_env,
+            configs: sources.configs,
+            pull_secret: Some(pull_secret.reveal()),
+            config: self.agent_config(sources.token)?,
+            base: &base,
+        };
+        let document = ignition(&discovery).map_err(|why| sources.refuse_ignition(&why))?;
+        Ok(document.to_string())
+    }
+
+    /// The configuration of the agent on the hosts: where it reports, and with what.
+    fn agent_config(&self, token: &str) -> anyhow::Result<Value> {
+        let (user, place) = self.split_address();
+        let (host, port) = parse_place(place)?;
         Ok(json!({
             "token": token, "address": host, "port": port, "user": user,
-            "key": text(&self.key)?, "knownHosts": text(&self.known_hosts)?,
+            "key": read_text(&self.key)?, "knownHosts": read_text(&self.known_hosts)?,
             "images": self.image,
         }))
     }
 }
 
-impl Parts<'_> {
+impl ImageSources<'_> {
     fn pull_secret(&self) -> Result<SecretValue, Refusal> {
         let name = &*self.infra_env.spec.pull_secret_ref.name;
         let secret = Key::new(&*self.infra_env.metadata.namespace, name);
-        self.store.secret_value(&secret, PULL)?.ok_or_else(|| {
-            Refusal::not_found(format!("secret `{name}` has no {PULL}"))
-                .next(format!("poolctl secret create {name} --from-file={PULL}=FILE"))
+        self.store.secret_value(&secret, PULL_SECRET_KEY)?.ok_or_else(|| {
+            Refusal::not_found(format!("secret `{name}` has no {PULL_SECRET_KEY}"))
+                .next(format!("poolctl secret create {name} --from-file={PULL_SECRET_KEY}=FILE"))
         })
     }
 
-    fn program(&self, name: &str) -> Result<PathBuf, Refusal> {
-        programs::find(self.settings, name).map_err(|why| Refusal::invalid(why).next(PROGRAMS))
+    fn find_program(&self, name: &str) -> Result<PathBuf, Refusal> {
+        programs::find(self.settings, name)
+            .map_err(|why| Refusal::invalid(why).next(EXPLAIN_PROGRAMS))
     }
 
-    /// The Ignition of openshift-install.
-    fn unconfigured(&self, pull_secret: &str) -> Result<String, Refusal> {
-        let program = self.program(OPENSHIFT_INSTALL)?;
+    /// What `openshift-install agent create unconfigured-ignition` makes.
+    fn unconfigured_ignition(&self, pull_secret: &str) -> Result<String, Refusal> {
+        let program = self.find_program(OPENSHIFT_INSTALL)?;
+        // Its messages are shown, and must not show these.
         let mut secrets = redact::secrets_in(pull_secret, true);
-        let proxy = self.infra_env.spec.proxy.iter();
-        let urls = proxy.flat_map(|one| [&one.http_proxy, &one.https_proxy]);
-        secrets.extend(urls.flat_map(|url| redact::secrets_of_variable("PROXY", url)));
+        if let Some(proxy) = &self.infra_env.spec.proxy {
+            for url in [&proxy.http_proxy, &proxy.https_proxy] {
+                secrets.extend(redact::secrets_of_variable("PROXY", url));
+            }
+        }
         let manifests = manifests(self.infra_env, pull_secret);
-        let made = Unconfigured { program: &program, manifests: &manifests, secrets: &secrets }
-            .run(|| self.interrupted());
-        made.map_err(|why| {
+        let run = Unconfigured { program: &program, manifests: &manifests, secrets: &secrets };
+        run.run(|| self.is_interrupted()).map_err(|why| {
             let Meta { name, namespace, .. } = &self.infra_env.metadata;
-            let at = self.context.in_namespace(namespace);
+            let namespace_option = self.context.in_namespace(namespace);
             Refusal::invalid("the Ignition was not begun")
                 .because(why)
-                .advise(format!("poolctl get infraenv {name} -o yaml{at}"))
+                .advise(format!("poolctl get infraenv {name} -o yaml{namespace_option}"))
         })
     }
 
-    fn no_ignition(&self, why: &str) -> Refusal {
+    fn refuse_ignition(&self, why: &str) -> Refusal {
         let Meta { name, namespace, .. } = &self.infra_env.metadata;
-        let at = self.context.in_namespace(namespace);
+        let namespace_option = self.context.in_namespace(namespace);
         Refusal::invalid("the Ignition was not made")
             .because(why)
-            .advise(format!("poolctl edit infraenv {name}{at}"))
+            .advise(format!("poolctl edit infraenv {name}{namespace_option}"))
     }
 
-    fn interrupted(&self) -> bool {
+    /// Whether a signal has asked to end; it is remembered in `caught`.
+    fn is_interrupted(&self) -> bool {
         let caught = self.context.world.interrupted();
         self.caught.set(caught.map(|caught| Exit::by_signal(caught.signal)).or(self.caught.get()));
         self.caught.get().is_some()
