@@ -1,4 +1,5 @@
-//! `backup` and `restore`: a copy of the whole state, and back.
+//! `backup` copies the whole state into a file; `restore` puts such a copy in place of the state.
+//! What was leased after the backup stops a restore, or is held in the restored state.
 
 mod leases;
 
@@ -20,47 +21,48 @@ use crate::store::{
 
 use crate::commands::{Context, Verb};
 
+/// The option as it is written into a command to type next.
 const HOLD_OPTION: &str = " --leases-since=hold";
 
 #[derive(Args)]
 pub struct Backup {
-    /// File to write; an older backup is replaced
+    /// File to write; an older backup in it is replaced
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 impl Verb for Backup {
     const NAME: &'static str = "backup";
-    const ABOUT: &'static str = "Copy the whole state, secrets too, while others go on";
+    const ABOUT: &'static str = "Copy the whole state, secrets too, while other commands go on";
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/poolctl-backup.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         store.backup(&self.file)?;
-        context.answer(answer("backed up to", &self.file))
+        context.answer(describe_result("backed up to", &self.file))
     }
 }
 
-fn answer(result: &str, file: &Path) -> Answer {
-    let file = file.display().to_string();
-    let answer = Answer::text(format!("state {result} {file}\n"));
-    let document = json!({"result": result, "file": file});
-    answer.with_document(document).with_name(Name::plain(file))
+fn describe_result(result: &str, file: &Path) -> Answer {
+    let file_name = file.display().to_string();
+    let answer = Answer::text(format!("state {result} {file_name}\n"));
+    let document = json!({"result": result, "file": file_name});
+    answer.with_document(document).with_name(Name::plain(file_name))
 }
 
-/// What becomes of leases that the backup does not have.
+/// What happens to leases that the backup does not have.
 #[derive(Clone, Copy, ValueEnum)]
 enum LeasesSince {
-    /// Held in the restored state until somebody gives them back
+    /// Hold them in the restored state until somebody gives them back
     Hold,
 }
 
 #[derive(Args)]
 pub struct Restore {
-    /// What `backup` wrote
+    /// File that `backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to do with leases made after the backup; without it they stop the restore
+    /// What to do with leases made after the backup; by default they stop the restore
     #[arg(long, value_enum, value_name = "WHAT")]
     leases_since: Option<LeasesSince>,
 }
@@ -71,16 +73,16 @@ impl Verb for Restore {
     const EXAMPLE: &'static str = "poolctl backup \"$HOME/b.db\" && poolctl --state \"$HOME/other.db\" restore \"$HOME/b.db\"";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let copied = read_backup(&self.file)?;
-        let path = context.path()?;
-        let found = place(&path)?;
+        let backup = read_backup(&self.file)?;
+        let state_path = context.path()?;
+        let current_state = place(&state_path)?;
         let command = self.command();
-        match &found {
+        match &current_state {
             Place::Empty => {}
             Place::Usable(store) => {
-                let many = store.names(Kind::ClusterDeployment)?.len();
+                let cluster_count = store.names(Kind::ClusterDeployment)?.len();
                 context.confirm(
-                    &format!("the state with {many} clusters would be replaced"),
+                    &format!("the state with {cluster_count} clusters would be replaced"),
                     &command,
                 )?;
             }
@@ -88,37 +90,37 @@ impl Verb for Restore {
                 context.confirm(&format!("{why}; it would be replaced"), &command)?;
             }
         }
-        if let Place::Empty = found {
-            Store::open_or_create(&path)?;
+        if let Place::Empty = current_state {
+            Store::open_or_create(&state_path)?;
         }
-        let path = std::fs::canonicalize(&path).unwrap_or(path);
-        let Some(_pass) = try_pass_lock(&path)? else {
+        let state_path = std::fs::canonicalize(&state_path).unwrap_or(state_path);
+        let Some(_pass) = try_pass_lock(&state_path)? else {
             bail!(Refusal::new(Exit::Busy, "a pass is running").next(command));
         };
-        let _lock = Lock::to_write(&path)?;
-        if let Place::Usable(store) = &found {
-            // Others may have changed a state of an earlier schema during the question.
+        let _lock = Lock::to_write(&state_path)?;
+        if let Place::Usable(store) = &current_state {
+            // Other commands may have changed a state of an earlier schema during the question.
             store.migrate()?;
             refuse_live_jobs(store)?;
         }
-        // In the copy, before it is in place: others never see it without what is held.
-        let held = self.hold_leases(context, &found, copied.store())?;
+        // Held in the copy, before it is in place: other commands never see it without the holds.
+        let held_leases = self.hold_leases(context, &current_state, backup.store())?;
         let time = context.world.now().to_string().replace([':', '-'], "");
-        let kept = before_restore(&path, &time);
-        let (mut store, clusters) = make_room(context, &path, &found, &kept)?;
-        store.replace(&copied)?;
-        let (known, jobs) = copied.knows()?;
-        for Key { name, .. } in clusters.iter().filter(|key| !known.contains(&key.name)) {
-            copies::hand_on(&path, name, &kept);
+        let kept_copy = before_restore(&state_path, &time);
+        let (mut store, clusters) = make_room(context, &state_path, &current_state, &kept_copy)?;
+        store.replace(&backup)?;
+        let (known_clusters, known_jobs) = backup.knows()?;
+        for Key { name, .. } in clusters.iter().filter(|key| !known_clusters.contains(&key.name)) {
+            copies::hand_on(&state_path, name, &kept_copy);
             context.warn(&format!(
                 "the backup does not know cluster `{name}`: what it has made is left running"
             ));
         }
-        for text in held {
-            context.warn(&text);
+        for held_lease in held_leases {
+            context.warn(&held_lease);
         }
-        report_jobs(context, store.path(), &jobs);
-        context.answer(answer("restored from", &self.file))?;
+        warn_of_unknown_jobs(context, store.path(), &known_jobs);
+        context.answer(describe_result("restored from", &self.file))?;
         context.hint("next: poolctl doctor, then poolctl plan");
         Ok(())
     }
@@ -130,45 +132,45 @@ impl Restore {
         format!("poolctl restore {}{option}", self.file.display())
     }
 
-    /// Holds in the copy what was leased after it was made, or refuses by name to lose that. Says
-    /// of each lease how it is held.
+    /// Holds in the copy what was leased after it was made, or refuses to lose that and names each
+    /// lease. Returns a sentence for each lease: how it is held.
     fn hold_leases(
         &self,
         context: &Context,
-        found: &Place,
+        current_state: &Place,
         copy: &Store,
     ) -> Result<Vec<String>, Refusal> {
-        let now = match found {
+        let snapshot = match current_state {
             Place::Usable(store) => leases::read_snapshot(store),
             Place::Empty => Err(Refusal::new(Exit::State, "there is no state")),
             Place::Broken(why) => Err(Refusal::new(Exit::State, why.as_str())),
         };
-        let now = match now {
+        let now = match snapshot {
             Err(refusal) if refusal.exit == Exit::State => {
                 warn_of_unknown_leases(context, &refusal.what, copy)?;
                 return Ok(Vec::new());
             }
-            now => now?,
+            snapshot => snapshot?,
         };
         let backup = leases::read_snapshot(copy)?;
         let losses = edits::find_losses(&now, &backup);
-        let gone = edits::find_gone_clusters(&now, &backup);
+        let gone_clusters = edits::find_gone_clusters(&now, &backup);
         if self.leases_since.is_none() && !losses.is_empty() {
-            let what = "leases were made after the backup: restoring it would give away what is in \
-                        use";
-            let mut refusal = Refusal::conflict(what);
+            let problem = "leases were made after the backup: restoring it would give away what is \
+                           in use";
+            let mut refusal = Refusal::conflict(problem);
             refusal.causes = losses.iter().map(|loss| leases::describe(loss, &now)).collect();
             return Err(refusal.next(format!("{}{HOLD_OPTION} -y", self.command())));
         }
-        leases::hold(context, copy, &losses, &gone, &now)
+        leases::hold(context, copy, &losses, &gone_clusters, &now)
     }
 }
 
-/// Without a state to compare it with, nobody knows what the backup would give away.
+/// Warns that nobody knows what the backup would give away: there is no state to compare it with.
 fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<(), Refusal> {
-    let last = copy.mark()?.1.now;
+    let last_pass = copy.mark()?.1.now;
     context.warn(&format!(
-        "what was leased after {last}, the last pass of the backup, is not known: {why}"
+        "what was leased after {last_pass}, the last pass of the backup, is not known: {why}"
     ));
     context.hint(
         "before the next pass, compare `poolctl get cluster,claim,ipaddress,host,agent -A` with \
@@ -177,47 +179,50 @@ fn warn_of_unknown_leases(context: &Context, why: &str, copy: &Store) -> Result<
     Ok(())
 }
 
-/// Keeps what is there under another name; returns the state to write to, and the clusters it had.
+/// Keeps the current state as `kept_copy`. Returns the state to write to, and the clusters that the
+/// current one has.
 fn make_room(
     context: &Context,
-    path: &Path,
-    found: &Place,
-    kept: &Path,
+    state_path: &Path,
+    current_state: &Place,
+    kept_copy: &Path,
 ) -> Result<(Store, Vec<Key>), Refusal> {
     let mut clusters = Vec::new();
-    match found {
-        Place::Empty => return Ok((Store::open(path)?, clusters)),
+    match current_state {
+        Place::Empty => return Ok((Store::open(state_path)?, clusters)),
         Place::Usable(store) => {
             clusters = store.names(Kind::ClusterDeployment)?;
-            store.backup(kept)?;
+            store.backup(kept_copy)?;
         }
-        Place::Broken(_) => set_aside(path, kept)?,
+        Place::Broken(_) => set_aside(state_path, kept_copy)?,
     }
-    context.hint(&format!("what was there is kept as {}", kept.display()));
-    Ok((Store::open_or_create(path)?, clusters))
+    context.hint(&format!("what was there is kept as {}", kept_copy.display()));
+    Ok((Store::open_or_create(state_path)?, clusters))
 }
 
 fn refuse_live_jobs(store: &Store) -> Result<(), Refusal> {
-    let live = store.live_jobs()?;
-    let Some(job) = live.first() else { return Ok(()) };
-    let what = format!(
+    let live_jobs = store.live_jobs()?;
+    let Some(job) = live_jobs.first() else { return Ok(()) };
+    let problem = format!(
         "{} jobs are running, {} of cluster `{}` among them",
-        live.len(),
+        live_jobs.len(),
         job.verb.name(),
         job.object
     );
-    Err(Refusal::conflict(what)
+    Err(Refusal::conflict(problem)
         .because("what they do would be forgotten")
         .next("poolctl reconcile --wait"))
 }
 
-/// What the folders of jobs know and the restored state does not.
-fn report_jobs(context: &Context, state: &Path, known: &[String]) {
-    for folder in job_folders(state) {
-        let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !known.contains(&id) {
-            let place = folder.display();
-            context.warn(&format!("job `{id}` was done after the backup; its folder is {place}"));
+/// Warns about each job that has a folder and is not in the restored state.
+fn warn_of_unknown_jobs(context: &Context, state_path: &Path, known_jobs: &[String]) {
+    for folder in job_folders(state_path) {
+        let job_id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !known_jobs.contains(&job_id) {
+            context.warn(&format!(
+                "job `{job_id}` was done after the backup; its folder is {}",
+                folder.display()
+            ));
         }
     }
 }

@@ -1,4 +1,9 @@
-//! `template render|release`: what a data template says to one host, with addresses leased for it.
+//! `template render|release`: prints what a data template makes for one host, with the number and
+//! the addresses that are leased for it, and gives them back.
+//!
+//! Each host has a number of each template. Its claims of addresses are called after template,
+//! number and pool, as metal3 calls them; a template without its status finds the numbers by these
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +13,7 @@ use serde_json::{Value, json};
 use crate::edits::{self, put};
 use crate::model::data_template::Metal3DataTemplate;
 use crate::model::host::BareMetalHost;
-use crate::model::ip_lease::{IpClaim, IpClaimSpec, IpLease, Reference};
+use crate::model::ip_lease::{IpClaim, IpClaimSpec, Reference};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta, OwnerReference};
 use crate::model::object::Object;
@@ -23,93 +28,64 @@ use crate::store::{Filter, Need, Store};
 use crate::commands::{Context, Verb, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum As {
+enum RenderFormat {
     /// metaData and networkData, as metal3 writes them
     Metal3,
-    /// The networks as agent-config.yaml has them
+    /// Networks in nmstate, as agent-config.yaml has them
     Nmstate,
 }
 
 #[derive(Args)]
 pub struct Render {
-    /// Metal3DataTemplate
+    /// Metal3DataTemplate to render
     #[arg(value_name = "TEMPLATE")]
     name: String,
-    /// For this host
+    /// Host that the data is for
     #[arg(long)]
     host: String,
-    /// In which form
+    /// Format of the data
     #[arg(long = "as", value_enum, default_value = "metal3")]
-    form: As,
+    format: RenderFormat,
 }
 
 impl Verb for Render {
     const NAME: &'static str = "render";
-    const ABOUT: &'static str = "Lease what a host needs of a template, and print its data";
+    const ABOUT: &'static str =
+        "Lease the addresses that a template needs for a host, and print the host's data";
     const EXAMPLE: &'static str = "poolctl template render nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let (template, host) = both(context, &store, &self.name, &self.host)?;
-        let (pools, machine) = (pools_of(&template, &host), host.metadata.name.as_str());
-        let (namespace, key) = (template.metadata.namespace.clone(), template.metadata.key());
-        // What a template without its status has forgotten.
-        let known = match template.index_of(machine) {
-            Some(_) => Vec::new(),
-            None => numbered(&store, &key)?,
-        };
-        let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
-        let named = pools.iter().map(|pool| Key::new(&*namespace, &**pool));
-        needs.extend(named.map(|key| Need { kind: Kind::IpPool, key }));
-        let door = Door { pass: true, ..context.door(&store) };
-        let edit = |state: &mut State, tick: &Tick| {
-            let index = number(state, &store, &key, machine, &pools, &known, tick)?;
-            let claims = claims_of(&key, index, &pools);
-            for (claim, pool) in claims.iter().zip(&pools) {
-                if state.ip_pools.find(&Key::new(&*namespace, &**pool)).is_none() {
-                    return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
-                        .next("poolctl get ippool"));
-                }
-                match store.lease_of(claim)? {
-                    Some(known) if !state.ip_leases.knows(claim) => {
-                        state.ip_leases.load(known);
-                    }
-                    Some(_) => {}
-                    None => {
-                        put(state, claim_of(claim, pool, machine), true, tick)?;
-                    }
-                }
-            }
-            Ok((index, claims))
-        };
-        let look = |state: &State, (index, claims): (u64, Vec<Key>)| {
-            leased(state, &claims, &pools).map(|leases| (index, leases))
-        };
-        let ((index, leases), _) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, look)?;
-        let data = format!("{}-{index}", template.metadata.name);
+        let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
+        let host = context.find::<BareMetalHost>(&store, &self.host)?;
+        let pools: Vec<String> =
+            template.pools(host.annotations()).into_iter().map(str::to_owned).collect();
+        let (index, leases) = lease_addresses(context, &store, &template, &host, &pools)?;
         let facts = Facts {
             template: &template,
             index,
             host: &host,
-            machine,
-            namespace: &namespace,
+            machine: &host.metadata.name,
+            namespace: &template.metadata.namespace,
             leases: &leases,
         };
-        let document = self.document(&facts, &data).map_err(Refusal::invalid)?;
-        context.answer(Answer::document(document)?.with_name(Name::of(Kind::DataTemplate, &key)))
+        let data_name = format!("{}-{index}", template.metadata.name);
+        let document = self.make_document(&facts, &data_name).map_err(Refusal::invalid)?;
+        let name = Name::of(Kind::DataTemplate, &template.metadata.key());
+        context.answer(Answer::document(document)?.with_name(name))
     }
 }
 
 impl Render {
-    fn document(&self, facts: &Facts<'_>, data: &str) -> Result<Value, String> {
+    fn make_document(&self, facts: &Facts<'_>, data_name: &str) -> Result<Value, String> {
         let networks = network_data(facts)?;
-        Ok(match self.form {
-            As::Nmstate => nmstate(&networks),
-            As::Metal3 => {
-                let meta = meta_data(facts)?;
-                let mut document = json!({"name": data, "index": facts.index});
-                if !meta.is_empty() {
-                    document["metaData"] = json!(meta);
+        Ok(match self.format {
+            RenderFormat::Nmstate => nmstate(&networks),
+            RenderFormat::Metal3 => {
+                let metadata = meta_data(facts)?;
+                let mut document = json!({"name": data_name, "index": facts.index});
+                if !metadata.is_empty() {
+                    document["metaData"] = json!(metadata);
                 }
                 if !networks.is_null() {
                     document["networkData"] = networks;
@@ -120,182 +96,276 @@ impl Render {
     }
 }
 
+/// Gives a host its number of a template and leases an address of each pool for it. Returns the
+/// number, and the leases by pool.
+fn lease_addresses(
+    context: &Context,
+    store: &Store,
+    template: &Metal3DataTemplate,
+    host: &BareMetalHost,
+    pools: &[String],
+) -> Result<(u64, BTreeMap<String, Leased>), Refusal> {
+    let template_key = template.metadata.key();
+    let host_name = host.metadata.name.as_str();
+    // A template that was moved without its status has forgotten which number its hosts have.
+    let numbered_claims = match template.index_of(host_name) {
+        Some(_) => Vec::new(),
+        None => find_numbered_claims(store, &template_key)?,
+    };
+    let mut needs = vec![Need { kind: Kind::DataTemplate, key: template_key.clone() }];
+    for pool in pools {
+        let pool_key = Key::new(&*template_key.namespace, &**pool);
+        needs.push(Need { kind: Kind::IpPool, key: pool_key });
+    }
+    let door = Door { pass: true, ..context.door(store) };
+    let (leased, _) = door.change_if(
+        &Scope::Pools(Vec::new()),
+        &needs,
+        |state, tick| {
+            let numbering = Numbering { store, template_key: &template_key, host_name, pools };
+            let index = numbering.assign_number(state, &numbered_claims, tick)?;
+            let claim_keys = claim_keys_of(&template_key, index, pools);
+            for (claim_key, pool) in claim_keys.iter().zip(pools) {
+                put_claim(state, store, (claim_key, pool), host_name, tick)?;
+            }
+            Ok((index, claim_keys))
+        },
+        |state, (index, claim_keys)| Ok((index, read_leases(state, &claim_keys, pools)?)),
+    )?;
+    Ok(leased)
+}
+
+/// Puts the claim of a host for an address of a pool into the state, unless it exists.
+fn put_claim(
+    state: &mut State,
+    store: &Store,
+    (claim_key, pool): (&Key, &str),
+    host_name: &str,
+    tick: &Tick,
+) -> Result<(), Refusal> {
+    if state.ip_pools.find(&Key::new(&*claim_key.namespace, pool)).is_none() {
+        return Err(
+            Refusal::not_found(format!("there is no IPPool `{pool}`")).next("poolctl get ippool")
+        );
+    }
+    match store.lease_of(claim_key)? {
+        None => {
+            put(state, make_claim(claim_key, pool, host_name), true, tick)?;
+        }
+        Some(lease) if !state.ip_leases.knows(claim_key) => {
+            state.ip_leases.load(lease);
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
 #[derive(Args)]
 pub struct Release {
-    /// Metal3DataTemplate
+    /// Metal3DataTemplate whose number and addresses are given back
     #[arg(value_name = "TEMPLATE")]
     name: String,
-    /// Of this host
+    /// Host that has them
     #[arg(long)]
     host: String,
 }
 
 impl Verb for Release {
     const NAME: &'static str = "release";
-    const ABOUT: &'static str = "Give back a host's number and addresses of a template";
+    const ABOUT: &'static str =
+        "Give back the number and the addresses that a host has of a template";
     const EXAMPLE: &'static str = "poolctl template release nodes --host node-1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let template = context.find::<Metal3DataTemplate>(&store, &self.name)?;
-        let key = template.key();
-        let host = target::bare(Kind::BareMetalHost, &self.host);
-        let index = template.index_of(&host);
-        // Whatever the template and its host say by now.
-        let its = |one: &Numbered| match &one.host {
-            Some(owner) => *owner == host,
-            None => Some(one.number) == index,
-        };
-        let claims: Vec<Key> =
-            numbered(&store, &key)?.into_iter().filter(its).map(|one| one.claim).collect();
-        if index.is_none() && claims.is_empty() {
-            // A host that never was is a mistake.
-            context.find_object(&store, Kind::BareMetalHost, &host)?;
-            context.hint(&format!("host `{host}` has nothing of template `{}`", key.name));
+        let template_key = template.key();
+        let host_name = target::bare(Kind::BareMetalHost, &self.host);
+        let index = template.index_of(&host_name);
+        let mut claim_keys = Vec::new();
+        for claim in find_numbered_claims(&store, &template_key)? {
+            let is_of_host = match &claim.host_name {
+                Some(owner) => *owner == host_name,
+                None => Some(claim.number) == index,
+            };
+            if is_of_host {
+                claim_keys.push(claim.key);
+            }
+        }
+        if index.is_none() && claim_keys.is_empty() {
+            // The name of a host that does not exist is a mistake.
+            context.find_object(&store, Kind::BareMetalHost, &host_name)?;
+            let template_name = &template_key.name;
+            context.hint(&format!("host `{host_name}` has nothing of template `{template_name}`"));
             return Ok(());
         }
-        let mut needs = vec![Need { kind: Kind::DataTemplate, key: key.clone() }];
-        needs.extend(claims.iter().map(|key| Need { kind: Kind::IpClaim, key: key.clone() }));
-        let edit = |state: &mut State, tick: &Tick| {
-            for claim in &claims {
-                edits::delete(state, Kind::IpClaim, claim, tick);
+        let mut needs = vec![Need { kind: Kind::DataTemplate, key: template_key.clone() }];
+        for claim_key in &claim_keys {
+            needs.push(Need { kind: Kind::IpClaim, key: claim_key.clone() });
+        }
+        let scope = Scope::Pools(Vec::new());
+        let ((), passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            for claim_key in &claim_keys {
+                edits::delete(state, Kind::IpClaim, claim_key, tick);
             }
-            if let Some(at) = state.data_templates.find(&key) {
-                state.data_templates.update(at, |one| one.forget(&host));
+            if let Some(template_id) = state.data_templates.find(&template_key) {
+                state.data_templates.update(template_id, |template| template.forget(&host_name));
             }
             Ok(())
-        };
-        let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
-        context.changed(Kind::DataTemplate, &key, &format!("given back by {host}"))?;
+        })?;
+        let result = format!("given back by {host_name}");
+        context.changed(Kind::DataTemplate, &template_key, &result)?;
         Ok(context.finish(&passed)?)
     }
 }
 
-fn both(
-    context: &Context,
-    store: &Store,
-    template: &str,
-    host: &str,
-) -> Result<(Metal3DataTemplate, BareMetalHost), Refusal> {
-    let template = context.find::<Metal3DataTemplate>(store, template)?;
-    let host = context.find::<BareMetalHost>(store, host)?;
-    Ok((template, host))
+/// The claims of a host with this number, one for each pool.
+fn claim_keys_of(template_key: &Key, index: u64, pools: &[String]) -> Vec<Key> {
+    let mut claim_keys = Vec::new();
+    for pool in pools {
+        let name = format!("{}-{index}-{pool}", template_key.name);
+        claim_keys.push(Key::new(&*template_key.namespace, name));
+    }
+    claim_keys
 }
 
-fn pools_of(template: &Metal3DataTemplate, host: &BareMetalHost) -> Vec<String> {
-    template.pools(host.annotations()).into_iter().map(str::to_owned).collect()
+/// Chooses the number of one host of one template.
+struct Numbering<'a> {
+    store: &'a Store,
+    template_key: &'a Key,
+    host_name: &'a str,
+    pools: &'a [String],
 }
 
-fn claims_of(template: &Key, index: u64, pools: &[String]) -> Vec<Key> {
-    let name = |pool: &String| format!("{}-{index}-{pool}", template.name);
-    pools.iter().map(|pool| Key::new(&*template.namespace, name(pool))).collect()
-}
-
-/// The number that a host has of a template from now on: its own, else the first that is nobody's.
-fn number(
-    state: &mut State,
-    store: &Store,
-    key: &Key,
-    host: &str,
-    pools: &[String],
-    known: &[Numbered],
-    tick: &Tick,
-) -> Result<u64, Refusal> {
-    let at = state.data_templates.find(key);
-    let found = at.and_then(|at| Some((at, state.data_templates.get(at)?.clone())));
-    let Some((at, template)) = found else {
-        let what = format!("there is no datatemplate `{}` any more", key.name);
-        return Err(Refusal::not_found(what));
-    };
-    if let Some(own) = template.index_of(host) {
-        let Some(why) = taken(store, &claims_of(key, own, pools), pools, host)? else {
-            state.data_templates.update(at, |one| one.give(host, own, tick.now));
-            return Ok(own);
+impl Numbering<'_> {
+    /// The number that the host has of the template from now on: the one that it has, else the one
+    /// that its claims have, else the first that no host has.
+    fn assign_number(
+        &self,
+        state: &mut State,
+        numbered_claims: &[NumberedClaim],
+        tick: &Tick,
+    ) -> Result<u64, Refusal> {
+        let template_name = &self.template_key.name;
+        let template_id = state.data_templates.find(self.template_key);
+        let template = template_id.and_then(|template_id| state.data_templates.get(template_id));
+        let (Some(template_id), Some(template)) = (template_id, template) else {
+            let problem = format!("there is no datatemplate `{template_name}` any more");
+            return Err(Refusal::not_found(problem));
         };
-        let what = format!("host `{host}` has number {own} of template `{}`", key.name);
-        let next = format!("poolctl template release {} --host {host}", key.name);
-        return Err(Refusal::conflict(what).because(why).next(next));
+        let host_name = self.host_name;
+        let number = match template.index_of(host_name) {
+            Some(number) => {
+                if let Some(why) = self.number_obstacle(number)? {
+                    let problem = format!(
+                        "host `{host_name}` has number {number} of template `{template_name}`"
+                    );
+                    let next =
+                        format!("poolctl template release {template_name} --host {host_name}");
+                    return Err(Refusal::conflict(problem).because(why).next(next));
+                }
+                number
+            }
+            None => self.find_free_number(template, numbered_claims)?,
+        };
+        state.data_templates.update(template_id, |template| {
+            template.give(host_name, number, tick.now);
+        });
+        Ok(number)
     }
-    let own = known.iter().filter(|one| one.host.as_deref() == Some(host));
-    let others = known.iter().filter(|one| one.host.as_deref().is_some_and(|other| other != host));
-    let others: BTreeSet<u64> = others.map(|one| one.number).collect();
-    let all = own.map(|one| one.number).chain(0..);
-    for index in all.filter(|one| template.holder_of(*one).is_none() && !others.contains(one)) {
-        if taken(store, &claims_of(key, index, pools), pools, host)?.is_none() {
-            state.data_templates.update(at, |one| one.give(host, index, tick.now));
-            return Ok(index);
+
+    fn find_free_number(
+        &self,
+        template: &Metal3DataTemplate,
+        numbered_claims: &[NumberedClaim],
+    ) -> Result<u64, Refusal> {
+        let mut own_numbers = Vec::new();
+        let mut numbers_of_others = BTreeSet::new();
+        for claim in numbered_claims {
+            let Some(owner) = &claim.host_name else { continue };
+            if owner == self.host_name {
+                own_numbers.push(claim.number);
+            } else {
+                numbers_of_others.insert(claim.number);
+            }
         }
+        for number in own_numbers.into_iter().chain(0..) {
+            if template.holder_of(number).is_none()
+                && !numbers_of_others.contains(&number)
+                && self.number_obstacle(number)?.is_none()
+            {
+                return Ok(number);
+            }
+        }
+        let problem = format!("template `{}` has no number left", self.template_key.name);
+        Err(Refusal::conflict(problem))
     }
-    Err(Refusal::conflict(format!("template `{}` has no number left", key.name)))
+
+    /// Why a number cannot be the host's: one of its claims is in use otherwise.
+    fn number_obstacle(&self, number: u64) -> Result<Option<String>, Refusal> {
+        let claim_keys = claim_keys_of(self.template_key, number, self.pools);
+        for (claim_key, pool) in claim_keys.iter().zip(self.pools) {
+            let Some(lease) = self.store.lease_of(claim_key)? else { continue };
+            let name = &claim_key.name;
+            if let Some(owner) = lease.claim_meta().and_then(owner_host)
+                && *owner != *self.host_name
+            {
+                return Ok(Some(format!("claim `{name}` is of host `{owner}`")));
+            }
+            if lease.pool != *pool {
+                return Ok(Some(format!("claim `{name}` is of IPPool `{}`", lease.pool)));
+            }
+            if lease.deleting.is_some() {
+                return Ok(Some(format!("claim `{name}` is being deleted")));
+            }
+        }
+        Ok(None)
+    }
 }
 
-/// Why claims of these names cannot be the host's.
-fn taken(
-    store: &Store,
-    claims: &[Key],
-    pools: &[String],
-    host: &str,
-) -> Result<Option<String>, Refusal> {
-    for (key, pool) in claims.iter().zip(pools) {
-        let Some(known) = store.lease_of(key)? else { continue };
-        let name = &key.name;
-        let other = known.claim_meta().and_then(host_of).filter(|other| *other != host);
-        if let Some(other) = other {
-            return Ok(Some(format!("claim `{name}` is of host `{other}`")));
-        }
-        if known.pool != *pool {
-            return Ok(Some(format!("claim `{name}` is of IPPool `{}`", known.pool)));
-        }
-        if known.deleting.is_some() {
-            return Ok(Some(format!("claim `{name}` is being deleted")));
-        }
-    }
-    Ok(None)
-}
-
-/// The host that a claim belongs to.
-fn host_of(claim: &Meta) -> Option<&str> {
+/// The host that owns a claim.
+fn owner_host(claim: &Meta) -> Option<&str> {
     let mut owners = claim.owner_references.iter();
-    let owner = owners.find(|one| one.kind == Kind::BareMetalHost.name())?;
+    let owner = owners.find(|owner| owner.kind == Kind::BareMetalHost.name())?;
     Some(&owner.name)
 }
 
-/// A claim that is called like one of a template: after a number and the claim's own pool.
-struct Numbered {
+/// A claim whose name is that of a template, a number and the claim's own pool.
+struct NumberedClaim {
     number: u64,
-    claim: Key,
-    host: Option<String>,
+    key: Key,
+    /// The host that owns it, if one does.
+    host_name: Option<String>,
 }
 
-/// A template that has forgotten its hosts, as after a move without status, knows them by their
-/// claims.
-fn numbered(store: &Store, template: &Key) -> Result<Vec<Numbered>, Refusal> {
-    let prefix = format!("{}-", template.name);
-    let filter = Filter { namespace: Some(template.namespace.clone()), ..Filter::default() };
-    let mut claims = Vec::new();
-    for claim in store.list::<IpClaim>(&filter)? {
-        let rest = claim.metadata.name.strip_prefix(&prefix);
-        let Some((number, pool)) = rest.and_then(|rest| rest.split_once('-')) else { continue };
-        let Some(number) = number.parse::<u64>().ok().filter(|_| pool == claim.spec.pool.name)
-        else {
-            continue;
-        };
-        let host = host_of(&claim.metadata).map(str::to_owned);
-        claims.push(Numbered { number, claim: claim.metadata.key(), host });
+/// The claims that hosts have of a template, by their names.
+fn find_numbered_claims(store: &Store, template_key: &Key) -> Result<Vec<NumberedClaim>, Refusal> {
+    let prefix = format!("{}-", template_key.name);
+    let namespace = Some(template_key.namespace.clone());
+    let mut numbered_claims = Vec::new();
+    for claim in store.list::<IpClaim>(&Filter { namespace, ..Filter::default() })? {
+        let Some(suffix) = claim.metadata.name.strip_prefix(&prefix) else { continue };
+        let Some((number, pool)) = suffix.split_once('-') else { continue };
+        let Ok(number) = number.parse::<u64>() else { continue };
+        if pool == claim.spec.pool.name {
+            let host_name = owner_host(&claim.metadata).map(str::to_owned);
+            numbered_claims.push(NumberedClaim { number, key: claim.metadata.key(), host_name });
+        }
     }
-    Ok(claims)
+    Ok(numbered_claims)
 }
 
-fn claim_of(key: &Key, pool: &str, host: &str) -> Object {
+/// A claim of a host for any address of a pool.
+fn make_claim(claim_key: &Key, pool: &str, host_name: &str) -> Object {
     let owner = OwnerReference {
         api_version: Kind::BareMetalHost.api_version().into(),
         kind: Kind::BareMetalHost.name().into(),
-        name: host.to_owned(),
+        name: host_name.to_owned(),
         ..OwnerReference::default()
     };
     let metadata = Meta {
-        name: key.name.clone(),
-        namespace: key.namespace.clone(),
+        name: claim_key.name.clone(),
+        namespace: claim_key.namespace.clone(),
         owner_references: vec![owner],
         ..Meta::default()
     };
@@ -304,27 +374,28 @@ fn claim_of(key: &Key, pool: &str, host: &str) -> Object {
     Object::IpClaim(Box::new(IpClaim { metadata, spec, ..IpClaim::default() }))
 }
 
-fn leased(
+/// What the claims have got, by pool; refused if a pool has no address left.
+fn read_leases(
     state: &State,
-    claims: &[Key],
+    claim_keys: &[Key],
     pools: &[String],
 ) -> Result<BTreeMap<String, Leased>, Refusal> {
-    let mut found = BTreeMap::new();
-    for (claim, pool) in claims.iter().zip(pools) {
-        let Some(one) = state.ip_leases.by_key(claim) else { continue };
-        let Some(address) = one.address else {
-            let why = format!("IP Allocation for {pool} failed : {}", one.error);
+    let mut leases = BTreeMap::new();
+    for (claim_key, pool) in claim_keys.iter().zip(pools) {
+        let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
+        let Some(address) = lease.address else {
+            let problem = format!("IP Allocation for {pool} failed : {}", lease.error);
             let next = format!("poolctl ippool map {pool}");
-            return Err(Refusal::new(Exit::Exhausted, why).next(next));
+            return Err(Refusal::new(Exit::Exhausted, problem).next(next));
         };
-        let IpLease { network, .. } = one.clone();
+        let network = lease.network.clone();
         let leased = Leased {
             address: address.to_string(),
             prefix: network.prefix,
             gateway: network.gateway.unwrap_or_default(),
             dns: network.dns_servers,
         };
-        found.insert(pool.clone(), leased);
+        leases.insert(pool.clone(), leased);
     }
-    Ok(found)
+    Ok(leases)
 }

@@ -1,5 +1,5 @@
-//! Leases that were made after a backup: reads them, has them held in the restored state, and words
-//! what is leased and to whom.
+//! Leases that were made after a backup: reads them, holds them in the restored state, and describes
+//! for people what is leased and to whom.
 
 use crate::commands::Context;
 use crate::edits::{Holding, Loss, Snapshot};
@@ -12,7 +12,7 @@ use crate::model::state::Scope;
 use crate::reconcile::Door;
 use crate::store::{Filter, Need, Store};
 
-/// All that a state leases, and to whom.
+/// Everything that a state leases, and to whom.
 pub fn read_snapshot(store: &Store) -> Result<Snapshot, Refusal> {
     let state = store.load(&Scope::Whole, &[])?;
     let mut addresses: Vec<IpLease> = Vec::new();
@@ -23,23 +23,24 @@ pub fn read_snapshot(store: &Store) -> Result<Snapshot, Refusal> {
     Ok(Snapshot::new(state, claims, addresses))
 }
 
-/// Holds in one transaction what would be lost. Says of each how it is held and what gives it back.
+/// Holds in one transaction what would be lost. Returns a sentence for each lease: how it is held,
+/// and what gives it back.
 pub fn hold(
     context: &Context,
     copy: &Store,
     losses: &[Loss],
-    gone: &[&Cluster],
+    gone_clusters: &[&Cluster],
     now: &Snapshot,
 ) -> Result<Vec<String>, Refusal> {
     let door = Door { store: copy, world: &context.world, pass: false };
     let namespace_option = |namespace: &str| context.in_namespace(namespace);
     let holding = Holding { now, namespace_option: &namespace_option };
-    let objects = holding.objects_to_load(losses, gone).into_iter();
+    let objects = holding.objects_to_load(losses, gone_clusters).into_iter();
     let needs: Vec<Need> = objects.map(|(kind, key)| Need { kind, key }).collect();
-    door.change_copy(&needs, |state, tick| Ok(holding.hold(state, losses, gone, tick)))
+    door.change_copy(&needs, |state, tick| Ok(holding.hold(state, losses, gone_clusters, tick)))
 }
 
-/// What is leased and to whom, as a refusal says it.
+/// What is leased and to whom, as the cause of a refusal.
 pub fn describe(loss: &Loss, now: &Snapshot) -> String {
     match loss {
         Loss::Pause(cluster) => format!("cluster `{cluster}` is paused; in the backup it is not"),
@@ -84,7 +85,7 @@ fn describe_lease(lease: &Lease, now: &Snapshot) -> String {
     }
 }
 
-/// Who had a resource; of a claimed cluster nobody asks.
+/// To whom the backup leases a resource; of clusters and their names this is of no use.
 fn describe_former_holder(lease: &Lease, holder: &Holder) -> Option<String> {
     match (&lease.resource, holder) {
         (Resource::Cluster(_) | Resource::DnsName(_), _) => None,

@@ -200,9 +200,8 @@ impl Iso {
 fn failed_condition(error: &anyhow::Error) -> Condition {
     let problem = match error.downcast_ref::<Refusal>() {
         Some(refusal) => {
-            let what = std::iter::once(refusal.what.as_str());
-            let sentences: Vec<&str> =
-                what.chain(refusal.causes.iter().map(String::as_str)).collect();
+            let mut sentences = vec![refusal.what.as_str()];
+            sentences.extend(refusal.causes.iter().map(String::as_str));
             sentences.join(": ")
         }
         None => format!("{error:#}"),
