@@ -1,4 +1,5 @@
-//! `customization create|test|reset`: patches for one cluster at a time.
+//! `customization create|test|reset`: makes customizations, which patch the install-config of one
+//! cluster at a time, tries them without leasing them, and gives them their attempts again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,11 +29,12 @@ use crate::manifest;
 
 #[derive(Args)]
 pub struct Create {
+    /// Name of the customization
     name: String,
-    /// Replace what is at this JSON pointer with a string; once for each
+    /// Replace the value at this JSON pointer with a string; may be given several times
     #[arg(long, required_unless_present = "set_json", value_name = "PATH=TEXT")]
     set: Vec<String>,
-    /// The same with any JSON value
+    /// Replace the value at this JSON pointer with any JSON value
     #[arg(long, value_name = "PATH=JSON")]
     set_json: Vec<String>,
 }
@@ -44,60 +46,79 @@ impl Verb for Create {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::Customization, &self.name)?;
-        let metadata =
-            Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
-        let texts = self.set.iter().map(|one| patch(one, |text| (Some(text.into()), None)));
-        if let Some(empty) = self.set_json.iter().find(|one| one.ends_with('=')) {
-            return Err(Refusal::usage(format!("`{empty}` has no JSON after `=`")).into());
-        }
-        let values = self.set_json.iter().map(|one| patch(one, |text| (None, Some(text))));
-        let install_config_patches = texts.chain(values).collect::<Result<_, _>>()?;
-        let spec = CustomizationSpec { install_config_patches, ..CustomizationSpec::default() };
-        let made = Customization { metadata, spec, ..Customization::default() };
-        let made = Object::Customization(Box::new(made));
-        rules::check(&made)?;
-        for warning in rules::warnings(&made) {
+        let object = Object::Customization(Box::new(self.make_customization(&key)?));
+        rules::check(&object)?;
+        for warning in rules::warnings(&object) {
             context.warn(&warning);
         }
         let store = context.open()?;
-        let what = [(Kind::Customization, key.clone(), None)];
-        let scope = scope::scope_of(&store, &what)?;
-        let edit = |state: &mut State, tick: &Tick| {
+        let edited = [(Kind::Customization, key.clone(), None)];
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.customizations.find(&key).is_some() {
-                let what = format!("there is a customization `{}` already", key.name);
-                return Err(Refusal::conflict(what)
-                    .next(format!("poolctl edit customization {}", key.name)));
+                let problem = format!("there is a customization `{}` already", key.name);
+                let next = format!("poolctl edit customization {}", key.name);
+                return Err(Refusal::conflict(problem).next(next));
             }
-            put(state, made, true, tick)
-        };
-        let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
+            put(state, object, true, tick)
+        })?;
         context.changed(Kind::Customization, &key, "created")?;
         misfits::warn(context, &passed.state, &[(Kind::Customization, key)]);
         Ok(context.finish(&passed)?)
     }
 }
 
-/// `PATH=VALUE`; the first `=` ends the path.
-fn patch(
-    text: &str,
-    value: impl FnOnce(String) -> (Option<Value>, Option<String>),
-) -> Result<Patch, Refusal> {
-    let Some((path, given)) = text.split_once('=').filter(|(path, _)| !path.is_empty()) else {
-        return Err(Refusal::usage(format!("`{text}` is not PATH=VALUE"))
-            .advise("like --set /metadata/name=foo"));
-    };
-    let (value, value_json) = value(given.to_owned());
-    Ok(Patch { op: Op::Replace, path: path.into(), from: None, value, value_json })
+impl Create {
+    fn make_customization(&self, key: &Key) -> Result<Customization, Refusal> {
+        if let Some(empty) = self.set_json.iter().find(|option| option.ends_with('=')) {
+            return Err(Refusal::usage(format!("`{empty}` has no JSON after `=`")));
+        }
+        let mut install_config_patches = Vec::new();
+        for option in &self.set {
+            let (path, value) = split_option(option)?;
+            install_config_patches.push(Patch {
+                op: Op::Replace,
+                path: path.into(),
+                from: None,
+                value: Some(value.into()),
+                value_json: None,
+            });
+        }
+        for option in &self.set_json {
+            let (path, value) = split_option(option)?;
+            install_config_patches.push(Patch {
+                op: Op::Replace,
+                path: path.into(),
+                from: None,
+                value: None,
+                value_json: Some(value.to_owned()),
+            });
+        }
+        let metadata =
+            Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+        let spec = CustomizationSpec { install_config_patches, ..CustomizationSpec::default() };
+        Ok(Customization { metadata, spec, ..Customization::default() })
+    }
+}
+
+/// Path and value of `PATH=VALUE`; the first `=` ends the path.
+fn split_option(option: &str) -> Result<(&str, &str), Refusal> {
+    option.split_once('=').filter(|(path, _)| !path.is_empty()).ok_or_else(|| {
+        Refusal::usage(format!("`{option}` is not PATH=VALUE"))
+            .advise("like --set /metadata/name=foo")
+    })
 }
 
 #[derive(Args)]
 pub struct Test {
+    /// Customization to try
     #[arg(value_name = "CUSTOMIZATION")]
     name: String,
-    /// The pool whose template is patched
+    /// Pool whose install-config template is patched
     #[arg(long, value_name = "POOL")]
     pool: String,
-    /// Directory in which `openshift-install create manifests` was run; nothing is written
+    /// Directory with the result of `openshift-install create manifests`; nothing is written there
     #[arg(long, value_name = "DIR")]
     manifests: Option<PathBuf>,
 }
@@ -113,78 +134,95 @@ impl Verb for Test {
         let rendered = tried.render(context)?;
         let mut diff = tried.diff(context, &rendered)?;
         if let Some(folder) = &self.manifests {
-            diff += &self.manifests(context, &tried, folder)?;
+            diff += &self.diff_manifests(context, &tried, folder)?;
         }
-        let (name, domain) = (&rendered.cluster_name, &rendered.base_domain);
-        let what =
-            format!("makes cluster {name}.{domain} for pool {}", tried.pool()?.metadata.name);
-        let key =
-            context.key(Kind::Customization, &target::bare(Kind::Customization, &self.name))?;
-        let answer = Answer::change(Kind::Customization, &key, &what);
+        let result = format!(
+            "makes cluster {}.{} for pool {}",
+            rendered.cluster_name,
+            rendered.base_domain,
+            tried.pool()?.metadata.name
+        );
+        let name = target::bare(Kind::Customization, &self.name);
+        let key = context.key(Kind::Customization, &name)?;
+        let answer = Answer::change(Kind::Customization, &key, &result);
         context.answer(answer.with_field("difference", &diff).with_text(diff))
     }
 }
 
 impl Test {
-    /// What the manifest patches of pool and customization change.
-    fn manifests(
+    /// What the manifest patches of pool and customization change, as a unified difference.
+    fn diff_manifests(
         &self,
         context: &Context,
         tried: &Tried,
         folder: &Path,
     ) -> Result<String, Refusal> {
-        let before = manifests_in(folder)?;
+        let before = read_manifests(folder)?;
         // The paths that a pool allows are those of the install-config.
         let rules = Rules { allowed: None, ..Rules::of(tried.pool()?) };
-        // The pool-wide customization comes first, so that what the inventory's says holds.
-        let specs = [tried.poolwide()?, tried.spec()].into_iter().flatten();
-        let patches: Vec<_> =
-            specs.flat_map(|spec| spec.installer_manifest_patches.iter().cloned()).collect();
+        // The pool-wide customization comes first, so that the other one can overrule it.
+        let mut patches = Vec::new();
+        for spec in [tried.poolwide()?, tried.spec()].into_iter().flatten() {
+            patches.extend(spec.installer_manifest_patches.iter().cloned());
+        }
         let after = manifests::patched(&before, &patches, rules).map_err(|why| {
-            let what = format!("customization `{}` does not apply to the manifests", self.name);
-            Refusal::invalid(what).because(why)
+            let name = &self.name;
+            let problem = format!("customization `{name}` does not apply to the manifests");
+            Refusal::invalid(problem).because(why)
         })?;
-        let shown = |document: &Value| {
-            let mut document = document.clone();
-            redact::redact(&mut document);
-            yaml::text(&document).unwrap_or_default()
-        };
-        let change = |(path, document): (&String, &Value)| {
-            output::unified(path, &shown(document), &shown(&after[path]), context.colors())
-        };
-        Ok(before.iter().map(change).collect())
+        let mut diff = String::new();
+        for (path, document) in &before {
+            let text_before = redacted_yaml(document);
+            let text_after = redacted_yaml(&after[path]);
+            diff += &output::unified(path, &text_before, &text_after, context.colors());
+        }
+        Ok(diff)
     }
 }
 
-/// YAML files below a directory by their paths; links may lead out of it and are left out.
-fn manifests_in(folder: &Path) -> Result<BTreeMap<String, Value>, Refusal> {
-    let wrong =
-        |path: &Path, error: &std::io::Error| manifest::io(&path.display().to_string(), error);
-    let mut found = BTreeMap::new();
+/// A document as YAML, with its secrets hidden.
+fn redacted_yaml(document: &Value) -> String {
+    let mut document = document.clone();
+    redact::redact(&mut document);
+    yaml::text(&document).unwrap_or_default()
+}
+
+/// The YAML files below a folder, by their paths. Links are left out: they may lead out of it.
+fn read_manifests(folder: &Path) -> Result<BTreeMap<String, Value>, Refusal> {
+    let mut manifests = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(inner) = folders.pop() {
-        for entry in fs::read_dir(&inner).map_err(|error| wrong(&inner, &error))? {
-            let entry = entry.map_err(|error| wrong(&inner, &error))?;
-            let (path, kind) = (entry.path(), entry.file_type());
-            let kind = kind.map_err(|error| wrong(&path, &error))?;
-            let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-            if kind.is_dir() {
+        for entry in fs::read_dir(&inner).map_err(|error| refuse_unreadable(&inner, &error))? {
+            let entry = entry.map_err(|error| refuse_unreadable(&inner, &error))?;
+            let path = entry.path();
+            let file_type = entry.file_type().map_err(|error| refuse_unreadable(&path, &error))?;
+            if file_type.is_dir() {
                 folders.push(path);
-            } else if kind.is_file() && yaml {
-                let below = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-                let text = fs::read(&path).map_err(|error| wrong(&path, &error))?;
-                // What is no YAML is no manifest.
-                let document =
-                    String::from_utf8(text).ok().and_then(|text| yaml::value(&text).ok());
-                found.extend(document.map(|document| (below, document)));
+            } else if file_type.is_file() && is_yaml(&path) {
+                let bytes = fs::read(&path).map_err(|error| refuse_unreadable(&path, &error))?;
+                let text = String::from_utf8(bytes).ok();
+                // A file that is no YAML is no manifest.
+                if let Some(document) = text.and_then(|text| yaml::value(&text).ok()) {
+                    let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                    manifests.insert(name, document);
+                }
             }
         }
     }
-    Ok(found)
+    Ok(manifests)
+}
+
+fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+fn refuse_unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+    manifest::io(&path.display().to_string(), error)
 }
 
 #[derive(Args)]
 pub struct Reset {
+    /// Customizations to reset
     #[arg(required = true, value_name = "CUSTOMIZATION")]
     names: Vec<String>,
 }
@@ -192,68 +230,77 @@ pub struct Reset {
 impl Verb for Reset {
     const NAME: &'static str = "reset";
     const ABOUT: &'static str =
-        "Give a customization all its attempts again, or back from a cluster that was left running";
+        "Give a customization all its attempts again, or take it back from a cluster left running";
     const EXAMPLE: &'static str = "poolctl customization reset foo";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let mut what = Vec::new();
+        let mut edited = Vec::new();
         for name in &self.names {
             let key = context.find::<Customization>(&store, name)?.key();
-            what.push((Kind::Customization, key, None));
+            edited.push((Kind::Customization, key, None));
         }
-        let scope = scope::scope_of(&store, &what)?;
-        let edit = |state: &mut State, tick: &Tick| {
-            Ok(what.iter().map(|(_, key, _)| reset(state, key, tick)).collect::<Vec<_>>())
-        };
-        let (said, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
-        for ((_, key, _), said) in what.iter().zip(said) {
-            context.changed(Kind::Customization, key, said)?;
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (results, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            let results = edited.iter().map(|(_, key, _)| reset_customization(state, key, tick));
+            Ok(results.collect::<Vec<_>>())
+        })?;
+        for ((_, key, _), result) in edited.iter().zip(results) {
+            context.changed(Kind::Customization, key, result)?;
         }
         Ok(context.finish(&passed)?)
     }
 }
 
-/// In every pool that lists it. A lease of a cluster that is there stays.
-fn reset(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
-    let listing: Vec<PoolId> = state
-        .pools
-        .iter()
-        .filter(|(_, pool)| pool.metadata.namespace == key.namespace)
-        .filter(|(_, pool)| pool.status.inventory.contains_key(&key.name))
-        .map(|(at, _)| at)
-        .collect();
-    let mut changed = false;
-    for at in listing {
-        changed |= state.pools.get(at).is_some_and(|pool| pool.status.install_pause.is_some());
-        plan::end_pause(state, at);
-        changed |= state.pools.update(at, |pool| {
+/// Gives a customization all its attempts again in every pool that lists it, and ends the pauses of
+/// those pools. The lease of a cluster that was left running ends; the lease of any other cluster
+/// stays. Returns what was done.
+fn reset_customization(state: &mut State, key: &Key, tick: &Tick) -> &'static str {
+    let mut listing_pools: Vec<PoolId> = Vec::new();
+    for (pool_id, pool) in state.pools.iter() {
+        if pool.metadata.namespace == key.namespace && pool.status.inventory.contains_key(&key.name)
+        {
+            listing_pools.push(pool_id);
+        }
+    }
+    let mut is_changed = false;
+    for pool_id in listing_pools {
+        is_changed |=
+            state.pools.get(pool_id).is_some_and(|pool| pool.status.install_pause.is_some());
+        plan::end_pause(state, pool_id);
+        is_changed |= state.pools.update(pool_id, |pool| {
             if let Some(entry) = pool.status.inventory.get_mut(&key.name) {
-                again(entry);
+                reset_entry(entry);
             }
         });
     }
-    let mut said = if changed { "reset" } else { "has all its attempts" };
-    if let Some(at) = state.customizations.find(key)
-        && let Some(holder) = state.customizations.get(at).and_then(|one| one.holder.as_ref())
+    let mut result = if is_changed { "reset" } else { "has all its attempts" };
+    if let Some(customization_id) = state.customizations.find(key)
+        && let Some(customization) = state.customizations.get(customization_id)
+        && let Some(holder) = &customization.holder
     {
-        said = if holder.preserved { "reset, and free" } else { "reset; its lease stays" };
         if holder.preserved {
-            plan::free(state, at, tick);
-            changed = true;
+            result = "reset, and free";
+            plan::free(state, customization_id, tick);
+            is_changed = true;
+        } else {
+            result = "reset; its lease stays";
         }
     }
-    if changed {
-        let (kind, text) = (Kind::Customization, "Tried again as asked");
-        edits::record_event(state, tick, kind, key.clone(), EventReason::Reset, text);
+    if is_changed {
+        let reason = EventReason::Reset;
+        let message = "Tried again as asked";
+        edits::record_event(state, tick, Kind::Customization, key.clone(), reason, message);
     }
-    said
+    result
 }
 
-fn again(entry: &mut InventoryStatus) {
+fn reset_entry(entry: &mut InventoryStatus) {
     entry.attempts = ATTEMPTS;
     if entry.status.broken() || entry.status == EntryStatus::Unavailable {
-        (entry.status, entry.message) = (EntryStatus::Available, String::new());
+        entry.status = EntryStatus::Available;
+        entry.message = String::new();
         entry.name_taken = false;
     }
 }

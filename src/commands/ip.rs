@@ -1,4 +1,5 @@
-//! `ip release|reserve|who`: addresses, one by one.
+//! `ip release|reserve|who`: gives addresses back, keeps ranges of a pool from being leased, and
+//! tells who has an address.
 
 pub mod claim;
 pub mod pool;
@@ -23,7 +24,7 @@ use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {
-    /// Claims of addresses
+    /// IPClaims whose addresses are given back
     #[arg(value_name = "IPCLAIM", required = true)]
     names: Vec<String>,
 }
@@ -35,43 +36,41 @@ impl Verb for Release {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let found: Result<Vec<Object>, Refusal> = self
-            .names
-            .iter()
-            .map(|name| context.find_object(&store, Kind::IpClaim, name))
-            .collect();
-        let found = found?;
-        for one in &found {
-            delete::ask(context, &store, one)?;
+        let mut claims = Vec::new();
+        for name in &self.names {
+            claims.push(context.find_object(&store, Kind::IpClaim, name)?);
         }
-        delete::delete(context, &store, &found, given_back)
+        for claim in &claims {
+            delete::confirm_deletion(context, &store, claim)?;
+        }
+        delete::delete_objects(context, &store, &claims, release_result)
     }
 }
 
-/// What another program holds, or a paused pool, goes later.
-fn given_back(state: &State, claim: &Object) -> &'static str {
+/// A lease that another program holds, or that is of a paused pool, is released later.
+fn release_result(state: &State, claim: &Object) -> &'static str {
     let waits = state.ip_leases.find(&claim.key()).is_some();
     if waits { "release asked for" } else { "released" }
 }
 
 #[derive(Args)]
 pub struct Reserve {
-    /// IPPool
+    /// IPPool that has the range
     #[arg(value_name = "IPPOOL")]
     pool: String,
-    /// A-B, A or A/LENGTH
+    /// Range of addresses: A-B, A or A/LENGTH
     range: String,
-    /// What for
+    /// What the range is reserved for
     #[arg(long, value_name = "TEXT", default_value = "")]
     comment: String,
-    /// Open it again
+    /// Let the range be leased again
     #[arg(long, conflicts_with = "comment")]
     remove: bool,
 }
 
 impl Verb for Reserve {
     const NAME: &'static str = "reserve";
-    const ABOUT: &'static str = "Keep a range of a pool from everybody";
+    const ABOUT: &'static str = "Keep a range of addresses of a pool from being leased";
     const EXAMPLE: &'static str =
         "poolctl ip reserve lan 192.168.100.40-192.168.100.49 --comment 'printers'";
 
@@ -81,138 +80,180 @@ impl Verb for Reserve {
         let store = context.look()?;
         context.find_object(&store, Kind::IpPool, &self.pool)?;
         let needs = [Need { kind: Kind::IpPool, key: key.clone() }];
-        let comment = clean(&self.comment).replace('\n', " ");
-        let edit = |state: &mut State, tick: &Tick| {
-            let Some(at) = state.ip_pools.find(&key) else { return Ok(()) };
-            let Some(pool) = state.ip_pools.get(at) else { return Ok(()) };
-            if !self.remove && !pool.ranges().any(|(_, one)| one.meets(range)) {
-                let what = format!("{range} is in no range of IPPool `{}`", key.name);
-                return Err(Refusal::usage(what).next(format!("poolctl ippool map {}", key.name)));
-            }
-            let mut all = pool.reserved();
-            let known = all.len();
-            all.retain(|(one, _)| *one != range);
-            if self.remove && all.len() == known {
-                return Err(Refusal::not_found(format!(
-                    "{range} is not reserved in `{}`",
-                    key.name
-                )));
-            }
-            if !self.remove {
-                all.push((range, comment.clone()));
-            }
-            let lines: Vec<String> = all
-                .iter()
-                .map(|(range, comment)| format!("{range} {comment}").trim().to_owned())
-                .collect();
-            state.ip_pools.update(at, |one| {
-                let notes = &mut one.metadata.annotations;
-                // All of them are written in one place.
-                notes.remove(EXCLUDE);
-                if lines.is_empty() {
-                    notes.remove(RESERVED);
-                } else {
-                    notes.insert(RESERVED.into(), lines.join("\n"));
-                }
-            });
-            let what = if self.remove { "is open again" } else { "is reserved" };
-            edits::record_event(
-                state,
-                tick,
-                Kind::IpPool,
-                key.clone(),
-                EventReason::Reserved,
-                &format!("{range} {what}"),
-            );
-            Ok(())
-        };
-        let ((), passed) = context.door(&store).change(&Scope::Pools(Vec::new()), &needs, edit)?;
-        let done = if self.remove { "opened" } else { "reserved" };
-        context.changed(Kind::IpPool, &key, &format!("{range} {done}"))?;
+        let scope = Scope::Pools(Vec::new());
+        let ((), passed) = context
+            .door(&store)
+            .change(&scope, &needs, |state, tick| self.change_range(state, &key, range, tick))?;
+        let result = if self.remove { "opened" } else { "reserved" };
+        context.changed(Kind::IpPool, &key, &format!("{range} {result}"))?;
         Ok(context.finish(&passed)?)
+    }
+}
+
+impl Reserve {
+    /// Reserves the range, or with `--remove` opens it again.
+    fn change_range(
+        &self,
+        state: &mut State,
+        pool_key: &Key,
+        range: Stretch,
+        tick: &Tick,
+    ) -> Result<(), Refusal> {
+        let Some(pool_id) = state.ip_pools.find(pool_key) else { return Ok(()) };
+        let Some(pool) = state.ip_pools.get(pool_id) else { return Ok(()) };
+        let name = &pool_key.name;
+        if !self.remove && !pool.ranges().any(|(_, pool_range)| pool_range.meets(range)) {
+            let problem = format!("{range} is in no range of IPPool `{name}`");
+            return Err(Refusal::usage(problem).next(format!("poolctl ippool map {name}")));
+        }
+        let mut reserved = pool.reserved();
+        let count_before = reserved.len();
+        reserved.retain(|(reserved_range, _)| *reserved_range != range);
+        if self.remove && reserved.len() == count_before {
+            return Err(Refusal::not_found(format!("{range} is not reserved in `{name}`")));
+        }
+        if !self.remove {
+            reserved.push((range, clean(&self.comment).replace('\n', " ")));
+        }
+        let mut lines = Vec::new();
+        for (range, comment) in &reserved {
+            lines.push(format!("{range} {comment}").trim().to_owned());
+        }
+        state.ip_pools.update(pool_id, |pool| {
+            let annotations = &mut pool.metadata.annotations;
+            // The other annotation for the same thing: its ranges are in `reserved` now.
+            annotations.remove(EXCLUDE);
+            if lines.is_empty() {
+                annotations.remove(RESERVED);
+            } else {
+                annotations.insert(RESERVED.into(), lines.join("\n"));
+            }
+        });
+        let verb = if self.remove { "is open again" } else { "is reserved" };
+        let message = format!("{range} {verb}");
+        let reason = EventReason::Reserved;
+        edits::record_event(state, tick, Kind::IpPool, pool_key.clone(), reason, &message);
+        Ok(())
     }
 }
 
 #[derive(Args)]
 pub struct Who {
-    /// IP address
+    /// IPv4 or IPv6 address
     address: String,
 }
 
 impl Verb for Who {
     const NAME: &'static str = "who";
-    const ABOUT: &'static str = "Say who has an address, who had it, and for whom it is kept";
+    const ABOUT: &'static str = "Show who has an address, who had it, and for whom it is kept";
     const EXAMPLE: &'static str = "poolctl ip who 192.168.100.1";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let address: Addr = self.address.parse().map_err(Refusal::usage)?;
         let store = context.look()?;
-        let place = context.namespaces()?;
-        let tenants = store.tenants(place.as_deref(), address)?;
-        let kept = kept(&store, place.as_deref(), &tenants, address)?;
+        let namespace = context.namespaces()?;
+        let tenants = store.tenants(namespace.as_deref(), address)?;
+        let kept = find_kept(&store, namespace.as_deref(), &tenants, address)?;
         if kept.is_empty() && tenants.is_empty() && !context.wants_documents() {
-            let (there, next) = match &place {
+            let (place, next) = match &namespace {
                 Some(name) => (format!("in namespace `{name}`"), "poolctl get ippool"),
                 None => ("in any namespace".to_owned(), "poolctl get ippool -A"),
             };
-            let what = format!("nobody has or had {address} {there}");
-            return Err(Refusal::not_found(what).next(next).into());
+            let problem = format!("nobody has or had {address} {place}");
+            return Err(Refusal::not_found(problem).next(next).into());
         }
-        let row = |namespace: &str, [pool, claim, since, until]: [String; 4]| -> Row {
-            let place = place.is_none().then(|| ("namespace", namespace.to_owned()));
-            let rest = [("pool", pool), ("claim", claim), ("since", since), ("until", until)];
-            place.into_iter().chain([("address", address.to_string())]).chain(rest).collect()
-        };
+        let shows_namespaces = namespace.is_none();
         let mut entries: Vec<Entry> = Vec::new();
-        for (pool, claim, why) in kept {
+        for KeptAddress { pool, claim, why } in kept {
             let name = claim.as_ref().map(|claim| claim_name(&pool.namespace, claim));
             let document = json!({"namespace": pool.namespace, "address": address,
                 "pool": pool.name, "claim": claim, "kept": why});
-            let who = format!("{} ({why})", claim.unwrap_or_default()).trim_start().to_owned();
-            let row = row(&pool.namespace, [pool.name, who, String::new(), String::new()]);
+            let claim = format!("{} ({why})", claim.unwrap_or_default());
+            let mut row = address_row(shows_namespaces, &pool.namespace, address);
+            row.extend([
+                ("pool", pool.name),
+                ("claim", claim.trim_start().to_owned()),
+                ("since", String::new()),
+                ("until", String::new()),
+            ]);
             entries.push(Entry { name, row, document });
         }
-        for one in tenants {
-            let name = Some(claim_name(&one.namespace, &one.claim));
-            let document = json!({"namespace": one.namespace, "address": address,
-                "pool": one.pool, "claim": one.claim, "since": one.since, "until": one.until});
-            let until = one.until.map_or("now".to_owned(), |time| time.to_string());
-            let row = row(&one.namespace, [one.pool, one.claim, one.since.to_string(), until]);
+        for tenant in tenants {
+            let name = Some(claim_name(&tenant.namespace, &tenant.claim));
+            let document = json!({"namespace": tenant.namespace, "address": address,
+                "pool": tenant.pool, "claim": tenant.claim, "since": tenant.since,
+                "until": tenant.until});
+            let mut row = address_row(shows_namespaces, &tenant.namespace, address);
+            row.extend([
+                ("pool", tenant.pool),
+                ("claim", tenant.claim),
+                ("since", tenant.since.to_string()),
+                ("until", tenant.until.map_or("now".to_owned(), |until| until.to_string())),
+            ]);
             entries.push(Entry { name, row, document });
         }
         context.answer(Answer::list(entries))
     }
 }
 
+/// The first columns of a row: the address, and before it the namespace if there may be several.
+fn address_row(shows_namespaces: bool, namespace: &str, address: Addr) -> Row {
+    let mut row = Row::new();
+    if shows_namespaces {
+        row.push(("namespace", namespace.to_owned()));
+    }
+    row.push(("address", address.to_string()));
+    row
+}
+
 fn claim_name(namespace: &str, claim: &str) -> Name {
     Name::of(Kind::IpClaim, &Key::new(namespace, claim))
 }
 
-/// Why an address that nobody has is not for everybody: its pool, the claim it waits for, and what
-/// it is.
-fn kept(
+/// An address that no claim has and that is not free for every claim.
+struct KeptAddress {
+    pool: Key,
+    /// The claim that it is kept for, if one is named.
+    claim: Option<String>,
+    why: String,
+}
+
+/// Whether an address is kept, in each pool of the namespace where no tenant has it now.
+fn find_kept(
     store: &Store,
     namespace: Option<&str>,
     tenants: &[Tenant],
     address: Addr,
-) -> Result<Vec<(Key, Option<String>, String)>, Refusal> {
+) -> Result<Vec<KeptAddress>, Refusal> {
     let filter = Filter { namespace: namespace.map(str::to_owned), ..Filter::default() };
-    let mut found = Vec::new();
+    let mut kept = Vec::new();
     for pool in store.list::<IpPool>(&filter)? {
-        let key = pool.metadata.key();
-        if tenants.iter().any(|one| one.until.is_none() && one.namespace == key.namespace) {
+        let pool_key = pool.metadata.key();
+        let is_leased = tenants
+            .iter()
+            .any(|tenant| tenant.until.is_none() && tenant.namespace == pool_key.namespace);
+        if is_leased {
             continue;
         }
-        for (claim, _) in pool.pre_allocated().filter(|(_, pre)| *pre == address) {
-            found.push((key.clone(), Some(claim.to_owned()), "pre-allocated".to_owned()));
+        for (claim, pre_allocated) in pool.pre_allocated() {
+            if pre_allocated == address {
+                let why = "pre-allocated".to_owned();
+                kept.push(KeptAddress {
+                    pool: pool_key.clone(),
+                    claim: Some(claim.to_owned()),
+                    why,
+                });
+            }
         }
-        for (_, comment) in pool.reserved().into_iter().filter(|(range, _)| range.has(address)) {
-            let why = match comment.as_str() {
-                "" => "reserved".to_owned(),
-                comment => format!("reserved: {comment}"),
-            };
-            found.push((key.clone(), None, why));
+        for (range, comment) in pool.reserved() {
+            if range.has(address) {
+                let why = match comment.as_str() {
+                    "" => "reserved".to_owned(),
+                    comment => format!("reserved: {comment}"),
+                };
+                kept.push(KeptAddress { pool: pool_key.clone(), claim: None, why });
+            }
         }
     }
-    Ok(found)
+    Ok(kept)
 }

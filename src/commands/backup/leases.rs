@@ -1,5 +1,5 @@
-//! Leases that were made after a backup: reads them, holds them in the restored state, and describes
-//! for people what is leased and to whom.
+//! Leases that were made after a backup: reads them, holds them in the restored state, and tells
+//! people what is leased and to whom.
 
 use crate::commands::Context;
 use crate::edits::{Holding, Loss, Snapshot};

@@ -1,4 +1,5 @@
-//! `ip claim`: addresses, all or none.
+//! `ip claim`: leases addresses of pools, all or none. It answers at once: a claim without a free
+//! address is refused and not stored.
 
 use clap::Args;
 use serde_json::Value;
@@ -20,21 +21,21 @@ use crate::store::{Need, Store};
 
 use crate::commands::{Context, Verb};
 
-/// The most that one command claims.
-const MOST: u32 = 100_000;
+/// The most addresses that one command claims of a pool.
+const MAX_COUNT: u32 = 100_000;
 
 #[derive(Args)]
 pub struct Claim {
-    /// IPPools, separated by commas: one address of each, all or none
+    /// IPPools, separated by commas; an address of each is leased, all or none
     #[arg(value_name = "IPPOOL[,IPPOOL]")]
     pools: String,
-    /// Name of the claim; the actor's name and a number, unless given
+    /// Name of the claim; by default your user name and a number
     #[arg(value_name = "NEW")]
     name: Option<String>,
-    /// This address, and no other
+    /// Lease this address and no other
     #[arg(long)]
     address: Option<String>,
-    /// So many, as NAME-0, NAME-1 and so on, all or none
+    /// Number of addresses, as claims NAME-0, NAME-1 and so on, all or none
     #[arg(long, default_value_t = 1, conflicts_with = "address")]
     count: u32,
 }
@@ -46,127 +47,135 @@ impl Verb for Claim {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.open()?;
-        let base = self.name.clone().unwrap_or_else(|| actor(context));
-        let claims = self.claims(context, &base)?;
-        let needs: Vec<Need> = claims
-            .iter()
-            .flat_map(|one| {
-                let pool = Key::new(&*one.metadata.namespace, &*one.spec.pool.name);
-                [
-                    Need { kind: Kind::IpClaim, key: one.metadata.key() },
-                    Need { kind: Kind::IpPool, key: pool },
-                ]
-            })
-            .collect();
-        // Served at once or refused: nobody waits for an address with a prompt before them.
+        let base_name = self.name.clone().unwrap_or_else(|| default_claim_name(context));
+        let claims = self.make_claims(context, &base_name)?;
+        let mut needs = Vec::new();
+        for claim in &claims {
+            needs.push(Need { kind: Kind::IpClaim, key: claim.metadata.key() });
+            needs.push(Need { kind: Kind::IpPool, key: pool_key_of(claim) });
+        }
+        // The pass runs even with --no-reconcile: people wait for the address.
         let door = Door { pass: true, ..context.door(&store) };
-        let edit = |state: &mut State, tick: &Tick| {
-            // Under the lock: nobody else makes up the same name.
-            let claims = match self.name {
-                Some(_) => claims,
-                None => self.unheard(context, &store, &base)?,
-            };
-            let keys: Vec<Key> = claims.iter().map(|one| one.metadata.key()).collect();
-            for one in claims {
-                let pool = Key::new(&*one.metadata.namespace, &*one.spec.pool.name);
-                if state.ip_pools.find(&pool).is_none() {
-                    return Err(Refusal::not_found(format!("there is no IPPool `{pool}`"))
-                        .advise("poolctl get ippool -A"));
+        let (leases, passed) = door.change_if(
+            &Scope::Pools(Vec::new()),
+            &needs,
+            |state, tick| {
+                // Under the lock, so that no other command makes up the same name.
+                let claims = match self.name {
+                    Some(_) => claims,
+                    None => self.make_unused_claims(context, &store, &base_name)?,
+                };
+                let claim_keys: Vec<Key> =
+                    claims.iter().map(|claim| claim.metadata.key()).collect();
+                for claim in claims {
+                    let pool_key = pool_key_of(&claim);
+                    if state.ip_pools.find(&pool_key).is_none() {
+                        return Err(Refusal::not_found(format!("there is no IPPool `{pool_key}`"))
+                            .advise("poolctl get ippool -A"));
+                    }
+                    if let Some(lease) = state.ip_leases.by_key(&claim.metadata.key()) {
+                        check_existing(lease, &claim)?;
+                    }
+                    put(state, Object::IpClaim(Box::new(claim)), true, tick)?;
                 }
-                if let Some(known) = state.ip_leases.by_key(&one.metadata.key()) {
-                    fits(known, &one)?;
-                }
-                put(state, Object::IpClaim(Box::new(one)), true, tick)?;
-            }
-            Ok(keys)
-        };
-        let leased = |state: &State, keys: Vec<Key>| leased(state, &keys);
-        let (found, passed) = door.change_if(&Scope::Pools(Vec::new()), &needs, edit, leased)?;
-        context.answer(answer(context, &found))?;
+                Ok(claim_keys)
+            },
+            |state, claim_keys| read_leases(state, &claim_keys),
+        )?;
+        context.answer(list_leases(context, &leases))?;
         Ok(context.finish(&passed)?)
     }
 }
 
-/// What every claim has got; the first that has nothing refuses all.
-fn leased(state: &State, keys: &[Key]) -> Result<Vec<(IpLease, String)>, Refusal> {
-    let mut found = Vec::new();
-    for key in keys {
-        let Some(one) = state.ip_leases.by_key(key) else { continue };
-        if one.address.is_none() {
-            let why = Some(&one.error).filter(|why| !why.is_empty());
-            let why = why.map_or("its pool is paused", String::as_str);
-            let what = format!("IPPool `{}` has no address for claim `{}`", one.pool, one.claim);
-            let is_resting = state.resting.contains_key(&one.pool_key());
-            let exit = if is_resting { Exit::Timeout } else { Exit::Exhausted };
-            let next = format!("poolctl ippool map {}", one.pool);
-            let mut refusal = Refusal::new(exit, what).because(why);
-            if keys.len() > 1 {
-                let row = |key: &Key| state.ip_leases.by_key(key).and_then(|one| one.address);
-                let (many, all) = (keys.iter().filter_map(row).count(), keys.len());
-                refusal = refusal.because(format!("{many} of {all} were free; none is leased"));
-            }
-            return Err(refusal.next(next));
+fn pool_key_of(claim: &IpClaim) -> Key {
+    Key::new(&*claim.metadata.namespace, &*claim.spec.pool.name)
+}
+
+/// The lease of each claim with the name of its IPAddress. The first claim that has no address
+/// refuses all.
+fn read_leases(state: &State, claim_keys: &[Key]) -> Result<Vec<(IpLease, String)>, Refusal> {
+    let mut leases = Vec::new();
+    for claim_key in claim_keys {
+        let Some(lease) = state.ip_leases.by_key(claim_key) else { continue };
+        if lease.address.is_none() {
+            return Err(refuse_without_address(state, lease, claim_keys));
         }
-        found.push((one.clone(), state.name_of(one)));
+        leases.push((lease.clone(), state.name_of(lease)));
     }
-    Ok(found)
+    Ok(leases)
+}
+
+/// Why there is no address for a claim, and how many there were for all of them.
+fn refuse_without_address(state: &State, lease: &IpLease, claim_keys: &[Key]) -> Refusal {
+    let IpLease { pool, claim, error, .. } = lease;
+    let why = if error.is_empty() { "its pool is paused" } else { error.as_str() };
+    // An address that rests is free again later, so that trying again helps.
+    let is_resting = state.resting.contains_key(&lease.pool_key());
+    let exit = if is_resting { Exit::Timeout } else { Exit::Exhausted };
+    let problem = format!("IPPool `{pool}` has no address for claim `{claim}`");
+    let mut refusal = Refusal::new(exit, problem).because(why);
+    let total = claim_keys.len();
+    if total > 1 {
+        let leases = claim_keys.iter().filter_map(|key| state.ip_leases.by_key(key));
+        let free = leases.filter(|lease| lease.address.is_some()).count();
+        refusal = refusal.because(format!("{free} of {total} were free; none is leased"));
+    }
+    refusal.next(format!("poolctl ippool map {pool}"))
 }
 
 impl Claim {
-    fn claims(&self, context: &Context, base: &str) -> Result<Vec<IpClaim>, Refusal> {
-        if self.count == 0 || self.count > MOST {
-            return Err(Refusal::usage(format!("--count is from 1 to {MOST}")));
+    /// The claims that are asked for: `count` of each pool.
+    fn make_claims(&self, context: &Context, base_name: &str) -> Result<Vec<IpClaim>, Refusal> {
+        if self.count == 0 || self.count > MAX_COUNT {
+            return Err(Refusal::usage(format!("--count is from 1 to {MAX_COUNT}")));
         }
-        let mut all = Vec::new();
         let pools: Vec<&str> = self.pools.split(',').collect();
-        if let Some(twice) = pools.iter().enumerate().find(|(at, one)| pools[..*at].contains(one)) {
-            return Err(Refusal::usage(format!("IPPool `{}` is named twice", twice.1)));
+        for (index, pool) in pools.iter().enumerate() {
+            if pools[..index].contains(pool) {
+                return Err(Refusal::usage(format!("IPPool `{pool}` is named twice")));
+            }
         }
+        let mut claims = Vec::new();
         for pool in &pools {
             for number in 0..self.count {
-                let mut name = base.to_owned();
+                let mut name = base_name.to_owned();
                 if pools.len() > 1 {
                     name = format!("{name}-{pool}");
                 }
                 if self.count > 1 {
                     name = format!("{name}-{number}");
                 }
-                let key = context.key(Kind::IpClaim, &name)?;
-                let wanted = self.address.clone().map(|text| (WANTED.to_owned(), text));
-                let metadata = Meta {
-                    name: key.name,
-                    namespace: key.namespace,
-                    annotations: wanted.into_iter().collect(),
-                    ..Meta::default()
-                };
-                let pool = Reference { name: (*pool).to_owned(), ..Reference::default() };
-                let one = IpClaim {
-                    metadata,
-                    spec: IpClaimSpec { pool, owner: None },
-                    ..IpClaim::default()
-                };
-                rules::check(&Object::IpClaim(Box::new(one.clone())))?;
-                all.push(one);
+                claims.push(self.make_claim(context, pool, &name)?);
             }
         }
-        Ok(all)
+        Ok(claims)
     }
 
-    /// Claims of names that nobody has: the actor's, and how many changes there were before.
-    fn unheard(
+    fn make_claim(&self, context: &Context, pool: &str, name: &str) -> Result<IpClaim, Refusal> {
+        let Key { name, namespace } = context.key(Kind::IpClaim, name)?;
+        let mut metadata = Meta { name, namespace, ..Meta::default() };
+        if let Some(address) = &self.address {
+            metadata.annotations.insert(WANTED.to_owned(), address.clone());
+        }
+        let pool = Reference { name: pool.to_owned(), ..Reference::default() };
+        let spec = IpClaimSpec { pool, owner: None };
+        let claim = IpClaim { metadata, spec, ..IpClaim::default() };
+        rules::check(&Object::IpClaim(Box::new(claim.clone())))?;
+        Ok(claim)
+    }
+
+    /// Claims whose names are all unused: the base name and a number, at first the revision of the
+    /// state.
+    fn make_unused_claims(
         &self,
         context: &Context,
         store: &Store,
-        base: &str,
+        base_name: &str,
     ) -> Result<Vec<IpClaim>, Refusal> {
         let mut number = store.mark()?.0;
         loop {
-            let claims = self.claims(context, &format!("{base}-{number}"))?;
-            let mut known = false;
-            for one in &claims {
-                known = known || store.lease_of(&one.metadata.key())?.is_some();
-            }
-            if !known {
+            let claims = self.make_claims(context, &format!("{base_name}-{number}"))?;
+            if !is_any_leased(store, &claims)? {
                 return Ok(claims);
             }
             number += 1;
@@ -174,54 +183,63 @@ impl Claim {
     }
 }
 
-/// What claims are called after that were given no name.
-fn actor(context: &Context) -> String {
-    let actor = context.world.actor();
-    let letters =
-        |one: char| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' };
-    let base: String = actor.chars().map(letters).take(40).collect();
-    let base = base.trim_matches('-');
-    String::from(if base.is_empty() { "claim" } else { base })
-}
-
-/// A claim that is there already stays as it is, or nothing happens.
-fn fits(known: &IpLease, new: &IpClaim) -> Result<(), Refusal> {
-    let name = &known.claim;
-    if known.deleting.is_some() {
-        let what = format!("ipclaim `{name}` is being deleted");
-        return Err(Refusal::conflict(what).next(format!("poolctl describe ipclaim {name}")));
-    }
-    if let Some(cluster) = known.cluster() {
-        let what = format!("ipclaim `{name}` is of cluster `{cluster}`");
-        return Err(
-            Refusal::conflict(what).advise("poolctl ip claim IPPOOL NAME, with another name")
-        );
-    }
-    let wanted = new.metadata.annotation(WANTED).and_then(|text| text.parse::<Addr>().ok());
-    match known.address.zip(wanted) {
-        Some((has, wanted)) if has != wanted => {
-            let what = format!("ipclaim `{name}` has {has} already, not {wanted}");
-            Err(Refusal::conflict(what).next(format!("poolctl ip release {name}")))
+fn is_any_leased(store: &Store, claims: &[IpClaim]) -> Result<bool, Refusal> {
+    for claim in claims {
+        if store.lease_of(&claim.metadata.key())?.is_some() {
+            return Ok(true);
         }
-        _ => Ok(()),
+    }
+    Ok(false)
+}
+
+/// The beginning of the name of a claim that was given none: the actor, as far as names allow it.
+fn default_claim_name(context: &Context) -> String {
+    let mut name = String::new();
+    for letter in context.world.actor().chars().take(40) {
+        name.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' });
+    }
+    match name.trim_matches('-') {
+        "" => "claim".to_owned(),
+        name => name.to_owned(),
     }
 }
 
-/// Leases, with what their IPAddresses are called.
-fn answer(context: &Context, leases: &[(IpLease, String)]) -> Answer {
+/// Refuses to claim again what exists, unless that changes nothing.
+fn check_existing(lease: &IpLease, claim: &IpClaim) -> Result<(), Refusal> {
+    let name = &lease.claim;
+    if lease.deleting.is_some() {
+        let problem = format!("ipclaim `{name}` is being deleted");
+        return Err(Refusal::conflict(problem).next(format!("poolctl describe ipclaim {name}")));
+    }
+    if let Some(cluster) = lease.cluster() {
+        let problem = format!("ipclaim `{name}` is of cluster `{cluster}`");
+        let advice = "poolctl ip claim IPPOOL NAME, with another name";
+        return Err(Refusal::conflict(problem).advise(advice));
+    }
+    let wanted = claim.metadata.annotation(WANTED).and_then(|word| word.parse::<Addr>().ok());
+    if let (Some(leased), Some(wanted)) = (lease.address, wanted)
+        && leased != wanted
+    {
+        let problem = format!("ipclaim `{name}` has {leased} already, not {wanted}");
+        return Err(Refusal::conflict(problem).next(format!("poolctl ip release {name}")));
+    }
+    Ok(())
+}
+
+/// The answer for leases, each with the name of its IPAddress.
+fn list_leases(context: &Context, leases: &[(IpLease, String)]) -> Answer {
     let names = leases.iter().map(|(lease, _)| Name::of(Kind::IpClaim, &lease.key()));
     let mut answer = Answer::default().with_names(names);
     if context.wants_documents() {
-        answer = answer.with_list(leases.iter().map(|(lease, name)| document(lease, name)));
+        answer = answer.with_list(leases.iter().map(|(lease, name)| lease_document(lease, name)));
     } else {
-        answer = answer.with_text(
-            leases.iter().map(|(lease, _)| line(lease, leases.len())).collect::<String>(),
-        );
+        let lines = leases.iter().map(|(lease, _)| lease_line(lease, leases.len()));
+        answer = answer.with_text(lines.collect::<String>());
     }
     if leases.len() == 1 { answer.single() } else { answer }
 }
 
-fn document(lease: &IpLease, name: &str) -> Value {
+fn lease_document(lease: &IpLease, name: &str) -> Value {
     let mut document = Object::IpClaim(Box::new(lease.to_claim(name))).to_wire();
     if let Some(address) = lease.address {
         document["status"]["address"]["address"] = address.to_string().into();
@@ -229,10 +247,10 @@ fn document(lease: &IpLease, name: &str) -> Value {
     document
 }
 
-fn line(lease: &IpLease, count: usize) -> String {
+/// A line for people; of a single lease it is the bare address, which fits into a variable.
+fn lease_line(lease: &IpLease, count: usize) -> String {
     match lease.address {
         None => String::new(),
-        // One that is asked for alone can be put into a variable.
         Some(address) if count == 1 => format!("{address}\n"),
         Some(address) => format!("{} {address}\n", lease.claim),
     }

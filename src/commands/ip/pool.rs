@@ -1,4 +1,5 @@
-//! `ippool create|map`: pools of addresses, and a picture of one.
+//! `ippool create`: makes pools of addresses. `ippool map`: draws the addresses of a pool, a letter
+//! each, or lists its ranges for programs.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,11 +11,10 @@ use crate::edits::put;
 use crate::model::address::{Addr, Stretch, Subnet};
 use crate::model::ip_pool::{ALLOCATION, IpPool, IpPoolSpec, REUSE_DELAY, Range};
 use crate::model::kinds::Kind;
-use crate::model::meta::Meta;
+use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
-use crate::model::tick::Tick;
+
 use crate::model::time::Span;
 use crate::output::{Answer, Name, clean};
 use crate::rules;
@@ -27,22 +27,22 @@ pub struct Create {
     /// Name of the pool
     #[arg(value_name = "NEW")]
     name: String,
-    /// A-B, A or A/LENGTH; once for each
+    /// Range of addresses: A-B, A or A/LENGTH; may be given several times
     #[arg(long, value_name = "RANGE", required = true)]
     range: Vec<String>,
-    /// Gateway, never leased
+    /// Gateway of the network, which is never leased
     #[arg(long)]
     gateway: Option<String>,
-    /// Length of the network prefix; that of the subnet, unless given
+    /// Length of the network prefix; by default that of the range's subnet
     #[arg(long)]
     prefix: Option<i64>,
-    /// DNS server; once for each
+    /// DNS server; may be given several times
     #[arg(long)]
     dns: Vec<String>,
-    /// random, sequential or least-recently-used
+    /// How addresses are chosen: random, sequential or least-recently-used
     #[arg(long, value_name = "STRATEGY")]
     allocation: Option<String>,
-    /// How long an address rests that was released
+    /// How long a released address is not leased again
     #[arg(long, value_name = "DURATION")]
     reuse_delay: Option<Span>,
 }
@@ -55,74 +55,73 @@ impl Verb for Create {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let key = context.key(Kind::IpPool, &self.name)?;
-        let pools: Result<Vec<Range>, Refusal> =
-            self.range.iter().map(|text| range(text)).collect();
-        let notes = [
-            (ALLOCATION, self.allocation.clone()),
-            (REUSE_DELAY, self.reuse_delay.map(|delay| delay.to_string())),
-        ];
-        let notes = notes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let metadata = Meta {
-            name: key.name.clone(),
-            namespace: key.namespace.clone(),
-            annotations: notes.collect(),
-            ..Meta::default()
-        };
-        let spec = IpPoolSpec {
-            pools: pools?,
-            prefix: self.prefix,
-            gateway: self.gateway.clone(),
-            dns_servers: self.dns.clone(),
-            ..IpPoolSpec::default()
-        };
-        let made = Object::IpPool(Box::new(IpPool { metadata, spec, ..IpPool::default() }));
-        rules::check(&made)?;
-        for warning in rules::warnings(&made) {
+        let object = Object::IpPool(Box::new(self.make_pool(&key)?));
+        rules::check(&object)?;
+        for warning in rules::warnings(&object) {
             context.warn(&warning);
         }
         let store = context.open()?;
-        let what = [(Kind::IpPool, key.clone(), None)];
-        let scope = scope::scope_of(&store, &what)?;
-        let edit = |state: &mut State, tick: &Tick| {
+        let edited = [(Kind::IpPool, key.clone(), None)];
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (_, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
             if state.ip_pools.find(&key).is_some() {
-                return Err(Refusal::conflict(format!(
-                    "there is an IPPool `{}` already",
-                    key.name
-                ))
-                .next(format!("poolctl edit ippool {}", key.name)));
+                let problem = format!("there is an IPPool `{}` already", key.name);
+                let next = format!("poolctl edit ippool {}", key.name);
+                return Err(Refusal::conflict(problem).next(next));
             }
-            put(state, made, true, tick)
-        };
-        let (_, passed) = context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
+            put(state, object, true, tick)
+        })?;
         context.changed(Kind::IpPool, &key, "created")?;
         Ok(context.finish(&passed)?)
     }
 }
 
-fn range(text: &str) -> Result<Range, Refusal> {
-    if let Ok(subnet) = text.parse::<Subnet>() {
-        let prefix = Some(i64::from(subnet.prefix_length()));
-        return Ok(Range { subnet: Some(text.into()), prefix, ..Range::default() });
+impl Create {
+    fn make_pool(&self, key: &Key) -> Result<IpPool, Refusal> {
+        let mut metadata =
+            Meta { name: key.name.clone(), namespace: key.namespace.clone(), ..Meta::default() };
+        if let Some(allocation) = &self.allocation {
+            metadata.annotations.insert(ALLOCATION.to_owned(), allocation.clone());
+        }
+        if let Some(delay) = self.reuse_delay {
+            metadata.annotations.insert(REUSE_DELAY.to_owned(), delay.to_string());
+        }
+        let spec = IpPoolSpec {
+            pools: self.range.iter().map(|range| parse_range(range)).collect::<Result<_, _>>()?,
+            prefix: self.prefix,
+            gateway: self.gateway.clone(),
+            dns_servers: self.dns.clone(),
+            ..IpPoolSpec::default()
+        };
+        Ok(IpPool { metadata, spec, ..IpPool::default() })
     }
-    let found: Stretch = text.parse().map_err(Refusal::usage)?;
-    let (start, end) = (Some(found.start.to_string()), Some(found.end.to_string()));
-    Ok(Range { start, end, ..Range::default() })
+}
+
+/// A range of addresses as the spec of a pool has it: a subnet, or its ends.
+fn parse_range(range: &str) -> Result<Range, Refusal> {
+    if let Ok(subnet) = range.parse::<Subnet>() {
+        let prefix = Some(i64::from(subnet.prefix_length()));
+        return Ok(Range { subnet: Some(range.into()), prefix, ..Range::default() });
+    }
+    let Stretch { start, end } = range.parse::<Stretch>().map_err(Refusal::usage)?;
+    Ok(Range { start: Some(start.to_string()), end: Some(end.to_string()), ..Range::default() })
 }
 
 #[derive(Args)]
 pub struct Map {
-    /// IPPool
+    /// IPPool to draw
     #[arg(value_name = "IPPOOL")]
     name: String,
 }
 
 /// Addresses in a line.
-const WIDTH: u128 = 64;
-/// Lines of one range that are drawn; the rest is counted.
-const LINES: u128 = 32;
-/// Addresses beside the ranges that are drawn.
-const BESIDE: usize = 64;
-/// How an address is drawn, and what it is called.
+const LINE_WIDTH: u128 = 64;
+/// Lines of a range that are drawn; the rest is counted.
+const MAX_LINES: u128 = 32;
+/// Addresses out of the ranges that are drawn.
+const MAX_OUTSIDE: usize = 64;
+/// The states of an address: the letter that is drawn, and the word for programs.
 const LETTERS: [(char, &str); 7] = [
     ('.', "free"),
     ('#', "leased"),
@@ -135,171 +134,219 @@ const LETTERS: [(char, &str); 7] = [
 
 impl Verb for Map {
     const NAME: &'static str = "map";
-    const ABOUT: &'static str = "Draw a pool: what is free, leased, kept, in conflict";
+    const ABOUT: &'static str = "Draw the addresses of a pool: free, leased, reserved, in conflict";
     const EXAMPLE: &'static str = "poolctl ippool map lan";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let pool = context.find::<IpPool>(&store, &self.name)?;
         let answer = if context.wants_documents() {
-            Answer::default().with_list(stretches(&pool, &store)?)
+            Answer::default().with_list(list_ranges(&pool, &store)?)
         } else {
-            Answer::text(picture(&pool, &store)?)
+            Answer::text(draw_pool(&pool, &store)?)
         };
         context.answer(answer.with_name(Name::of(Kind::IpPool, &pool.metadata.key())))
     }
 }
 
 /// A pool for people: its addresses as letters, and their counts.
-fn picture(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
+fn draw_pool(pool: &IpPool, store: &Store) -> Result<String, Refusal> {
     let mut out = String::new();
-    for (_, whole) in pool.ranges() {
-        draw(&mut out, pool, whole, store)?;
+    for (_, range) in pool.ranges() {
+        draw_range(&mut out, pool, range, store)?;
     }
-    for (address, letter, claim) in beside(pool, store)?.iter().take(BESIDE) {
-        let claim = clean(claim);
-        let _ = writeln!(out, "{address}  {letter} {claim}, beside the ranges");
+    for OutsideAddress { address, letter, claim } in
+        find_outside_addresses(pool, store)?.iter().take(MAX_OUTSIDE)
+    {
+        let _ = writeln!(out, "{address}  {letter} {}, beside the ranges", clean(claim));
     }
     for (range, comment) in pool.reserved() {
         let _ = writeln!(out, "reserved {range} {}", clean(&comment));
     }
     let counts = pool.status.ip_addresses.clone().unwrap_or_default();
-    let count =
-        |name: &str| counts[name].as_str().map_or_else(|| counts[name].to_string(), str::to_owned);
+    let out_of_range = match count_of(&counts, "outOfRange").as_str() {
+        "0" => String::new(),
+        count => format!(", {count} out of range"),
+    };
     let _ = writeln!(
         out,
-        "{} addresses: {} used, {} reserved, {} free{}",
-        count("total"),
-        count("used"),
-        count("reserved"),
-        count("free"),
-        match count("outOfRange").as_str() {
-            "0" => String::new(),
-            many => format!(", {many} out of range"),
-        }
+        "{} addresses: {} used, {} reserved, {} free{out_of_range}",
+        count_of(&counts, "total"),
+        count_of(&counts, "used"),
+        count_of(&counts, "reserved"),
+        count_of(&counts, "free"),
     );
     let legend = LETTERS.map(|(letter, word)| format!("{letter} {word}")).join("  ");
     let _ = writeln!(out, "{legend}");
     Ok(out)
 }
 
-/// What is known of the addresses of a part of a pool.
-struct Known<'a> {
+/// A count of the status; very large ones are strings.
+fn count_of(counts: &Value, name: &str) -> String {
+    counts[name].as_str().map_or_else(|| counts[name].to_string(), str::to_owned)
+}
+
+/// What determines the states of the addresses in a range of a pool.
+struct AddressStates<'a> {
+    /// The claim of each leased address, and whether its lease is of this pool.
     leases: HashMap<Addr, (String, bool)>,
-    never: Vec<Addr>,
+    never_leased: Vec<Addr>,
     gateways: Vec<Addr>,
-    pre: Vec<(&'a str, Addr)>,
+    pre_allocated: Vec<(&'a str, Addr)>,
     reserved: Vec<(Stretch, String)>,
 }
 
-impl<'a> Known<'a> {
-    fn of(pool: &'a IpPool, part: Stretch, store: &Store) -> Result<Self, Refusal> {
-        let gateways = pool.spec.pools.iter().map(|one| &one.gateway).chain([&pool.spec.gateway]);
+impl<'a> AddressStates<'a> {
+    fn load(pool: &'a IpPool, range: Stretch, store: &Store) -> Result<Self, Refusal> {
+        let gateways =
+            pool.spec.pools.iter().map(|range| &range.gateway).chain([&pool.spec.gateway]);
         Ok(Self {
-            leases: store.leases_between(pool, part)?,
-            never: pool.never(),
-            gateways: gateways.filter_map(|text| text.as_ref()?.parse().ok()).collect(),
-            pre: pool.pre_allocated().collect(),
+            leases: store.leases_between(pool, range)?,
+            never_leased: pool.never(),
+            gateways: gateways.filter_map(|gateway| gateway.as_ref()?.parse().ok()).collect(),
+            pre_allocated: pool.pre_allocated().collect(),
             reserved: pool.reserved(),
         })
     }
 
     /// The claim that an address is pre-allocated for.
-    fn owner(&self, address: Addr) -> Option<&str> {
-        self.pre.iter().find(|(_, one)| *one == address).map(|(claim, _)| *claim)
+    fn pre_allocated_claim(&self, address: Addr) -> Option<&str> {
+        let mut pre_allocated = self.pre_allocated.iter();
+        let (claim, _) = pre_allocated.find(|(_, pre_allocated)| *pre_allocated == address)?;
+        Some(claim)
     }
 
-    /// The claim that has an address, or is to have it.
+    /// The claim that has an address, or that it is pre-allocated for.
     fn claim(&self, address: Addr) -> Option<&str> {
-        let has = self.leases.get(&address).map(|(claim, _)| claim.as_str());
-        has.or_else(|| self.owner(address))
+        match self.leases.get(&address) {
+            Some((claim, _)) => Some(claim),
+            None => self.pre_allocated_claim(address),
+        }
     }
 
     fn letter(&self, address: Addr) -> char {
-        let owner = self.owner(address);
-        let kept = || self.reserved.iter().any(|(range, _)| range.has(address));
+        let owner = self.pre_allocated_claim(address);
+        let is_never_leased = self.never_leased.contains(&address);
         match self.leases.get(&address) {
-            // Another pool's, another claim's, or nobody's to have.
+            // A lease of another pool, a lease of another claim, or one that should not exist.
             Some((_, false)) => '!',
             Some((claim, true)) if owner.is_some_and(|owner| owner != claim) => '!',
-            Some(_) if self.never.contains(&address) => '!',
+            Some(_) if is_never_leased => '!',
             Some(_) => '#',
             None if self.gateways.contains(&address) => 'g',
-            None if self.never.contains(&address) => '-',
+            None if is_never_leased => '-',
             None if owner.is_some() => 'p',
-            None if kept() => 'r',
+            None if self.reserved.iter().any(|(range, _)| range.has(address)) => 'r',
             None => '.',
         }
     }
 }
 
-/// A pool for programs: stretches of one state, each lease on its own.
-fn stretches(pool: &IpPool, store: &Store) -> Result<Vec<Value>, Refusal> {
-    let mut found = Vec::new();
-    for (_, whole) in pool.ranges() {
-        let known = Known::of(pool, whole, store)?;
-        let mut single: Vec<Addr> = known.leases.keys().chain(&known.never).copied().collect();
-        single.extend(known.pre.iter().map(|(_, address)| *address));
-        single.retain(|address| whole.has(*address));
-        single.sort_unstable();
-        single.dedup();
-        let mut parts: Vec<(Stretch, char)> =
-            single.into_iter().map(|one| (Stretch::one(one), known.letter(one))).collect();
-        let kept = known.reserved.iter().map(|(range, _)| (*range, 'r'));
-        for (range, letter) in kept.chain([(whole, '.')]).filter(|(one, _)| one.meets(whole)) {
-            let taken: Vec<Stretch> = parts.iter().map(|(one, _)| *one).collect();
-            let (start, end) = (range.start.max(whole.start), range.end.min(whole.end));
-            let left = Stretch { start, end }.without(&taken);
-            parts.extend(left.into_iter().map(|one| (one, letter)));
+/// A pool for programs: ranges of one state in order, a range of its own for each lease.
+fn list_ranges(pool: &IpPool, store: &Store) -> Result<Vec<Value>, Refusal> {
+    let mut documents = Vec::new();
+    for (_, pool_range) in pool.ranges() {
+        let states = AddressStates::load(pool, pool_range, store)?;
+        for (range, letter) in split_by_state(&states, pool_range) {
+            documents.push(range_document(range, letter, states.claim(range.start)));
         }
-        parts.sort_unstable();
-        let claim = |one: Stretch| known.claim(one.start);
-        found.extend(parts.into_iter().map(|(one, letter)| told(one, letter, claim(one))));
     }
-    for (address, letter, claim) in beside(pool, store)? {
-        found.push(told(Stretch::one(address), letter, Some(claim.as_str())));
+    for OutsideAddress { address, letter, claim } in find_outside_addresses(pool, store)? {
+        documents.push(range_document(Stretch::one(address), letter, Some(&claim)));
     }
-    Ok(found)
+    Ok(documents)
 }
 
-fn told(one: Stretch, letter: char, claim: Option<&str>) -> Value {
-    let word = LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, word)| *word);
-    let mut document = json!({"start": one.start, "end": one.end, "state": word});
+/// Cuts a range of a pool into ranges of one state, in order. It never looks at every address: free
+/// and reserved ones may be as many as IPv6 has.
+fn split_by_state(states: &AddressStates<'_>, pool_range: Stretch) -> Vec<(Stretch, char)> {
+    let mut single: Vec<Addr> = states.leases.keys().chain(&states.never_leased).copied().collect();
+    single.extend(states.pre_allocated.iter().map(|(_, address)| *address));
+    single.retain(|address| pool_range.has(*address));
+    single.sort_unstable();
+    single.dedup();
+    let mut parts = Vec::new();
+    for address in single {
+        parts.push((Stretch::one(address), states.letter(address)));
+    }
+    // What is left of a reserved range is reserved, and what is left after those is free.
+    let reserved = states.reserved.iter().map(|(range, _)| (*range, 'r'));
+    for (range, letter) in reserved.chain([(pool_range, '.')]) {
+        if !range.meets(pool_range) {
+            continue;
+        }
+        let taken: Vec<Stretch> = parts.iter().map(|(part, _)| *part).collect();
+        let start = range.start.max(pool_range.start);
+        let end = range.end.min(pool_range.end);
+        for part in (Stretch { start, end }).without(&taken) {
+            parts.push((part, letter));
+        }
+    }
+    parts.sort_unstable();
+    parts
+}
+
+fn range_document(range: Stretch, letter: char, claim: Option<&str>) -> Value {
+    let state = LETTERS.iter().find(|(state_letter, _)| *state_letter == letter);
+    let word = state.map(|(_, word)| *word);
+    let mut document = json!({"start": range.start, "end": range.end, "state": word});
     if let Some(claim) = claim {
         document["claim"] = claim.into();
     }
     document
 }
 
-/// Leases and pre-allocations that are in no range.
-fn beside(pool: &IpPool, store: &Store) -> Result<Vec<(Addr, char, String)>, Refusal> {
-    let outside = |address: Addr| !pool.ranges().any(|(_, range)| range.has(address));
-    let rows = store.leases_of(pool)?.into_iter();
-    let leased = rows.filter_map(|one| Some((one.address?, '#', one.claim)));
-    let mut found: Vec<(Addr, char, String)> =
-        leased.filter(|(address, ..)| outside(*address)).collect();
-    let known: Vec<Addr> = found.iter().map(|(address, ..)| *address).collect();
-    let pre = pool.pre_allocated().filter(|(_, one)| outside(*one) && !known.contains(one));
-    found.extend(pre.map(|(claim, address)| (address, 'p', claim.to_owned())));
-    Ok(found)
+/// An address that is leased or pre-allocated, and is in no range of its pool.
+struct OutsideAddress {
+    address: Addr,
+    letter: char,
+    claim: String,
 }
 
-/// Lines of a range that begin with their first address.
-fn draw(out: &mut String, pool: &IpPool, whole: Stretch, store: &Store) -> Result<(), Refusal> {
-    let lines = whole.size().div_ceil(WIDTH);
-    let shown = lines.min(LINES);
-    let end = Addr(whole.start.0.saturating_add(shown * WIDTH - 1).min(whole.end.0));
-    let known = Known::of(pool, Stretch { start: whole.start, end }, store)?;
-    let width = whole.start.to_string().len().max(end.to_string().len());
-    for line in 0..shown {
-        let first = whole.start.0 + line * WIDTH;
-        let last = first.saturating_add(WIDTH - 1).min(whole.end.0);
-        let picture: String = (first..=last).map(|one| known.letter(Addr(one))).collect();
-        let _ = writeln!(out, "{:<width$}  {picture}", Addr(first).to_string());
+fn find_outside_addresses(pool: &IpPool, store: &Store) -> Result<Vec<OutsideAddress>, Refusal> {
+    let mut outside = Vec::new();
+    for lease in store.leases_of(pool)? {
+        if let Some(address) = lease.address
+            && !is_in_range(pool, address)
+        {
+            outside.push(OutsideAddress { address, letter: '#', claim: lease.claim });
+        }
     }
-    if lines > shown {
-        let rest = Stretch { start: Addr(whole.start.0 + shown * WIDTH), end: whole.end };
-        let _ = writeln!(out, "{:<width$}  {} more", rest.start.to_string(), rest.size());
+    let leased: Vec<Addr> = outside.iter().map(|leased| leased.address).collect();
+    for (claim, address) in pool.pre_allocated() {
+        if !is_in_range(pool, address) && !leased.contains(&address) {
+            outside.push(OutsideAddress { address, letter: 'p', claim: claim.to_owned() });
+        }
+    }
+    Ok(outside)
+}
+
+fn is_in_range(pool: &IpPool, address: Addr) -> bool {
+    pool.ranges().any(|(_, range)| range.has(address))
+}
+
+/// Draws a range in lines that begin with their first address.
+fn draw_range(
+    out: &mut String,
+    pool: &IpPool,
+    range: Stretch,
+    store: &Store,
+) -> Result<(), Refusal> {
+    let line_count = range.size().div_ceil(LINE_WIDTH);
+    let drawn_lines = line_count.min(MAX_LINES);
+    let end = Addr(range.start.0.saturating_add(drawn_lines * LINE_WIDTH - 1).min(range.end.0));
+    let states = AddressStates::load(pool, Stretch { start: range.start, end }, store)?;
+    let width = range.start.to_string().len().max(end.to_string().len());
+    for line in 0..drawn_lines {
+        let first = range.start.0 + line * LINE_WIDTH;
+        let last = first.saturating_add(LINE_WIDTH - 1).min(range.end.0);
+        let letters: String = (first..=last).map(|address| states.letter(Addr(address))).collect();
+        let _ = writeln!(out, "{:<width$}  {letters}", Addr(first).to_string());
+    }
+    if line_count > drawn_lines {
+        let start = Addr(range.start.0 + drawn_lines * LINE_WIDTH);
+        let left = Stretch { start, end: range.end };
+        let _ = writeln!(out, "{:<width$}  {} more", left.start.to_string(), left.size());
     }
     Ok(())
 }
