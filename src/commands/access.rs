@@ -1,5 +1,5 @@
-//! Somebody behind sudo: finds out who, and whether that is an admin or a guest, and asks the rules
-//! before anything is shown or done.
+//! Access of people who use poolctl through sudo: finds out who they are and whether they are admins
+//! or guests, and asks the rules before anything is shown or done. Without sudo nobody is a guest.
 
 use crate::model::claim::Claim;
 use crate::model::documents::{RoleBinding, SettingsSpec};
@@ -13,7 +13,7 @@ use crate::store::{Filter, Store};
 use crate::commands::Context;
 
 impl Context {
-    /// The user behind sudo, unless that is an owner of the state.
+    /// The user behind sudo, unless that user is an owner of the state.
     pub fn guest(&self) -> Option<&Person> {
         self.guest.get_or_init(|| self.find_guest()).as_ref()
     }
@@ -23,17 +23,17 @@ impl Context {
             return None;
         }
         let person = Person { name: self.world.actor(), groups: self.world.groups() };
-        // Whoever is not known as an owner is none.
+        // A state that cannot be read makes nobody its owner.
         let is_owner = self.is_owner(&person).unwrap_or(false);
         (!is_owner).then_some(person)
     }
 
-    /// Whether somebody behind sudo may do what the account may. Only the state in the default
-    /// place decides that. In a state of their own, brought with --state or POOLCTL_STATE, people
-    /// could name themselves as admins, and have the account read files and run programs for them.
+    /// Whether a person behind sudo may do everything that the account may. Only the state in the
+    /// default place decides that. In a state of their own, given with --state or POOLCTL_STATE,
+    /// people could make themselves admins, and have the account read files and run programs.
     fn is_owner(&self, person: &Person) -> Result<bool, Refusal> {
         let path = self.world.default_state_path()?;
-        // Root could read it anyway.
+        // Root can read the state anyway.
         if self.world.is_root_over(&path) {
             return Ok(true);
         }
@@ -44,7 +44,8 @@ impl Context {
         Ok(person.is_admin(settings.admins.as_ref()))
     }
 
-    /// Asked before a command does anything: guests have a few commands, and name no files.
+    /// Refuses a command that guests may not use. It is called before the command does anything.
+    /// Guests may not choose the state, nor set variables of poolctl.
     pub fn admit(&self, command: &str, for_guests: bool) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else {
             return Ok(());
@@ -71,15 +72,15 @@ impl Context {
         Ok(())
     }
 
-    /// What no guest may see, whether there is such a thing or not.
-    pub fn admit_to(&self, what: &str) -> Result<(), Refusal> {
+    /// Refuses guests before the object is looked for, so that they do not learn whether it exists.
+    pub fn admit_to(&self, object: &str) -> Result<(), Refusal> {
         match self.guest() {
-            Some(_) => Err(self.denied(&format!("{what} is not yours"))),
+            Some(_) => Err(self.denied(&format!("{object} is not yours"))),
             None => Ok(()),
         }
     }
 
-    /// What to type next; a guest is not sent where he may not go.
+    /// The command to type next; for a guest who may not use it, whom to ask.
     pub fn step(&self, next: &str) -> String {
         if self.guest().is_none() || crate::commands::tree::for_guests(next) {
             return next.to_owned();
@@ -87,9 +88,10 @@ impl Context {
         format!("ask {}", self.world.account())
     }
 
-    fn denied(&self, what: &str) -> Refusal {
-        let (guest, account) = (self.world.actor(), self.world.account());
-        Refusal::new(Exit::Denied, what)
+    fn denied(&self, problem: &str) -> Refusal {
+        let guest = self.world.actor();
+        let account = self.world.account();
+        Refusal::new(Exit::Denied, problem)
             .because(format!(
                 "you are {guest}, and the state belongs to {account} and to its admins \
                  (poolctl explain settings.spec.admins)"
@@ -99,29 +101,38 @@ impl Context {
             )
     }
 
-    /// Refuses what a guest may not do with an object.
+    /// Refuses a deed that a guest may not do with an object.
     pub fn permit(&self, store: &Store, deed: Deed, object: &Object) -> Result<(), Refusal> {
         let Some(guest) = self.guest() else {
             return Ok(());
         };
-        let what = || {
-            self.denied(&format!("{} `{}` is not yours", object.kind().word(), object.key().name))
-        };
-        let (claim, namespace) = match object {
+        let (claim_key, namespace) = match object {
             Object::ClusterClaim(claim) => (Some(claim.key()), claim.namespace.clone()),
             Object::ClusterDeployment(cluster) => {
-                let pool = cluster.pool.as_deref().ok_or_else(what)?;
+                let Some(pool) = &cluster.pool else { return Err(self.deny_object(object)) };
                 (cluster.claim_key(), pool.namespace.clone())
             }
-            _ => return Err(what()),
+            _ => return Err(self.deny_object(object)),
         };
-        let claim = claim.map(|key| store.whole::<Claim>(&key)).transpose()?.flatten();
+        let claim = match claim_key {
+            Some(claim_key) => store.whole::<Claim>(&claim_key)?,
+            None => None,
+        };
         let filter = Filter { namespace: Some(namespace), ..Filter::default() };
         let bindings = store.list::<RoleBinding>(&filter)?;
-        if guest.may(deed, claim.as_ref(), &bindings) { Ok(()) } else { Err(what()) }
+        if guest.may(deed, claim.as_ref(), &bindings) {
+            Ok(())
+        } else {
+            Err(self.deny_object(object))
+        }
     }
 
-    /// The same for a claim inside a transaction: another may have its name by now.
+    fn deny_object(&self, object: &Object) -> Refusal {
+        self.denied(&format!("{} `{}` is not yours", object.kind().word(), object.key().name))
+    }
+
+    /// Refuses a guest who may not change a claim. It is called inside the transaction, because
+    /// the name may be that of another person's claim by now.
     pub fn permit_change(&self, claim: &Claim) -> Result<(), Refusal> {
         match self.guest() {
             Some(guest) if !guest.may(Deed::Change, Some(claim), &[]) => {
@@ -131,36 +142,37 @@ impl Context {
         }
     }
 
-    /// A pool as whoever asks may see it: guests see all pools, but only what concerns them.
+    /// A pool as the person who asks may see it: guests see all pools, but only what concerns them.
     pub fn visible_pool(&self, pool: ClusterPool) -> ClusterPool {
         if self.guest().is_some() { shown_to_guests(pool) } else { pool }
     }
 
-    /// Of several objects those that a guest may see.
-    pub fn visible(&self, store: &Store, found: Vec<Object>) -> Result<Vec<Object>, Refusal> {
+    /// The objects that the person who asks may see.
+    pub fn visible(&self, store: &Store, objects: Vec<Object>) -> Result<Vec<Object>, Refusal> {
         if self.guest().is_none() {
-            return Ok(found);
+            return Ok(objects);
         }
-        let mut seen = Vec::new();
-        for object in found {
+        let mut visible = Vec::new();
+        for object in objects {
             if let Object::ClusterPool(pool) = object {
-                seen.push(Object::ClusterPool(Box::new(self.visible_pool(*pool))));
+                visible.push(Object::ClusterPool(Box::new(self.visible_pool(*pool))));
                 continue;
             }
             match self.permit(store, Deed::See, &object) {
-                Ok(()) => seen.push(object),
+                Ok(()) => visible.push(object),
                 Err(refusal) if refusal.exit == Exit::Denied => {}
                 Err(refusal) => return Err(refusal),
             }
         }
-        Ok(seen)
+        Ok(visible)
     }
 
-    /// Since when a guest may know what happened to an object: another may have had its name.
+    /// The instant from which on a guest may know what happened to an object: before it, another
+    /// person's object may have had the name.
     pub fn since(&self, object: &Object) -> Time {
         match object {
-            Object::ClusterClaim(one) if self.guest().is_some() => one.created,
-            Object::ClusterDeployment(one) if self.guest().is_some() => one.created,
+            Object::ClusterClaim(claim) if self.guest().is_some() => claim.created,
+            Object::ClusterDeployment(cluster) if self.guest().is_some() => cluster.created,
             _ => Time::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! `apply`: makes objects what the manifests say.
+//! `apply`: creates the objects of manifests, or changes them to what the manifests say, all or none.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use crate::edits::{Verdict, put};
 use crate::model::agent::Agent;
 use crate::model::kinds::Kind;
-use crate::model::meta::Key;
+
 use crate::model::object::Object;
 use crate::model::refusal::Refusal;
 use crate::store::Store;
@@ -19,7 +19,7 @@ use crate::manifest::{self, Reading};
 
 #[derive(Args)]
 pub struct Apply {
-    /// File, folder, or - for stdin; YAML or JSON, several documents each
+    /// File or folder with manifests in YAML or JSON, or - for stdin
     #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
     filename: Vec<PathBuf>,
     /// Warn about unknown fields instead of refusing
@@ -29,63 +29,75 @@ pub struct Apply {
 
 impl Verb for Apply {
     const NAME: &'static str = "apply";
-    const ABOUT: &'static str = "Make objects what manifests say";
+    const ABOUT: &'static str = "Create objects from manifests, or change them to what these say";
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let namespace = context.namespace()?;
-        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
-        let read = without_settings(manifest::read(&self.filename, &reading)?);
-        for warning in &read.warnings {
+        let options = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
+        let manifests = without_settings(manifest::read(&self.filename, &options)?);
+        for warning in &manifests.warnings {
             context.warn(warning);
         }
-        if read.objects.is_empty() {
+        if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to apply").into());
         }
-        let pool = |object: &Object| match object {
-            Object::ClusterClaim(claim) => Some(claim.pool.clone()),
-            _ => None,
-        };
-        let what: Vec<(Kind, Key, Option<String>)> =
-            read.objects.iter().map(|one| (one.kind(), one.key(), pool(one))).collect();
+        let edited: Vec<_> = manifests
+            .objects
+            .iter()
+            .map(|object| (object.kind(), object.key(), pool_of_claim(object)))
+            .collect();
         let store = context.open()?;
-        for object in &read.objects {
-            ask(context, &store, object)?;
+        for object in &manifests.objects {
+            confirm_leaving_cluster(context, &store, object)?;
         }
-        let scope = scope::scope_of(&store, &what)?;
-        let (verdicts, passed) =
-            context.door(&store).change(&scope, &scope::needs_of(&what), |state, tick| {
-                let (mut verdicts, mut wrong) = (Vec::new(), Vec::new());
-                for object in read.objects {
-                    match put(state, object, true, tick) {
-                        Ok(verdict) => verdicts.push(verdict),
-                        Err(refusal) => wrong.push(refusal),
-                    }
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (verdicts, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            let mut verdicts = Vec::new();
+            let mut refusals = Vec::new();
+            for object in manifests.objects {
+                match put(state, object, true, tick) {
+                    Ok(verdict) => verdicts.push(verdict),
+                    Err(refusal) => refusals.push(refusal),
                 }
-                Refusal::of_all(wrong)?;
-                Ok(verdicts)
-            })?;
+            }
+            Refusal::of_all(refusals)?;
+            Ok(verdicts)
+        })?;
         let mut changed = Vec::new();
-        for ((kind, key, _), verdict) in what.iter().zip(verdicts) {
+        for ((kind, key, _), verdict) in edited.iter().zip(verdicts) {
             if verdict != Verdict::Unchanged {
                 changed.push((*kind, key.clone()));
             }
-            let said = match verdict {
+            let result = match verdict {
                 Verdict::Created => "created".into(),
-                Verdict::Configured(what) if what.is_empty() => "configured".into(),
-                Verdict::Configured(what) => format!("configured ({what})"),
+                Verdict::Configured(fields) if fields.is_empty() => "configured".into(),
+                Verdict::Configured(fields) => format!("configured ({fields})"),
                 Verdict::Unchanged => "unchanged".into(),
             };
-            context.changed(*kind, key, &said)?;
+            context.changed(*kind, key, &result)?;
         }
         misfits::warn(context, &passed.state, &changed);
         Ok(context.finish(&passed)?)
     }
 }
 
-/// A host that is a node does not leave its cluster by the way; one that is applied without a
-/// cluster stays where it is.
-fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+/// The pool that a claim names, which may be one that the claim is not in yet.
+fn pool_of_claim(object: &Object) -> Option<String> {
+    match object {
+        Object::ClusterClaim(claim) => Some(claim.pool.clone()),
+        _ => None,
+    }
+}
+
+/// Asks before a host that is a node of a cluster goes to another one. A manifest without a cluster
+/// leaves the host where it is.
+fn confirm_leaving_cluster(
+    context: &Context,
+    store: &Store,
+    object: &Object,
+) -> Result<(), Refusal> {
     let Object::Agent(applied) = object else { return Ok(()) };
     let Some(wanted) = applied.wanted() else { return Ok(()) };
     match store.one::<Agent>(&applied.key())? {
@@ -96,16 +108,18 @@ fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal>
     }
 }
 
-/// Settings choose what runs: they are applied alone, not carried along by a folder.
-pub fn without_settings(mut read: manifest::Manifests) -> manifest::Manifests {
-    if read.objects.len() < 2 {
-        return read;
+/// Leaves Settings out unless they are the only object: they choose which programs run, and must not
+/// come along unnoticed in a folder.
+pub fn without_settings(mut manifests: manifest::Manifests) -> manifest::Manifests {
+    if manifests.objects.len() < 2 {
+        return manifests;
     }
-    let before = read.objects.len();
-    read.objects.retain(|one| one.kind() != Kind::Settings);
-    if read.objects.len() < before {
-        read.warnings
+    let count_before = manifests.objects.len();
+    manifests.objects.retain(|object| object.kind() != Kind::Settings);
+    if manifests.objects.len() < count_before {
+        manifests
+            .warnings
             .push("Settings are applied only when they are the only object; skipped".into());
     }
-    read
+    manifests
 }

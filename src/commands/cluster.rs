@@ -1,5 +1,5 @@
-//! `cluster hibernate` and `resume`: the power of a cluster that somebody has. `cluster retry` and
-//! `logs`: what to do when it does not install.
+//! `cluster hibernate|resume`: sets the power of a claimed cluster. `cluster retry|logs`: tries a
+//! failed installation again, and shows why it failed.
 
 pub mod credentials;
 pub mod extract;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use clap::Args;
 
 use crate::edits;
-use crate::model::cluster::Power;
+use crate::model::cluster::{Cluster, Power};
 use crate::model::event_reason::EventReason;
 use crate::model::job::{Job, Verb as JobVerb};
 use crate::model::kinds::Kind;
@@ -22,11 +22,12 @@ use crate::output::{Answer, clean};
 use crate::plan;
 use crate::rules::access::Deed;
 
-use crate::commands::cluster::credentials::cluster_of;
+use crate::commands::cluster::credentials::find_cluster;
 use crate::commands::{Context, Verb, job, patch, scope, target};
 
 #[derive(Args)]
 pub struct Hibernate {
+    /// Claim or cluster to stop
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -38,12 +39,13 @@ impl Verb for Hibernate {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set(context, &self.name, Power::Hibernating, "hibernating")
+        set_power(context, &self.name, Power::Hibernating, "hibernating")
     }
 }
 
 #[derive(Args)]
 pub struct Resume {
+    /// Claim or cluster to start
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -55,12 +57,13 @@ impl Verb for Resume {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        set(context, &self.name, Power::Running, "resuming")
+        set_power(context, &self.name, Power::Running, "resuming")
     }
 }
 
 #[derive(Args)]
 pub struct Retry {
+    /// Claim or cluster that failed
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -72,58 +75,62 @@ impl Verb for Retry {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let found = cluster_of(context, &store, &self.name, Deed::Change)?;
-        let (name, what) = (&found.name, [(Kind::ClusterDeployment, found.key(), None)]);
-        let scope = scope::scope_of(&store, &what)?;
-        let edit = |state: &mut State, tick: &Tick| {
-            let Some(at) = state.cluster(name) else { return Ok(false) };
-            let changed = state.clusters.update(at, |one| {
-                if !one.installed() {
-                    // One that was given up has all its attempts again.
-                    one.restarts = if one.stopped { 0 } else { one.restarts };
-                    (one.stopped, one.failed_at, one.failure) = (false, None, None);
-                } else if one.power.failed() {
-                    one.power_since = None;
-                }
-            });
-            let pool = found.pool.as_deref().and_then(|key| state.pools.find(key));
-            if let Some(pool) = pool.filter(|_| !found.installed()) {
-                plan::end_pause(state, pool);
-            }
-            if changed {
-                let (kind, key) = (Kind::ClusterDeployment, what[0].1.clone());
-                edits::record_event(
-                    state,
-                    tick,
-                    kind,
-                    key,
-                    EventReason::Retry,
-                    "Tried again as asked",
-                );
-            }
-            Ok(changed)
-        };
-        let (changed, passed) =
-            context.door(&store).change(&scope, &scope::needs_of(&what), edit)?;
-        let done = if changed { "tried again" } else { "has nothing to try again" };
-        context.changed(Kind::ClusterDeployment, &found.key(), done)?;
+        let cluster = find_cluster(context, &store, &self.name, Deed::Change)?;
+        let key = cluster.key();
+        let edited = [(Kind::ClusterDeployment, key.clone(), None)];
+        let scope = scope::scope_of(&store, &edited)?;
+        let needs = scope::needs_of(&edited);
+        let (is_changed, passed) = context
+            .door(&store)
+            .change(&scope, &needs, |state, tick| Ok(retry_cluster(state, &cluster, tick)))?;
+        let result = if is_changed { "tried again" } else { "has nothing to try again" };
+        context.changed(Kind::ClusterDeployment, &key, result)?;
         Ok(context.finish(&passed)?)
     }
 }
 
+/// Lets a failed installation, start or stop begin again at once. Returns whether one had failed.
+fn retry_cluster(state: &mut State, cluster: &Cluster, tick: &Tick) -> bool {
+    let Some(cluster_id) = state.cluster(&cluster.name) else { return false };
+    let is_changed = state.clusters.update(cluster_id, |cluster| {
+        if !cluster.installed() {
+            // A cluster that was given up has all its attempts again.
+            if cluster.stopped {
+                cluster.restarts = 0;
+            }
+            cluster.stopped = false;
+            cluster.failed_at = None;
+            cluster.failure = None;
+        } else if cluster.power.failed() {
+            cluster.power_since = None;
+        }
+    });
+    if !cluster.installed()
+        && let Some(pool_id) = cluster.pool.as_deref().and_then(|key| state.pools.find(key))
+    {
+        plan::end_pause(state, pool_id);
+    }
+    if is_changed {
+        let reason = EventReason::Retry;
+        let message = "Tried again as asked";
+        edits::record_event(state, tick, Kind::ClusterDeployment, cluster.key(), reason, message);
+    }
+    is_changed
+}
+
 #[derive(Args)]
 pub struct Logs {
-    /// Also one that is gone
+    /// Cluster, also one that was deleted
     #[arg(value_name = "CLUSTER")]
     name: String,
-    /// Only this attempt, from 1
+    /// Show this attempt only, counted from 1
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
 }
 
 impl Verb for Logs {
     const NAME: &'static str = "logs";
-    const ABOUT: &'static str = "Show what became of the installations of a cluster";
+    const ABOUT: &'static str = "Show how the installations of a cluster ended";
     const EXAMPLE: &'static str = "poolctl cluster logs CLUSTER";
     const FOR_GUESTS: bool = true;
 
@@ -137,13 +144,12 @@ impl Verb for Logs {
         jobs.retain(|job| job.verb == JobVerb::Provision);
         jobs.retain(|job| self.attempt.is_none_or(|attempt| job.attempt == attempt));
         if jobs.is_empty() {
-            let what = format!("there is no such installation of a cluster `{name}`");
-            return Err(Refusal::not_found(what).next("poolctl job list --all").into());
+            let problem = format!("there is no such installation of a cluster `{name}`");
+            return Err(Refusal::not_found(problem).next("poolctl job list --all").into());
         }
         for job in jobs {
-            let answer = Answer::text(outcome(&job, context.world.now()));
-            let answer = answer.with_name(job::name(&job)).with_list([job::document(&job)]);
-            context.answer(answer)?;
+            let answer = Answer::text(describe_outcome(&job, context.world.now()));
+            context.answer(answer.with_name(job::name(&job)).with_list([job::document(&job)]))?;
             let has_log = job.driver.supervised() && context.guest().is_none();
             if has_log && !context.wants_documents() {
                 context.hint(&format!("all it said: poolctl job logs {}", job.id));
@@ -153,35 +159,36 @@ impl Verb for Logs {
     }
 }
 
-/// What became of an installation, and what its driver said of that.
-fn outcome(job: &Job, now: Time) -> String {
-    let took = job.ended.unwrap_or(now).since(job.started).short();
+/// How an installation ended and what its driver reported, in lines for people.
+fn describe_outcome(job: &Job, now: Time) -> String {
+    let duration = job.ended.unwrap_or(now).since(job.started).short();
     let outcome = job.outcome.as_deref().unwrap_or("running");
-    let mut text =
-        format!("attempt {} started {}: {outcome} after {took}\n", job.attempt, job.started);
+    let mut lines =
+        format!("attempt {} started {}: {outcome} after {duration}\n", job.attempt, job.started);
     for line in job.message.as_deref().unwrap_or_default().lines() {
-        let _ = writeln!(text, "  {}", clean(line));
+        let _ = writeln!(lines, "  {}", clean(line));
     }
-    text
+    lines
 }
 
-fn set(context: &Context, name: &str, power: Power, done: &str) -> anyhow::Result<()> {
+/// Asks for the power of a claimed cluster, or of one without a pool.
+fn set_power(context: &Context, name: &str, power: Power, result: &str) -> anyhow::Result<()> {
     let store = context.look()?;
-    let found = cluster_of(context, &store, name, Deed::Change)?;
-    let name = &found.name;
-    if let Some(pool) = found.pool.as_ref().filter(|_| found.claim.is_none()) {
-        let what = format!("cluster `{name}` is unclaimed: its pool says who runs");
-        let at = context.in_namespace(&pool.namespace);
-        return Err(Refusal::conflict(what)
-            .advise(format!("poolctl pool scale {} --running-count N{at}", pool.name))
-            .into());
+    let cluster = find_cluster(context, &store, name, Deed::Change)?;
+    let name = &cluster.name;
+    if let Some(pool) = &cluster.pool
+        && cluster.claim.is_none()
+    {
+        let problem = format!("cluster `{name}` is unclaimed: its pool says who runs");
+        let namespace_option = context.in_namespace(&pool.namespace);
+        let scale = format!("poolctl pool scale {} --running-count N{namespace_option}", pool.name);
+        return Err(Refusal::conflict(problem).advise(scale).into());
     }
-    if found.powerless && !store.has_hosts(name)? {
-        return Err(
-            Refusal::conflict(format!("the driver of cluster `{name}` cannot stop it")).into()
-        );
+    if cluster.powerless && !store.has_hosts(name)? {
+        let problem = format!("the driver of cluster `{name}` cannot stop it");
+        return Err(Refusal::conflict(problem).into());
     }
-    patch::change(context, &store, Kind::ClusterDeployment, name, done, |document| {
+    patch::change(context, &store, Kind::ClusterDeployment, name, result, |document| {
         document["spec"]["powerState"] = power.wire().into();
         Ok(())
     })

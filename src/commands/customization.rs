@@ -200,9 +200,9 @@ fn read_manifests(folder: &Path) -> Result<BTreeMap<String, Value>, Refusal> {
                 folders.push(path);
             } else if file_type.is_file() && is_yaml(&path) {
                 let bytes = fs::read(&path).map_err(|error| refuse_unreadable(&path, &error))?;
-                let text = String::from_utf8(bytes).ok();
+                let content = String::from_utf8(bytes).ok();
                 // A file that is no YAML is no manifest.
-                if let Some(document) = text.and_then(|text| yaml::value(&text).ok()) {
+                if let Some(document) = content.and_then(|content| yaml::value(&content).ok()) {
                     let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
                     manifests.insert(name, document);
                 }

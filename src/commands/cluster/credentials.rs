@@ -1,8 +1,12 @@
-//! `kubeconfig` and `credentials`: how to get into a cluster.
+//! `kubeconfig` and `credentials`: tells how to log in to a cluster. The only file that is written
+//! is the copy of the kubeconfig beside the state.
+
+use std::fmt::Write;
 
 use clap::Args;
 use serde_json::json;
 
+use crate::model::claim::Claim;
 use crate::model::cluster::Cluster;
 use crate::model::documents::SecretValue;
 use crate::model::kinds::Kind;
@@ -17,6 +21,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Kubeconfig {
+    /// Claim or cluster to log in to
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -30,12 +35,12 @@ impl Verb for Kubeconfig {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let cluster = cluster(context, &store, &self.name)?;
+        let cluster = find_installed_cluster(context, &store, &self.name)?;
         if context.world.is_behind_sudo() {
-            // The file would be the account's: no use to anybody else.
-            return context.print_value(content(&store, &cluster)?.reveal());
+            // The file would belong to the account, and nobody else could read it.
+            return context.print_value(read_kubeconfig(&store, &cluster)?.reveal());
         }
-        let path = kubeconfig(&store, &cluster)?;
+        let path = write_kubeconfig(&store, &cluster)?;
         let document = json!({"cluster": cluster.name, "kubeconfig": path});
         let answer = Answer::text(format!("{path}\n")).with_document(document);
         context.answer(answer.with_name(Name::plain(path)))
@@ -44,6 +49,7 @@ impl Verb for Kubeconfig {
 
 #[derive(Args)]
 pub struct Credentials {
+    /// Claim or cluster to log in to
     #[arg(value_name = "CLAIM|CLUSTER")]
     name: String,
 }
@@ -56,117 +62,138 @@ impl Verb for Credentials {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let cluster = cluster(context, &store, &self.name)?;
-        let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.clone());
-        let password = metadata.and_then(|metadata| metadata.admin_password_secret_ref);
-        let username = value(&store, &cluster, password.as_ref(), "username")?;
-        let password = value(&store, &cluster, password.as_ref(), "password")?;
-        let path = if context.world.is_behind_sudo() {
+        let cluster = find_installed_cluster(context, &store, &self.name)?;
+        let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.as_ref());
+        let secret = metadata.and_then(|metadata| metadata.admin_password_secret_ref.as_ref());
+        let username = read_secret(&store, &cluster, secret, "username")?;
+        let password = read_secret(&store, &cluster, secret, "password")?;
+        let kubeconfig = if context.world.is_behind_sudo() {
             format!("poolctl kubeconfig {} prints it", self.name)
         } else {
-            kubeconfig(&store, &cluster)?
+            write_kubeconfig(&store, &cluster)?
         };
         let document = json!({
             "api": cluster.api_url(),
             "console": cluster.console_url(),
             "username": username.reveal(),
             "password": password.reveal(),
-            "kubeconfig": path,
+            "kubeconfig": kubeconfig,
         });
-        let line = |name: &str| {
-            format!("{:<12}{}\n", format!("{name}:"), document[name].as_str().unwrap_or_default())
-        };
-        let lines = ["api", "console", "username", "password", "kubeconfig"].map(line);
+        let mut lines = String::new();
+        for field in ["api", "console", "username", "password", "kubeconfig"] {
+            let label = format!("{field}:");
+            let value = document[field].as_str().unwrap_or_default();
+            let _ = writeln!(lines, "{label:<12}{value}");
+        }
         let name = Name::of(Kind::ClusterDeployment, &cluster.key());
-        let answer = Answer::text(lines.concat()).with_name(name).with_document(document);
+        let answer = Answer::text(lines).with_name(name).with_document(document);
         context.answer(answer.verbatim())
     }
 }
 
-/// The cluster of a claim, or the one of that name; installed.
-fn cluster(context: &Context, store: &Store, name: &str) -> Result<Cluster, Refusal> {
-    let found = cluster_of(context, store, name, Deed::See)?;
-    if found.installed() {
-        return Ok(found);
+/// The cluster of a claim, or the cluster of this name; refused if it is not installed.
+fn find_installed_cluster(
+    context: &Context,
+    store: &Store,
+    name: &str,
+) -> Result<Cluster, Refusal> {
+    let cluster = find_cluster(context, store, name, Deed::See)?;
+    if cluster.installed() {
+        return Ok(cluster);
     }
-    Err(Refusal::conflict(format!("cluster `{}` is not installed yet", found.name))
-        .next(format!("poolctl describe cluster {}", found.name)))
+    Err(Refusal::conflict(format!("cluster `{}` is not installed yet", cluster.name))
+        .next(format!("poolctl describe cluster {}", cluster.name)))
 }
 
-/// The cluster of a claim, or the one of that name, with which this may be done.
-pub fn cluster_of(
+/// The cluster of a claim, or the cluster of this name; refused unless the deed is permitted.
+pub fn find_cluster(
     context: &Context,
     store: &Store,
     name: &str,
     deed: Deed,
 ) -> Result<Cluster, Refusal> {
-    let word = name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
-    let find = |kind| context.find_object(store, kind, name);
-    let absent = |refusal: &Refusal| refusal.exit == Exit::NotFound;
-    let found = match word {
-        Some(Kind::ClusterDeployment) => find(Kind::ClusterDeployment)?,
-        Some(_) => find(Kind::ClusterClaim)?,
-        None => match (find(Kind::ClusterClaim), find(Kind::ClusterDeployment)) {
-            (Ok(_), Ok(_)) => {
-                // Who claims may have chosen the name to be taken for the cluster.
-                let what = format!("`{name}` is the name of a claim and of a cluster");
-                return Err(Refusal::usage(what).advise(format!("cluster/{name}, or claim/{name}")));
-            }
-            (Ok(claim), _) => claim,
-            (Err(no_claim), Err(no_cluster)) if absent(&no_claim) && absent(&no_cluster) => {
-                let what = format!("there is no claim and no cluster `{name}`");
-                return Err(Refusal { what, ..no_claim });
-            }
-            (Err(no_claim), _) if !absent(&no_claim) => return Err(no_claim),
-            (_, cluster) => cluster?,
-        },
+    let object = match find_claim_or_cluster(context, store, name)? {
+        Object::ClusterClaim(claim) => find_cluster_of_claim(store, &claim)?,
+        object => object,
     };
-    let found = match found {
-        Object::ClusterClaim(claim) => {
-            let name = &claim.name;
-            let cluster = claim.cluster.clone().ok_or_else(|| {
-                Refusal::conflict(format!("claim `{name}` has no cluster yet"))
-                    .next(format!("poolctl why claim/{name}"))
-            })?;
-            let filter = Filter { namespace: None, name: Some(cluster), whole: true };
-            let cluster = store.list::<Cluster>(&filter)?.into_iter().next();
-            let gone = || Refusal::not_found(format!("the cluster of claim `{name}` is gone"));
-            Object::ClusterDeployment(Box::new(cluster.ok_or_else(gone)?))
-        }
-        cluster => cluster,
-    };
-    context.permit(store, deed, &found)?;
-    match found {
+    context.permit(store, deed, &object)?;
+    match object {
         Object::ClusterDeployment(cluster) => Ok(*cluster),
-        other => Err(Refusal::not_found(format!("`{}` is no cluster", other.key().name))),
+        object => Err(Refusal::not_found(format!("`{}` is no cluster", object.key().name))),
     }
 }
 
-/// The path of the kubeconfig of a claim's or cluster's name.
+/// The claim or the cluster of a name, which may be `claim/NAME` or `cluster/NAME`; refused if
+/// there are both.
+fn find_claim_or_cluster(context: &Context, store: &Store, name: &str) -> Result<Object, Refusal> {
+    let kind = name.split_once('/').and_then(|(word, _)| Kind::from_word(word));
+    if let Some(kind) = kind {
+        let is_cluster = kind == Kind::ClusterDeployment;
+        let kind = if is_cluster { kind } else { Kind::ClusterClaim };
+        return context.find_object(store, kind, name);
+    }
+    let claim = context.find_object(store, Kind::ClusterClaim, name);
+    let cluster = context.find_object(store, Kind::ClusterDeployment, name);
+    match (claim, cluster) {
+        (Ok(_), Ok(_)) => {
+            // Whoever made the claim may have chosen its name to be taken for the cluster.
+            let problem = format!("`{name}` is the name of a claim and of a cluster");
+            let advice = format!("cluster/{name}, or claim/{name}");
+            Err(Refusal::usage(problem).advise(advice))
+        }
+        (Ok(claim), _) => Ok(claim),
+        (Err(no_claim), Err(no_cluster))
+            if no_claim.exit == Exit::NotFound && no_cluster.exit == Exit::NotFound =>
+        {
+            let what = format!("there is no claim and no cluster `{name}`");
+            Err(Refusal { what, ..no_claim })
+        }
+        (Err(no_claim), _) if no_claim.exit != Exit::NotFound => Err(no_claim),
+        (Err(_), cluster) => cluster,
+    }
+}
+
+fn find_cluster_of_claim(store: &Store, claim: &Claim) -> Result<Object, Refusal> {
+    let name = &claim.name;
+    let Some(cluster_name) = claim.cluster.clone() else {
+        return Err(Refusal::conflict(format!("claim `{name}` has no cluster yet"))
+            .next(format!("poolctl why claim/{name}")));
+    };
+    let filter = Filter { namespace: None, name: Some(cluster_name), whole: true };
+    match store.list::<Cluster>(&filter)?.into_iter().next() {
+        Some(cluster) => Ok(Object::ClusterDeployment(Box::new(cluster))),
+        None => Err(Refusal::not_found(format!("the cluster of claim `{name}` is gone"))),
+    }
+}
+
+/// Writes the kubeconfig of a claim or cluster to its file, and returns the path.
 pub fn kubeconfig_of(context: &Context, store: &Store, name: &str) -> Result<String, Refusal> {
-    kubeconfig(store, &cluster(context, store, name)?)
+    write_kubeconfig(store, &find_installed_cluster(context, store, name)?)
 }
 
-fn content(store: &Store, cluster: &Cluster) -> Result<SecretValue, Refusal> {
+fn read_kubeconfig(store: &Store, cluster: &Cluster) -> Result<SecretValue, Refusal> {
     let metadata = cluster.body.as_ref().and_then(|body| body.spec.cluster_metadata.as_ref());
-    let reference = metadata.map(|metadata| &metadata.admin_kubeconfig_secret_ref);
-    value(store, cluster, reference, "kubeconfig")
+    let secret = metadata.map(|metadata| &metadata.admin_kubeconfig_secret_ref);
+    read_secret(store, cluster, secret, "kubeconfig")
 }
 
-fn kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
-    let value = content(store, cluster)?;
-    let path = copies::write(store.path(), &cluster.name, "kubeconfig", &value)?;
+/// Writes the kubeconfig of a cluster to its file beside the state, and returns the absolute path.
+fn write_kubeconfig(store: &Store, cluster: &Cluster) -> Result<String, Refusal> {
+    let kubeconfig = read_kubeconfig(store, cluster)?;
+    let path = copies::write(store.path(), &cluster.name, "kubeconfig", &kubeconfig)?;
     let path = std::path::absolute(&path).unwrap_or(path);
     Ok(path.display().to_string())
 }
 
-fn value(
+fn read_secret(
     store: &Store,
     cluster: &Cluster,
     secret: Option<&LocalRef>,
     key: &str,
 ) -> Result<SecretValue, Refusal> {
-    let missing = || Refusal::not_found(format!("cluster `{}` has no {key}", cluster.name));
-    let secret = Key::new(&*cluster.namespace, &*secret.ok_or_else(missing)?.name);
-    store.secret_value(&secret, key)?.ok_or_else(missing)
+    let mut value = None;
+    if let Some(secret) = secret {
+        value = store.secret_value(&Key::new(&*cluster.namespace, &*secret.name), key)?;
+    }
+    value.ok_or_else(|| Refusal::not_found(format!("cluster `{}` has no {key}", cluster.name)))
 }

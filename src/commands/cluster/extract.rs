@@ -1,4 +1,4 @@
-//! `extract`: the values of a Secret, as files or on stdout.
+//! `extract`: writes the values of a Secret to files, or prints them.
 
 use std::path::PathBuf;
 
@@ -15,16 +15,16 @@ use crate::commands::{Context, Verb, target};
 
 #[derive(Args)]
 pub struct Extract {
-    /// The Secret, as secret/NAME
+    /// Secret to extract, as secret/NAME
     #[arg(value_name = "secret/NAME")]
     secret: String,
-    /// Folder for a file each, or - for stdout
+    /// Folder that gets a file for each key, or - for stdout
     #[arg(long, value_name = "DIR|-", default_value = ".")]
     to: PathBuf,
-    /// Only these keys
+    /// Extract these keys only
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     keys: Vec<String>,
-    /// Replace files that are there
+    /// Replace files that exist
     #[arg(long)]
     confirm: bool,
 }
@@ -48,17 +48,19 @@ impl Verb for Extract {
         }
         let store = context.look()?;
         let secret = context.find::<Secret>(&store, &name)?;
-        let key = secret.metadata.key();
+        let secret_key = secret.metadata.key();
         if let Some(unknown) = self.keys.iter().find(|key| !secret.values.contains_key(*key)) {
-            let known: Vec<&str> = secret.values.keys().map(String::as_str).collect();
+            let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
             return Err(Refusal::not_found(format!("secret `{name}` has no key `{unknown}`"))
-                .because(format!("its keys are {}", known.join(", ")))
+                .because(format!("its keys are {}", keys.join(", ")))
                 .into());
         }
-        let wanted = |key: &&String| self.keys.is_empty() || self.keys.contains(*key);
-        for one in secret.values.keys().filter(wanted) {
-            if let Some(value) = store.secret_value(&key, one)? {
-                self.write(context, one, &value)?;
+        for key in secret.values.keys() {
+            if !self.keys.is_empty() && !self.keys.contains(key) {
+                continue;
+            }
+            if let Some(value) = store.secret_value(&secret_key, key)? {
+                self.extract_value(context, key, &value)?;
             }
         }
         Ok(())
@@ -66,15 +68,21 @@ impl Verb for Extract {
 }
 
 impl Extract {
-    fn write(&self, context: &Context, key: &str, value: &SecretValue) -> anyhow::Result<()> {
+    /// Prints a value, or writes it to the file that is called like its key.
+    fn extract_value(
+        &self,
+        context: &Context,
+        key: &str,
+        value: &SecretValue,
+    ) -> anyhow::Result<()> {
         if self.to.as_os_str() == "-" {
             context.hint(&format!("# {key}"));
-            let end = if value.reveal().ends_with('\n') { "" } else { "\n" };
-            return context.print_value(&format!("{}{end}", value.reveal()));
+            let line_end = if value.reveal().ends_with('\n') { "" } else { "\n" };
+            return context.print_value(&format!("{}{line_end}", value.reveal()));
         }
         if key.contains('/') || key.starts_with("..") {
-            let what = format!("key `{key}` cannot be the name of a file");
-            return Err(Refusal::invalid(what).advise("--to=- prints it").into());
+            let problem = format!("key `{key}` cannot be the name of a file");
+            return Err(Refusal::invalid(problem).advise("--to=- prints it").into());
         }
         let path = self.to.join(key);
         copies::place(&path, value.reveal().as_bytes(), self.confirm).map_err(|refusal| {
@@ -83,9 +91,9 @@ impl Extract {
                 _ => refusal,
             }
         })?;
-        let path = path.display().to_string();
-        let document = json!({"key": key, "file": path});
-        let answer = Answer::text(format!("{path}\n")).with_list([document]);
-        context.answer(answer.with_name(Name::plain(path)))
+        let file = path.display().to_string();
+        let document = json!({"key": key, "file": file});
+        let answer = Answer::text(format!("{file}\n")).with_list([document]);
+        context.answer(answer.with_name(Name::plain(file)))
     }
 }

@@ -1,6 +1,7 @@
-//! `pool rotate-credentials`: what the pool's Secret holds now goes to all of its clusters.
+//! `pool rotate-credentials`: copies the credentials that the Secret of a pool holds now to all of
+//! its clusters, each of which has a Secret of its own. It never changes the pool's Secret.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use clap::Args;
 
@@ -20,6 +21,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct RotateCredentials {
+    /// Pool whose clusters get the credentials
     #[arg(value_name = "POOL")]
     name: String,
 }
@@ -32,45 +34,42 @@ impl Verb for RotateCredentials {
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let pool = context.find::<ClusterPool>(&store, &self.name)?;
-        let from = source(&pool)?;
-        let copies = copies(&store, &pool)?;
-        let secrets = copies.iter().map(|(_, copy)| copy).chain([&from]);
+        let pool_secret = secret_of_pool(&pool)?;
+        let copies = find_copies(&store, &pool)?;
+        let secrets = copies.iter().map(|(_, copy)| copy).chain([&pool_secret]);
         let needs: Vec<Need> =
             secrets.map(|key| Need { kind: Kind::Secret, key: key.clone() }).collect();
-        let (rotated, passed) =
-            context.door(&store).change(&Scope::pool(pool.key()), &needs, |state, tick| {
-                let Some(new) = values(state, &from) else {
-                    let name = &from.name;
-                    let what = format!("pool `{}` has no Secret `{name}`", self.name);
-                    let at = context.in_namespace(&from.namespace);
-                    let next = format!("poolctl secret create {name} --from-file=KEY=FILE{at}");
-                    return Err(Refusal::not_found(what).advise(next));
-                };
-                let mut rotated = Vec::new();
-                for (cluster, copy) in &copies {
-                    let differs = values(state, copy).is_none_or(|old| old != new);
-                    if differs {
-                        put(state, copy, &new);
-                        let text = format!("Has the credentials of Secret {} now", from.name);
-                        let key = cluster.key();
-                        record_event(
-                            state,
-                            tick,
-                            Kind::ClusterDeployment,
-                            key,
-                            EventReason::CredentialsRotated,
-                            &text,
-                        );
-                    }
-                    rotated.push(differs);
+        let scope = Scope::pool(pool.key());
+        let (rotated, passed) = context.door(&store).change(&scope, &needs, |state, tick| {
+            let Some(values) = read_values(state, &pool_secret) else {
+                return Err(self.refuse_missing_secret(context, &pool_secret));
+            };
+            let mut rotated = Vec::new();
+            for (cluster, copy) in &copies {
+                let is_outdated = read_values(state, copy).is_none_or(|held| held != values);
+                if is_outdated {
+                    write_values(state, copy, &values);
+                    let message = format!("Has the credentials of Secret {} now", pool_secret.name);
+                    record_event(
+                        state,
+                        tick,
+                        Kind::ClusterDeployment,
+                        cluster.key(),
+                        EventReason::CredentialsRotated,
+                        &message,
+                    );
                 }
-                Ok(rotated)
-            })?;
+                rotated.push(is_outdated);
+            }
+            Ok(rotated)
+        })?;
         for ((cluster, _), rotated) in copies.iter().zip(&rotated) {
-            let of = cluster.claim.as_ref().map(|claim| format!(" (claim {claim})"));
-            let what = if *rotated { "rotated" } else { "has them already" };
-            let what = format!("{what}{}", of.unwrap_or_default());
-            context.changed(Kind::ClusterDeployment, &cluster.key(), &what)?;
+            let verb = if *rotated { "rotated" } else { "has them already" };
+            let result = match &cluster.claim {
+                Some(claim) => format!("{verb} (claim {claim})"),
+                None => verb.to_owned(),
+            };
+            context.changed(Kind::ClusterDeployment, &cluster.key(), &result)?;
         }
         if copies.is_empty() {
             context.hint(&format!("pool `{}` has no clusters", self.name));
@@ -79,48 +78,65 @@ impl Verb for RotateCredentials {
     }
 }
 
-/// The Secret that a pool takes its credentials from.
-fn source(pool: &ClusterPool) -> Result<Key, Refusal> {
+impl RotateCredentials {
+    fn refuse_missing_secret(&self, context: &Context, secret: &Key) -> Refusal {
+        let name = &secret.name;
+        let namespace_option = context.in_namespace(&secret.namespace);
+        Refusal::not_found(format!("pool `{}` has no Secret `{name}`", self.name))
+            .advise(format!("poolctl secret create {name} --from-file=KEY=FILE{namespace_option}"))
+    }
+}
+
+/// The Secret that has the credentials of a pool.
+fn secret_of_pool(pool: &ClusterPool) -> Result<Key, Refusal> {
     let name = pool.credentials().ok_or_else(|| {
-        let (name, platform) = (&pool.metadata.name, pool.spec.platform.name());
-        Refusal::invalid(format!("pool `{name}` has no credentials"))
+        let platform = pool.spec.platform.name();
+        Refusal::invalid(format!("pool `{}` has no credentials", pool.metadata.name))
             .because(format!("its platform {platform} names no credentialsSecretRef"))
     })?;
     Ok(Key::new(&*pool.metadata.namespace, name))
 }
 
-/// The pool's clusters that have credentials, and where each has its own.
-fn copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refusal> {
+/// The clusters of a pool that have credentials, each with the Secret that has its copy of them.
+fn find_copies(store: &Store, pool: &ClusterPool) -> Result<Vec<(Cluster, Key)>, Refusal> {
     let namespace = Some(pool.metadata.namespace.clone());
     let filter = Filter { namespace, name: None, whole: true };
-    let mut clusters = store.list::<Cluster>(&filter)?;
-    clusters.retain(|cluster| cluster.pool.as_deref() == Some(&pool.key()));
-    let with_copy = |cluster: Cluster| own(&cluster).map(|copy| (cluster, copy));
-    Ok(clusters.into_iter().filter_map(with_copy).collect())
+    let mut copies = Vec::new();
+    for cluster in store.list::<Cluster>(&filter)? {
+        if cluster.pool.as_deref() == Some(&pool.key())
+            && let Some(copy) = secret_of_cluster(&cluster)
+        {
+            copies.push((cluster, copy));
+        }
+    }
+    Ok(copies)
 }
 
-/// Where a cluster has its credentials, if its platform has any.
-fn own(cluster: &Cluster) -> Option<Key> {
+/// The Secret that has the credentials of a cluster, if its platform needs any.
+fn secret_of_cluster(cluster: &Cluster) -> Option<Key> {
     let name = cluster.body.as_ref()?.spec.platform.credentials()?;
     Some(Key::new(&*cluster.namespace, name))
 }
 
-/// Whether clusters have the credentials of their pools: `current` or `old`, by name.
+/// Whether clusters have the credentials that their pools have now: `current` or `old`, by the name
+/// of the cluster. Clusters without credentials are left out.
 pub fn states(
     store: &Store,
     clusters: &[Object],
 ) -> Result<HashMap<String, &'static str>, Refusal> {
-    let mut sources = HashMap::new();
+    let mut pool_secrets = HashMap::new();
     for pool in store.all::<ClusterPool>()? {
-        sources.extend(source(&pool).ok().map(|from| (pool.key(), from)));
+        if let Ok(secret) = secret_of_pool(&pool) {
+            pool_secrets.insert(pool.key(), secret);
+        }
     }
     let mut states = HashMap::new();
     for object in clusters {
         let Object::ClusterDeployment(cluster) = object else { continue };
-        let from = cluster.pool.as_deref().and_then(|pool| sources.get(pool));
-        if let Some((copy, from)) = own(cluster).zip(from) {
-            let current = store.same_values(&copy, from)?;
-            states.insert(cluster.name.clone(), if current { "current" } else { "old" });
+        let pool_secret = cluster.pool.as_deref().and_then(|pool| pool_secrets.get(pool));
+        if let (Some(copy), Some(pool_secret)) = (secret_of_cluster(cluster), pool_secret) {
+            let is_current = store.same_values(&copy, pool_secret)?;
+            states.insert(cluster.name.clone(), if is_current { "current" } else { "old" });
         }
     }
     Ok(states)
@@ -128,22 +144,28 @@ pub fn states(
 
 type Values = HashMap<String, SecretValue>;
 
-fn values(state: &State, secret: &Key) -> Option<Values> {
-    let values = state.secrets.by_key(secret)?.values.iter();
-    let loaded = values.filter_map(|(key, value)| match value {
-        Stored::Loaded(value) | Stored::New(value) => Some((key.clone(), value.clone())),
-        Stored::Kept | Stored::CopyOf(_) => None,
-    });
-    Some(loaded.collect())
+/// The values of a Secret that are loaded; none if there is no such Secret.
+fn read_values(state: &State, secret: &Key) -> Option<Values> {
+    let mut values = Values::new();
+    for (key, stored) in &state.secrets.by_key(secret)?.values {
+        if let Stored::Loaded(value) | Stored::New(value) = stored {
+            values.insert(key.clone(), value.clone());
+        }
+    }
+    Some(values)
 }
 
-fn put(state: &mut State, copy: &Key, new: &Values) {
-    let new = new.iter().map(|(key, value)| (key.clone(), Stored::New(value.clone())));
-    if let Some(at) = state.secrets.find(copy) {
-        state.secrets.update(at, |secret| secret.values = new.collect());
+/// Replaces the values of a Secret, which is made if there is none.
+fn write_values(state: &mut State, secret: &Key, values: &Values) {
+    let mut stored = BTreeMap::new();
+    for (key, value) in values {
+        stored.insert(key.clone(), Stored::New(value.clone()));
+    }
+    if let Some(secret_id) = state.secrets.find(secret) {
+        state.secrets.update(secret_id, |secret| secret.values = stored);
         return;
     }
-    let (name, namespace) = (copy.name.clone(), copy.namespace.clone());
+    let Key { name, namespace } = secret.clone();
     let metadata = Meta { name, namespace, generation: 1, ..Meta::default() };
-    state.secrets.insert(Secret { metadata, values: new.collect(), ..Secret::default() });
+    state.secrets.insert(Secret { metadata, values: stored, ..Secret::default() });
 }
