@@ -1,5 +1,6 @@
-//! Access of people who use poolctl through sudo: finds out who they are and whether they are admins
-//! or guests, and asks the rules before anything is shown or done. Without sudo nobody is a guest.
+//! Access of people who use poolctl through sudo: finds out who they are and whether they are
+//! admins or guests, and asks the rules before anything is shown or done. Without sudo nobody is a
+//! guest.
 
 use crate::model::claim::Claim;
 use crate::model::documents::{RoleBinding, SettingsSpec};

@@ -1,4 +1,5 @@
-//! `apply`: creates the objects of manifests, or changes them to what the manifests say, all or none.
+//! `apply`: creates the objects of manifests, or changes them to what the manifests say, all or
+//! none.
 
 use std::path::PathBuf;
 
@@ -108,8 +109,8 @@ fn confirm_leaving_cluster(
     }
 }
 
-/// Leaves Settings out unless they are the only object: they choose which programs run, and must not
-/// come along unnoticed in a folder.
+/// Leaves Settings out unless they are the only object: they choose which programs run, and must
+/// not come along unnoticed in a folder.
 pub fn without_settings(mut manifests: manifest::Manifests) -> manifest::Manifests {
     if manifests.objects.len() < 2 {
         return manifests;

@@ -1,4 +1,5 @@
-//! `claim`: takes a cluster from a pool, at once if one is ready.
+//! `claim`: makes a claim, which takes a cluster from a pool, at once if one is ready. A claim
+//! without a ready cluster waits in the queue of its pool.
 
 pub mod extend;
 pub mod queue;
@@ -8,13 +9,13 @@ use clap::Args;
 
 use crate::edits::put;
 use crate::model::annotations::CLAIM_REASON;
-use crate::model::claim::{Claim as Facts, ClaimSpec, ClusterClaim, ClusterRunning};
+use crate::model::claim::{Claim as ClaimRow, ClaimSpec, ClusterClaim, ClusterRunning};
 use crate::model::kinds::Kind;
 use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::pool::{ClusterPool, PAUSED};
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
+use crate::model::state::{PoolId, Scope, State};
 use crate::model::tick::Tick;
 use crate::model::time::{Span, Time};
 use crate::output::{self, Answer};
@@ -22,40 +23,42 @@ use crate::rules;
 use crate::store::{Filter, Need, Store};
 
 use crate::commands::selector::Selector;
-use crate::commands::waiting::{Ended, Look, Waiting};
-use crate::commands::{Context, Verb, delete};
+use crate::commands::waiting::{self, Ended, Look, Waiting};
+use crate::commands::{Context, Verb, delete, target};
 
 #[derive(Args)]
 pub struct Claim {
+    /// Pool to take a cluster from
     #[arg(value_name = "POOL", required_unless_present = "selector")]
     pool: Option<String>,
-    /// Name of the claim; made up without one
+    /// Name of the claim; by default that of the pool and a suffix
     #[arg(value_name = "NAME")]
-    called: Option<String>,
-    /// From the pool with most ready clusters among those with these labels
+    claim_name: Option<String>,
+    /// Choose among the pools with these labels the one with most ready clusters
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "pool")]
     selector: Option<Selector>,
-    /// Name of the claim, for -l
-    #[arg(long, value_name = "NAME", conflicts_with = "called")]
+    /// Name of the claim, together with -l
+    #[arg(long, value_name = "NAME", conflicts_with = "claim_name")]
     name: Option<String>,
     #[command(flatten)]
     terms: Terms,
-    /// Wait until the cluster runs, at most this long; then, or when interrupted, the claim is
-    /// released
-    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "45m")]
+    /// Wait until the cluster runs, at most this long; a claim without one is then released, also
+    /// when you interrupt the command
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
+          default_missing_value = "45m")]
     wait: Option<Span>,
-    /// Leave the claim in the queue when the waiting ends
+    /// Leave the claim in the queue when the waiting ends without a cluster
     #[arg(long, requires = "wait")]
     keep: bool,
 }
 
-/// What is asked for beside the pool.
+/// What `claim` and `run` ask for beside the pool.
 #[derive(Args)]
 pub struct Terms {
-    /// How long the cluster may be kept, from when it is handed over
+    /// How long you may keep the cluster, from when it is handed over
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub lifetime: Option<Span>,
-    /// What it is for; kept as annotation poolctl.dev/reason
+    /// What you need the cluster for; kept as annotation poolctl.dev/reason
     #[arg(long)]
     reason: Option<String>,
 }
@@ -73,31 +76,36 @@ impl Verb for Claim {
             return Err(Refusal::usage("the selector is empty").next(Self::EXAMPLE).into());
         }
         let pool = match &self.selector {
-            Some(selector) => fullest(context, &store, selector)?,
+            Some(selector) => find_fullest_pool(context, &store, selector)?,
             None => self.pool.unwrap_or_default(),
         };
         if self.wait.is_some() {
             context.world.catch_signals();
         }
-        let name = self.called.or(self.name);
-        let made = take(context, &store, &pool, name.as_deref(), &self.terms)?;
+        let name = self.claim_name.or(self.name);
+        let new_claim = take(context, &store, &pool, name.as_deref(), &self.terms)?;
         let Some(limit) = self.wait else {
-            return report(context, &store, &made.key, None);
+            return report(context, &store, &new_claim.key, None);
         };
-        match wait(context, &store, &made, limit) {
-            Ok(waited) => report(context, &store, &made.key, Some(waited)),
+        match wait(context, &store, &new_claim, limit) {
+            Ok(waited) => report(context, &store, &new_claim.key, Some(waited)),
             Err(refusal) if self.keep => Err(refusal.into()),
             Err(refusal) => {
-                give_back(context, &store, &made)?;
-                let said = "the claim was released; --keep leaves it in the queue";
-                Err(refusal.because(said).into())
+                give_back(context, &store, &new_claim)?;
+                let consequence = "the claim was released; --keep leaves it in the queue";
+                Err(refusal.because(consequence).into())
             }
         }
     }
 }
 
-/// The pool with most ready clusters of those with these labels.
-fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<String, Refusal> {
+/// The name of the pool with most ready clusters of those with these labels. Pools that are paused
+/// or being deleted give no clusters.
+fn find_fullest_pool(
+    context: &Context,
+    store: &Store,
+    selector: &Selector,
+) -> Result<String, Refusal> {
     let filter = Filter { namespace: Some(context.namespace()?), ..Filter::default() };
     let mut pools = store.list::<ClusterPool>(&filter)?;
     pools.retain(|pool| {
@@ -105,17 +113,17 @@ fn fullest(context: &Context, store: &Store, selector: &Selector) -> Result<Stri
             && !pool.metadata.annotated(PAUSED)
             && selector.matches(&pool.metadata.labels)
     });
-    // The first of equals.
-    let fullest = pools.into_iter().rev().max_by_key(|pool| {
+    // Of pools that are equal the first one: `max_by_key` takes the last.
+    let fullest_pool = pools.into_iter().rev().max_by_key(|pool| {
         let status = &pool.status;
         (status.ready, status.standby, std::cmp::Reverse(status.pending))
     });
-    fullest.map(|pool| pool.metadata.name).ok_or_else(|| {
+    fullest_pool.map(|pool| pool.metadata.name).ok_or_else(|| {
         Refusal::not_found("no pool has these labels").next("poolctl get pool --show-labels")
     })
 }
 
-/// A claim that this command made. Another may have its name later.
+/// A claim that this command made. Another claim may have its name later, but not its uid.
 pub struct Made {
     pub key: Key,
     uid: String,
@@ -123,8 +131,8 @@ pub struct Made {
 
 impl Made {
     /// The claim as it stands, if it is still there and not being released.
-    pub fn look(&self, store: &Store) -> Result<Option<Facts>, Refusal> {
-        let claim = store.whole::<Facts>(&self.key)?;
+    pub fn look(&self, store: &Store) -> Result<Option<ClaimRow>, Refusal> {
+        let claim = store.whole::<ClaimRow>(&self.key)?;
         Ok(claim.filter(|claim| {
             let body = claim.body.as_ref();
             claim.deleting.is_none() && body.is_some_and(|body| body.metadata.uid == self.uid)
@@ -140,176 +148,203 @@ pub fn take(
     name: Option<&str>,
     terms: &Terms,
 ) -> Result<Made, Refusal> {
-    let key =
-        context.key(Kind::ClusterPool, &crate::commands::target::bare(Kind::ClusterPool, pool))?;
+    let pool_key = context.key(Kind::ClusterPool, &target::bare(Kind::ClusterPool, pool))?;
     let mut needs = Vec::new();
     if let Some(name) = name {
         needs.push(Need { kind: Kind::ClusterClaim, key: context.key(Kind::ClusterClaim, name)? });
     }
-    let scope = Scope::pool(key.clone());
-    let claimed = context
+    let scope = Scope::pool(pool_key.clone());
+    let changed = context
         .door(store)
-        .change(&scope, &needs, |state, tick| make(state, &key, name, terms, tick));
-    let (made, passed) = match claimed {
-        Ok(done) => done,
-        // The pool was not in the transaction: say where it is, or what is called alike.
+        .change(&scope, &needs, |state, tick| make_claim(state, &pool_key, name, terms, tick));
+    let (new_claim, passed) = match changed {
+        Ok(changed) => changed,
+        // If the pool is not there, this refusal tells where it is, or which name is similar.
         Err(refusal) => {
             context.there(store, Kind::ClusterPool, pool)?;
             return Err(refusal);
         }
     };
     context.finish(&passed)?;
-    Ok(made)
+    Ok(new_claim)
 }
 
-fn make(
+fn make_claim(
     state: &mut State,
-    pool: &Key,
+    pool_key: &Key,
     name: Option<&str>,
     terms: &Terms,
     tick: &Tick,
 ) -> Result<Made, Refusal> {
-    let missing = || Refusal::not_found(format!("there is no pool `{}`", pool.name));
-    let at = state.pools.find(pool).ok_or_else(missing)?;
-    let found = state.pools.get(at).ok_or_else(missing)?;
-    if found.metadata.deletion_timestamp.is_some() {
-        return Err(Refusal::conflict(format!("pool `{}` is being deleted", pool.name))
+    let pool_id = state.pools.find(pool_key);
+    let pool = pool_id.and_then(|pool_id| state.pools.get(pool_id));
+    let (Some(pool_id), Some(pool)) = (pool_id, pool) else {
+        return Err(Refusal::not_found(format!("there is no pool `{}`", pool_key.name)));
+    };
+    if pool.metadata.deletion_timestamp.is_some() {
+        return Err(Refusal::conflict(format!("pool `{}` is being deleted", pool_key.name))
             .next("poolctl get pool"));
     }
-    let name = if let Some(name) = name {
-        name.to_owned()
-    } else {
-        let uid = found.metadata.uid.clone();
-        let ordinal = found.status.ordinal + 1;
-        state.pools.update(at, |pool| pool.status.ordinal = ordinal);
-        let most = pool.name.len().min(57);
-        format!("{}-{}", &pool.name[..most], tick.suffix("claim", &uid, ordinal))
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => make_up_name(state, pool_id, pool_key, tick),
     };
-    if state.claims.find(&Key::new(&*pool.namespace, &*name)).is_some() {
+    let key = Key::new(&*pool_key.namespace, &*name);
+    if state.claims.find(&key).is_some() {
         return Err(Refusal::conflict(format!("there is a claim `{name}` already"))
             .next(format!("poolctl get claim {name}")));
     }
-    let mut metadata =
-        Meta { name: name.clone(), namespace: pool.namespace.clone(), ..Meta::default() };
+    let mut metadata = Meta { name, namespace: pool_key.namespace.clone(), ..Meta::default() };
     if let Some(reason) = &terms.reason {
         metadata.annotations.insert(CLAIM_REASON.into(), reason.clone());
     }
     let spec = ClaimSpec {
-        cluster_pool_name: pool.name.clone(),
+        cluster_pool_name: pool_key.name.clone(),
         lifetime: terms.lifetime,
         ..ClaimSpec::default()
     };
-    let wire = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
-    let claim = Object::ClusterClaim(Box::new(Facts::from_wire(wire)));
+    let document = ClusterClaim { metadata, spec, ..ClusterClaim::default() };
+    let claim = Object::ClusterClaim(Box::new(ClaimRow::from_wire(document)));
     rules::check(&claim)?;
     put(state, claim, true, tick)?;
-    let key = Key::new(&*pool.namespace, name);
-    let body = state.claims.by_key(&key).and_then(|one| one.body.as_ref());
+    let body = state.claims.by_key(&key).and_then(|claim| claim.body.as_ref());
     let uid = body.map(|body| body.metadata.uid.clone()).unwrap_or_default();
     Ok(Made { key, uid })
 }
 
-/// Waits until the claim's cluster runs; says how long that took.
-pub fn wait(context: &Context, store: &Store, made: &Made, limit: Span) -> Result<Span, Refusal> {
-    let key = &made.key;
+/// A new name for a claim: that of its pool, shortened so that it fits into a label, and a suffix
+/// that the pool has not given yet.
+fn make_up_name(state: &mut State, pool_id: PoolId, pool_key: &Key, tick: &Tick) -> String {
+    let mut uid = String::new();
+    let mut ordinal = 0;
+    state.pools.update(pool_id, |pool| {
+        pool.status.ordinal += 1;
+        ordinal = pool.status.ordinal;
+        uid.clone_from(&pool.metadata.uid);
+    });
+    let prefix = &pool_key.name[..pool_key.name.len().min(57)];
+    format!("{prefix}-{}", tick.suffix("claim", &uid, ordinal))
+}
+
+/// Waits until the cluster of a claim runs; returns how long that took.
+pub fn wait(
+    context: &Context,
+    store: &Store,
+    new_claim: &Made,
+    limit: Span,
+) -> Result<Span, Refusal> {
     let start = context.world.now();
     let door = context.door(store);
-    let gone = || Refusal::not_found(format!("claim `{}` was released by somebody", key.name));
-    let pool = made.look(store)?.ok_or_else(gone)?.pool_key();
-    let waiting = Waiting { context, door: &door, pool: Some(&pool), limit };
+    let pool_key =
+        new_claim.look(store)?.ok_or_else(|| refuse_released(&new_claim.key))?.pool_key();
+    let waiting = Waiting { context, door: &door, pool: Some(&pool_key), limit };
     let ended = waiting.until(|_| {
-        let claim = made.look(store)?.ok_or_else(gone)?;
+        let claim = new_claim.look(store)?.ok_or_else(|| refuse_released(&new_claim.key))?;
         if claim.cluster.is_some() && claim.running == ClusterRunning::Running {
             return Ok(Look::Met(()));
         }
-        let (ready, size, counts) = crate::commands::waiting::counts(store, Some(&pool))?;
-        let text = match &claim.cluster {
+        let (ready, size, counts) = waiting::counts(store, Some(&pool_key))?;
+        let progress = match &claim.cluster {
             Some(cluster) => format!("cluster {cluster} is waking; {counts}"),
-            None => format!("{} in the queue; {counts}", place(store, context.world.now(), key)?),
+            None => {
+                let place = place(store, context.world.now(), &new_claim.key)?;
+                format!("{place} in the queue; {counts}")
+            }
         };
-        Ok(Look::Not(ready, size, text))
+        Ok(Look::Not(ready, size, progress))
     })?;
-    let at = context.in_namespace(&key.namespace);
-    let waits = |exit, how: &str| {
-        let what = format!("claim `{}` has no running cluster {how}", key.name);
-        Err(Refusal::new(exit, what).advise(format!("poolctl why pool/{}{at}", pool.name)))
+    let (exit, problem) = match ended {
+        Ended::Met(()) => return Ok(context.world.now().since(start)),
+        Ended::Late => (Exit::Timeout, format!("after {}", limit.short())),
+        Ended::Interrupted(exit) => (exit, "yet: interrupted".to_owned()),
     };
-    match ended {
-        Ended::Met(()) => Ok(context.world.now().since(start)),
-        Ended::Late => waits(Exit::Timeout, &format!("after {}", limit.short())),
-        Ended::Interrupted(exit) => waits(exit, "yet: interrupted"),
-    }
+    let Key { name, namespace } = &new_claim.key;
+    let namespace_option = context.in_namespace(namespace);
+    Err(Refusal::new(exit, format!("claim `{name}` has no running cluster {problem}"))
+        .advise(format!("poolctl why pool/{}{namespace_option}", pool_key.name)))
+}
+
+fn refuse_released(claim_key: &Key) -> Refusal {
+    Refusal::not_found(format!("claim `{}` was released by somebody", claim_key.name))
 }
 
 /// Releases a claim that this command made.
-pub fn give_back(context: &Context, store: &Store, made: &Made) -> Result<(), Refusal> {
-    match made.look(store)? {
+pub fn give_back(context: &Context, store: &Store, new_claim: &Made) -> Result<(), Refusal> {
+    match new_claim.look(store)? {
         Some(claim) => {
             let claim = Object::ClusterClaim(Box::new(claim));
-            delete::request(context, store, &[claim], delete::refused).map(drop)
+            delete::request_deletion(context, store, &[claim], delete::refuse_with_agents).map(drop)
         }
         None => Ok(()),
     }
 }
 
-/// The place of a claim in its queue; the first, when it has just left it.
+/// The place of a claim in the queue of its pool; the first, if it has just left the queue.
 pub fn place(store: &Store, now: Time, key: &Key) -> Result<output::Place, Refusal> {
-    let known = queue::places(store, now)?.get(key).copied();
-    Ok(known.unwrap_or(output::Place { number: 1, wait: None }))
+    let place = queue::places(store, now)?.get(key).copied();
+    Ok(place.unwrap_or(output::Place { number: 1, wait: None }))
 }
 
-/// Says what came of it: a cluster, or a place in the queue and why.
+/// Tells what the claim has got: a cluster, or a place in the queue and why it waits.
 fn report(context: &Context, store: &Store, key: &Key, waited: Option<Span>) -> anyhow::Result<()> {
-    let is_whole = context.wants_documents();
-    let claim = if is_whole { store.whole::<Facts>(key)? } else { store.one::<Facts>(key)? };
+    let wants_documents = context.wants_documents();
+    let claim =
+        if wants_documents { store.whole::<ClaimRow>(key)? } else { store.one::<ClaimRow>(key)? };
     let Some(claim) = claim else {
         return context.changed(Kind::ClusterClaim, key, "created");
     };
-    if is_whole {
+    if wants_documents {
         let document = Object::ClusterClaim(Box::new(claim)).to_wire();
         return context.answer(Answer::default().with_document(document));
     }
-    let at = context.in_namespace(&key.namespace);
     if let Some(cluster) = &claim.cluster {
-        let how = match waited {
+        let power = match waited {
             Some(waited) => format!("running, waited {}", waited.short()),
             None => "running".into(),
         };
-        let what = format!("bound to cluster/{cluster} ({how})");
-        context.changed(Kind::ClusterClaim, key, &what)?;
-        if context.is_for_people() {
-            let next = if context.world.is_behind_sudo() {
-                let account = context.world.account();
-                format!("sudo -u {account} poolctl kubeconfig {}{at} >kubeconfig", key.name)
-            } else {
-                format!("export KUBECONFIG=$(poolctl kubeconfig {}{at})", key.name)
-            };
-            context.hint(&format!("next: {next}"));
-        }
+        let result = format!("bound to cluster/{cluster} ({power})");
+        context.changed(Kind::ClusterClaim, key, &result)?;
+        hint_kubeconfig(context, key);
         return Ok(());
     }
-    let what = if context.globals.no_reconcile {
+    let result = if context.globals.no_reconcile {
         format!("waits for the next pass over pool {}", claim.pool)
     } else {
         let place = place(store, context.world.now(), key)?;
         format!("waits in the queue of pool {} ({place})", claim.pool)
     };
-    context.changed(Kind::ClusterClaim, key, &what)?;
+    context.changed(Kind::ClusterClaim, key, &result)?;
     if let Some(pool) = store.one::<ClusterPool>(&claim.pool_key())? {
         explain_wait(context, key, &pool);
     }
     Ok(())
 }
 
-/// Says why a claim has no cluster yet, and what to type next.
-fn explain_wait(context: &Context, claim: &Key, pool: &ClusterPool) {
-    let (name, status) = (&pool.metadata.name, &pool.status);
-    let mut next =
-        format!("poolctl why claim/{}{}", claim.name, context.in_namespace(&claim.namespace));
+/// Tells people how to get the kubeconfig. Behind sudo only the account can write it to a file.
+fn hint_kubeconfig(context: &Context, claim_key: &Key) {
+    if !context.is_for_people() {
+        return;
+    }
+    let namespace_option = context.in_namespace(&claim_key.namespace);
+    let command = format!("poolctl kubeconfig {}{namespace_option}", claim_key.name);
+    if context.world.is_behind_sudo() {
+        let account = context.world.account();
+        context.hint(&format!("next: sudo -u {account} {command} >kubeconfig"));
+    } else {
+        context.hint(&format!("next: export KUBECONFIG=$({command})"));
+    }
+}
+
+/// Tells why a claim has no cluster yet, and what to type next.
+fn explain_wait(context: &Context, claim_key: &Key, pool: &ClusterPool) {
+    let name = &pool.metadata.name;
+    let status = &pool.status;
+    let namespace_option = context.in_namespace(&claim_key.namespace);
+    let mut next = format!("poolctl why claim/{}{namespace_option}", claim_key.name);
     if pool.metadata.annotated(PAUSED) {
         context.hint(&format!("pool `{name}` is paused: it gives no clusters until it is resumed"));
     } else if context.globals.no_reconcile {
-        // Without a pass nobody has looked whether a cluster is ready.
+        // Without a pass it is not known whether a ready cluster is left for this claim.
         let clusters = if status.ready == 1 { "cluster" } else { "clusters" };
         context.hint(&format!(
             "the next pass assigns clusters; pool `{name}` has {} {clusters} ready",

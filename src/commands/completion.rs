@@ -1,4 +1,4 @@
-//! `completion`: the script that makes a shell complete poolctl's command lines.
+//! `completion`: prints the script with which a shell completes the command lines of poolctl.
 
 use clap::{Args, ValueEnum};
 
@@ -13,6 +13,7 @@ enum Shell {
 
 #[derive(Args)]
 pub struct Completion {
+    /// Shell that the script is for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }

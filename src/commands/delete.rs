@@ -1,4 +1,5 @@
-//! `delete`: asks for the deletion of objects.
+//! `delete`: marks objects for deletion. The pass deletes them once what they have is given back,
+//! and clusters once they are destroyed.
 
 use std::cell::RefCell;
 
@@ -10,7 +11,7 @@ use crate::model::agent::Agent;
 use crate::model::cluster::Cluster;
 use crate::model::event_reason::EventReason;
 use crate::model::host::BareMetalHost;
-use crate::model::ip_lease::IpLease;
+
 use crate::model::kinds::Kind;
 use crate::model::meta::Key;
 use crate::model::object::Object;
@@ -30,18 +31,19 @@ pub struct Delete {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Names of objects of this kind
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Every object of the kind in the namespace
     #[arg(long, conflicts_with = "names")]
     all: bool,
-    /// Those with these labels
+    /// Only objects with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with_all = ["names", "all"])]
     selector: Option<Selector>,
-    /// The agents of an InfraEnv go with it
+    /// Delete the agents of an InfraEnv with it
     #[arg(long)]
     force: bool,
-    /// What is not there is no error
+    /// Do not fail if an object does not exist
     #[arg(long)]
     ignore_not_found: bool,
 }
@@ -53,265 +55,317 @@ impl Verb for Delete {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let mut objects = Vec::new();
-        if self.all || self.selector.is_some() {
-            let kind = target::kind_of(&self.kind)?;
-            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
-            objects = store.objects(kind, &Filter { namespace, name: None, whole: true })?;
-            objects
-                .retain(|one| self.selector.as_ref().is_none_or(|all| all.matches(&one.labels())));
-            if objects.is_empty() {
-                context.hint("nothing to delete");
-                return Ok(());
-            }
-        } else if !self.kind.contains('/') && self.names.is_empty() {
-            bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
-        }
-        for (kind, name) in target::several(&self.kind, &self.names)? {
-            match context.find_object(&store, kind, &name) {
-                Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
-                found => objects.push(found?),
-            }
+        let objects = self.find_objects(context, &store)?;
+        if objects.is_empty() && (self.all || self.selector.is_some()) {
+            context.hint("nothing to delete");
+            return Ok(());
         }
         for object in &objects {
-            ask(context, &store, object)?;
+            confirm_deletion(context, &store, object)?;
             if self.force {
-                ask_for_agents(context, &store, object)?;
+                confirm_agents(context, &store, object)?;
             }
         }
-        let stays = RefCell::new(None);
-        let edit = |state: &mut State, key: &Key, tick: &Tick| {
-            let asked =
-                if self.force { forced(state, key, tick) } else { refused(state, key, tick) };
-            asked.inspect_err(|_| drop(stays.replace(Some(key.clone()))))
-        };
-        let found = request(context, &store, &objects, edit);
-        if let (Err(refusal), Some(key)) = (&found, stays.take()) {
-            note(context, &store, key, refusal)?;
+        let refused_infra_env = RefCell::new(None);
+        let deleted = request_deletion(context, &store, &objects, |state, infra_env_key, tick| {
+            let prepared = if self.force {
+                delete_agents(state, infra_env_key, tick)
+            } else {
+                refuse_with_agents(state, infra_env_key, tick)
+            };
+            prepared.inspect_err(|_| *refused_infra_env.borrow_mut() = Some(infra_env_key.clone()))
+        });
+        if let (Err(refusal), Some(infra_env_key)) = (&deleted, refused_infra_env.take()) {
+            record_refusal(context, &store, infra_env_key, refusal)?;
         }
-        said(context, &objects, found?, |_, _| "deleted")?;
-        images::hint_left(context, &store, &objects)
+        report_deleted(context, &objects, deleted?, |_, _| "deleted")?;
+        images::hint_left_images(context, &store, &objects)
     }
 }
 
-/// What to type about who uses the addresses of a cluster: the cluster itself, or a host that has
-/// left it and may run on. None when neither is there any more.
+impl Delete {
+    /// The objects that are named, or all of the kind that the options select.
+    fn find_objects(&self, context: &Context, store: &Store) -> anyhow::Result<Vec<Object>> {
+        if self.all || self.selector.is_some() {
+            let kind = target::kind_of(&self.kind)?;
+            let namespace = if kind.namespaced() { context.namespaces()? } else { None };
+            let mut objects =
+                store.objects(kind, &Filter { namespace, name: None, whole: true })?;
+            if let Some(selector) = &self.selector {
+                objects.retain(|object| selector.matches(&object.labels()));
+            }
+            return Ok(objects);
+        }
+        if !self.kind.contains('/') && self.names.is_empty() {
+            bail!(Refusal::usage("delete needs names, or --all").next(Self::EXAMPLE));
+        }
+        let mut objects = Vec::new();
+        for (kind, name) in target::several(&self.kind, &self.names)? {
+            match context.find_object(store, kind, &name) {
+                Err(absent) if absent.exit == Exit::NotFound && self.ignore_not_found => {}
+                object => objects.push(object?),
+            }
+        }
+        Ok(objects)
+    }
+}
+
+/// The command that shows who uses the addresses of a cluster: the cluster itself, or a host that
+/// has left it and may run on. None if neither exists any more.
 fn next_for_user_of_address(
     store: &Store,
     namespace: &str,
     cluster: &str,
 ) -> Result<Option<String>, Refusal> {
-    let named = Filter { name: Some(cluster.to_owned()), ..Filter::default() };
-    if !store.list::<Cluster>(&named)?.is_empty() {
+    let by_name = Filter { name: Some(cluster.to_owned()), ..Filter::default() };
+    if !store.list::<Cluster>(&by_name)?.is_empty() {
         return Ok(Some(format!("poolctl describe cluster {cluster}")));
     }
     let in_namespace = Filter { namespace: Some(namespace.to_owned()), ..Filter::default() };
-    let agents = store.list::<Agent>(&in_namespace)?;
-    let has_left = |agent: &&Agent| {
-        let left = agent.status.deprovision_info.as_ref();
-        left.is_some_and(|left| left.cluster_name == cluster)
-    };
-    Ok(agents
-        .iter()
-        .find(has_left)
-        .map(|agent| format!("poolctl why agent/{}", agent.metadata.name)))
+    for agent in store.list::<Agent>(&in_namespace)? {
+        let left_cluster = agent.status.deprovision_info.as_ref().map(|left| &left.cluster_name);
+        if left_cluster.is_some_and(|left_cluster| left_cluster == cluster) {
+            return Ok(Some(format!("poolctl why agent/{}", agent.metadata.name)));
+        }
+    }
+    Ok(None)
 }
 
-/// A claimed cluster is somebody's, and so is one that no pool made.
-pub fn ask(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
-    let (key, word) = (object.key(), object.kind().word());
-    let claim = match object {
-        Object::IpClaim(_) => Some(key.name.as_str()),
-        Object::IpAddress(one) => Some(one.spec.claim.name.as_str()),
-        _ => None,
-    };
-    let claim = claim.map(|name| Key::new(&*key.namespace, name));
-    let lease = claim.map(|claim| store.lease_of(&claim)).transpose()?.flatten();
-    if let Some(cluster) = lease.as_ref().and_then(IpLease::cluster)
-        && let Some(next) = next_for_user_of_address(store, &key.namespace, cluster)?
-    {
-        let what = format!("{word} `{}` is of cluster `{cluster}`, and goes with it", key.name);
-        return Err(Refusal::conflict(what).next(next));
-    }
+/// Asks before an object is deleted that somebody uses or that nothing makes again. Refuses an
+/// address that goes with its cluster.
+pub fn confirm_deletion(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+    refuse_address_of_cluster(store, object)?;
     let loss = match object {
-        Object::ClusterDeployment(cluster) => cluster_lost(cluster),
-        Object::ClusterClaim(claim) if claim.owner != context.world.actor() => {
-            let owner = Some(&claim.owner).filter(|owner| !owner.is_empty());
-            owner.map(|owner| format!("belongs to {owner}"))
+        Object::ClusterDeployment(cluster) => loss_of_cluster(cluster),
+        Object::ClusterClaim(claim)
+            if !claim.owner.is_empty() && claim.owner != context.world.actor() =>
+        {
+            Some(format!("belongs to {}", claim.owner))
         }
-        Object::IpAddress(one) => {
-            Some(format!("is leased to claim `{}`, which goes with it", one.spec.claim.name))
+        Object::IpAddress(address) => {
+            Some(format!("is leased to claim `{}`, which goes with it", address.spec.claim.name))
         }
-        Object::Agent(one) => agent_lost(one),
-        Object::BareMetalHost(host) => host_lost(store, host)?,
+        Object::Agent(agent) => loss_of_agent(agent),
+        Object::BareMetalHost(host) => loss_of_host(store, host)?,
         _ => None,
     };
     let Some(loss) = loss else { return Ok(()) };
+    let word = object.kind().word();
+    let name = object.key().name;
     let is_claim = object.kind() == Kind::ClusterClaim;
     let verb = if is_claim { "release".into() } else { format!("delete {word}") };
-    let command = format!("poolctl {verb} {}", key.name);
-    context.confirm(&format!("{word} `{}` {loss}", key.name), &command)
+    context.confirm(&format!("{word} `{name}` {loss}"), &format!("poolctl {verb} {name}"))
 }
 
-/// A bound Agent does not go with the host that it is.
-fn host_lost(store: &Store, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
+fn refuse_address_of_cluster(store: &Store, object: &Object) -> Result<(), Refusal> {
+    let key = object.key();
+    let claim_name = match object {
+        Object::IpClaim(_) => &key.name,
+        Object::IpAddress(address) => &address.spec.claim.name,
+        _ => return Ok(()),
+    };
+    let Some(lease) = store.lease_of(&Key::new(&*key.namespace, &**claim_name))? else {
+        return Ok(());
+    };
+    let Some(cluster) = lease.cluster() else { return Ok(()) };
+    if let Some(next) = next_for_user_of_address(store, &key.namespace, cluster)? {
+        let word = object.kind().word();
+        let problem = format!("{word} `{}` is of cluster `{cluster}`, and goes with it", key.name);
+        return Err(Refusal::conflict(problem).next(next));
+    }
+    Ok(())
+}
+
+/// What is lost with a host. Its agent stays in the cluster, if it is one.
+fn loss_of_host(store: &Store, host: &BareMetalHost) -> Result<Option<String>, Refusal> {
     let Some(cluster) = host.cluster() else { return Ok(None) };
     let key = host.key();
     let agents = host_hold::agents_of(store, Some(key.namespace.clone()), &[key])?;
-    Ok(Some(match agents.iter().find(|one| one.bound_to().is_some()) {
-        Some(one) => format!(
+    Ok(Some(match agents.iter().find(|agent| agent.bound_to().is_some()) {
+        Some(agent) => format!(
             "is used by cluster `{cluster}`; agent `{0}` stays there, and nothing is done to its \
              machine any more, unless `poolctl agent unbind {0}` comes first",
-            one.metadata.name
+            agent.metadata.name
         ),
         None => format!("is used by cluster `{cluster}`, which loses it"),
     }))
 }
 
-fn agent_lost(one: &Agent) -> Option<String> {
-    one.bound_to().map(|key| format!("is bound to cluster `{}`, which loses it", key.name))
+fn loss_of_agent(agent: &Agent) -> Option<String> {
+    let cluster_key = agent.bound_to()?;
+    Some(format!("is bound to cluster `{}`, which loses it", cluster_key.name))
 }
 
-/// The hosts that an `InfraEnv` takes along are asked for one by one; one that is installed now is
-/// refused anyway.
-fn ask_for_agents(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
+/// Asks for each bound agent that is deleted with an InfraEnv. Not for agents that are being
+/// installed: they are refused anyway.
+fn confirm_agents(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let Object::InfraEnv(infra_env) = object else { return Ok(()) };
-    let key = infra_env.key();
-    let filter = Filter { namespace: Some(key.namespace.clone()), ..Filter::default() };
-    for agent in store.list::<Agent>(&filter)? {
-        let goes = agent.infra_env().as_ref() == Some(&key) && !agent.state().is_installing();
-        let Some(loss) = agent_lost(&agent).filter(|_| goes) else { continue };
-        let command = format!("poolctl delete infraenv {} --force", key.name);
-        context.confirm(&format!("agent `{}` {loss}", agent.metadata.name), &command)?;
+    let infra_env_key = infra_env.key();
+    let namespace = Some(infra_env_key.namespace.clone());
+    for agent in store.list::<Agent>(&Filter { namespace, ..Filter::default() })? {
+        if agent.infra_env().as_ref() != Some(&infra_env_key) || agent.state().is_installing() {
+            continue;
+        }
+        if let Some(loss) = loss_of_agent(&agent) {
+            let command = format!("poolctl delete infraenv {} --force", infra_env_key.name);
+            context.confirm(&format!("agent `{}` {loss}", agent.metadata.name), &command)?;
+        }
     }
     Ok(())
 }
 
-fn cluster_lost(cluster: &Cluster) -> Option<String> {
+fn loss_of_cluster(cluster: &Cluster) -> Option<String> {
     if let Some(claim) = &cluster.claim {
         return Some(format!("is in use by claim `{claim}` and would be destroyed"));
     }
-    // Somebody has made it by hand, and no pool makes another.
-    let lasts = cluster.pool.is_none() && cluster.installed() && cluster.deleting.is_none();
+    // A cluster of a pool is made again. One without a pool was made by hand.
+    if cluster.pool.is_some() || !cluster.installed() || cluster.deleting.is_some() {
+        return None;
+    }
     let loss = if cluster.preserve {
         "is installed; it would go on, and how to log in to it would be forgotten"
     } else {
         "is installed and would be destroyed"
     };
-    lasts.then(|| loss.to_owned())
+    Some(loss.to_owned())
 }
 
-/// Asks for the deletion, and says of each object whether it was still there.
-pub fn request(
+/// Marks objects for deletion in one transaction; `prepare` is called before for each InfraEnv.
+/// Tells of each object whether it was still there.
+pub fn request_deletion(
     context: &Context,
     store: &Store,
     objects: &[Object],
-    first: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
+    prepare: impl Fn(&mut State, &Key, &Tick) -> Result<(), Refusal>,
 ) -> Result<(Vec<bool>, Passed), Refusal> {
-    let what: Vec<(Kind, Key, Option<String>)> =
-        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
-    let scope = scope::scope_of(store, &what)?;
-    let needs: Vec<Need> = scope::needs_of(&what);
+    let edited: Vec<(Kind, Key, Option<String>)> =
+        objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
+    let scope = scope::scope_of(store, &edited)?;
+    let needs: Vec<Need> = scope::needs_of(&edited);
     context.door(store).change(&scope, &needs, |state, tick| {
-        for claim in what.iter().filter_map(|(_, key, _)| state.claims.by_key(key)) {
-            context.permit_change(claim)?;
+        for (_, key, _) in &edited {
+            if let Some(claim) = state.claims.by_key(key) {
+                context.permit_change(claim)?;
+            }
         }
-        for (_, key, _) in what.iter().filter(|(kind, _, _)| *kind == Kind::InfraEnv) {
-            first(state, key, tick)?;
+        for (kind, key, _) in &edited {
+            if *kind == Kind::InfraEnv {
+                prepare(state, key, tick)?;
+            }
         }
-        let each = what.iter().map(|(kind, key, _)| edits::delete(state, *kind, key, tick));
-        Ok(each.collect::<Vec<_>>())
+        let mut were_there = Vec::new();
+        for (kind, key, _) in &edited {
+            were_there.push(edits::delete(state, *kind, key, tick));
+        }
+        Ok(were_there)
     })
 }
 
-pub fn delete(
+/// Marks objects for deletion and reports each with the result that `describe` gives.
+pub fn delete_objects(
     context: &Context,
     store: &Store,
     objects: &[Object],
-    done: impl Fn(&State, &Object) -> &'static str,
+    describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
-    let found = request(context, store, objects, refused)?;
-    said(context, objects, found, done)
+    let deleted = request_deletion(context, store, objects, refuse_with_agents)?;
+    report_deleted(context, objects, deleted, describe)
 }
 
-fn agents_of(state: &State, infra_env: &Key) -> Vec<AgentId> {
-    let its = |one: &Agent| one.infra_env().as_ref() == Some(infra_env);
-    state.agents.iter().filter(|(_, one)| its(one)).map(|(at, _)| at).collect()
+fn find_agents(state: &State, infra_env_key: &Key) -> Vec<AgentId> {
+    let mut agent_ids = Vec::new();
+    for (agent_id, agent) in state.agents.iter() {
+        if agent.infra_env().as_ref() == Some(infra_env_key) {
+            agent_ids.push(agent_id);
+        }
+    }
+    agent_ids
 }
 
-/// An InfraEnv stays while hosts belong to it.
-pub fn refused(state: &mut State, infra_env: &Key, _: &Tick) -> Result<(), Refusal> {
-    let hosts: Vec<String> = agents_of(state, infra_env)
-        .into_iter()
-        .filter_map(|at| state.agents.get(at))
-        .map(|one| one.metadata.name.clone())
-        .collect();
-    if hosts.is_empty() {
+/// Refuses to delete an InfraEnv that has agents.
+pub fn refuse_with_agents(state: &mut State, infra_env_key: &Key, _: &Tick) -> Result<(), Refusal> {
+    let mut names = Vec::new();
+    for agent_id in find_agents(state, infra_env_key) {
+        names.extend(state.agents.get(agent_id).map(|agent| agent.metadata.name.clone()));
+    }
+    if names.is_empty() {
         return Ok(());
     }
-    let (name, many) = (&infra_env.name, hosts.len());
-    let what = format!("failed to deregister infraEnv {name}, {many} hosts are still associated");
-    let more = many.checked_sub(5).filter(|more| *more > 0).map(|more| format!("and {more} more"));
-    let mut some: Vec<&str> = hosts.iter().take(5).map(String::as_str).collect();
-    some.extend(more.as_deref());
-    Err(Refusal::conflict(what)
-        .because(some.join(", "))
+    let name = &infra_env_key.name;
+    let count = names.len();
+    let problem =
+        format!("failed to deregister infraEnv {name}, {count} hosts are still associated");
+    if count > 5 {
+        names.truncate(5);
+        names.push(format!("and {} more", count - 5));
+    }
+    Err(Refusal::conflict(problem)
+        .because(names.join(", "))
         .next(format!("poolctl delete infraenv {name} --force")))
 }
 
-/// An InfraEnv that stays says why.
-fn note(context: &Context, store: &Store, key: Key, refusal: &Refusal) -> Result<(), Refusal> {
-    let text = refusal.what.clone();
+/// Records on an InfraEnv why it was not deleted, in a transaction of its own after the refusal.
+fn record_refusal(
+    context: &Context,
+    store: &Store,
+    infra_env_key: Key,
+    refusal: &Refusal,
+) -> Result<(), Refusal> {
     let door = Door { store, world: &context.world, pass: false };
     door.change(&Scope::Pools(Vec::new()), &[], |state, tick| {
         edits::record_warning(
             state,
             tick,
             Kind::InfraEnv,
-            key,
+            infra_env_key,
             EventReason::InfraEnvDeregisterFailed,
-            &text,
+            &refusal.what,
         );
         Ok(())
     })?;
     Ok(())
 }
 
-/// Its hosts go first.
-fn forced(state: &mut State, infra_env: &Key, tick: &Tick) -> Result<(), Refusal> {
-    for at in agents_of(state, infra_env) {
-        let busy = state.agents.get(at).filter(|one| one.state().is_installing());
-        if let Some(one) = busy {
-            let what = format!("agent `{}` is in the middle of an installation", one.metadata.name);
-            let cluster = one.bound_to().map(|key| key.name).unwrap_or_default();
-            // One that joins a cluster may leave in the middle; the cluster goes on.
-            let next = if one.is_day2() {
-                format!("poolctl agent unbind {}", one.metadata.name)
+/// Marks the agents of an InfraEnv for deletion, which go before it; refuses if one is being
+/// installed.
+fn delete_agents(state: &mut State, infra_env_key: &Key, tick: &Tick) -> Result<(), Refusal> {
+    for agent_id in find_agents(state, infra_env_key) {
+        if let Some(agent) = state.agents.get(agent_id)
+            && agent.state().is_installing()
+        {
+            let name = &agent.metadata.name;
+            let problem = format!("agent `{name}` is in the middle of an installation");
+            // A host that joins a running cluster may leave it. Without one of its first hosts a
+            // cluster cannot be installed.
+            let next = if agent.is_day2() {
+                format!("poolctl agent unbind {name}")
             } else {
+                let cluster = agent.bound_to().map(|key| key.name).unwrap_or_default();
                 format!("poolctl delete cluster {cluster}")
             };
-            return Err(Refusal::conflict(what).next(next));
+            return Err(Refusal::conflict(problem).next(next));
         }
-        state.agents.update(at, |one| {
-            one.metadata.deletion_timestamp.get_or_insert(tick.now);
+        state.agents.update(agent_id, |agent| {
+            agent.metadata.deletion_timestamp.get_or_insert(tick.now);
         });
     }
     Ok(())
 }
 
-fn said(
+fn report_deleted(
     context: &Context,
     objects: &[Object],
-    (found, passed): (Vec<bool>, Passed),
-    done: impl Fn(&State, &Object) -> &'static str,
+    (were_there, passed): (Vec<bool>, Passed),
+    describe: impl Fn(&State, &Object) -> &'static str,
 ) -> anyhow::Result<()> {
-    for (one, found) in objects.iter().zip(found) {
-        let (kind, key) = (one.kind(), one.key());
-        if !found {
-            let what = format!("there is no {} `{}` any more", kind.word(), key.name);
-            bail!(Refusal::not_found(what));
+    for (object, was_there) in objects.iter().zip(were_there) {
+        let kind = object.kind();
+        let key = object.key();
+        if !was_there {
+            let problem = format!("there is no {} `{}` any more", kind.word(), key.name);
+            bail!(Refusal::not_found(problem));
         }
-        context.changed(kind, &key, done(&passed.state, one))?;
+        context.changed(kind, &key, describe(&passed.state, object))?;
     }
     Ok(context.finish(&passed)?)
 }

@@ -1,4 +1,4 @@
-//! `describe`: one object with its conditions, its events, and what to do next.
+//! `describe`: shows one object with its conditions, its latest events, and what to do next.
 
 use std::fmt::Write;
 
@@ -21,16 +21,17 @@ use crate::commands::infraenv::iso as infraenv_iso;
 use crate::commands::why::evidence;
 use crate::commands::{Context, Verb, events, target};
 
-/// Events shown.
-const RECENT: usize = 10;
-/// What checks of hosts come to.
-const RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "disabled"];
+/// Events that are shown.
+const RECENT_EVENTS: usize = 10;
+/// The results that a check of a host may have.
+const CHECK_RESULTS: [&str; 5] = ["success", "failure", "error", "pending", "disabled"];
 
 #[derive(Args)]
 pub struct Describe {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Name of an object of this kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
@@ -45,168 +46,184 @@ impl Verb for Describe {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let object = context.find_object(&store, kind, &name)?;
-        let mut recent = store.events(Some((kind, &object.key())), RECENT)?;
-        recent.retain(|one| one.time >= context.since(&object));
-        recent.reverse();
+        let mut recent_events = store.events(Some((kind, &object.key())), RECENT_EVENTS)?;
+        recent_events.retain(|event| event.time >= context.since(&object));
+        recent_events.reverse();
         let chain = causes::explain(&evidence::gather(context, &store, &object)?, &object);
         let next = context.step(&chain.next);
         let document = json!({
             "object": object.to_wire(),
-            "events": recent.iter().map(events::document).collect::<Vec<_>>(),
+            "events": recent_events.iter().map(events::document).collect::<Vec<_>>(),
             "next": next,
         });
-        let text = text(context, &store, &object, &recent, &next)?;
+        let description = describe_object(context, &store, &object, &recent_events, &next)?;
         let name = Name::of(kind, &object.key());
-        context.answer(Answer::text(text).with_name(name).with_document(document))
+        context.answer(Answer::text(description).with_name(name).with_document(document))
     }
 }
 
-/// The object for people: its fields, its conditions, what it says beside them, its events.
-fn text(
+/// An object for people: its fields, its conditions, what its kind has beside them, its events.
+fn describe_object(
     context: &Context,
     store: &Store,
     object: &Object,
-    recent: &[Event],
+    recent_events: &[Event],
     next: &str,
 ) -> Result<String, Refusal> {
     let mut out = String::new();
-    let mut wire = object.to_wire();
-    let conditions = conditions(object);
-    if let Some(fields) = wire.as_object_mut() {
+    let mut document = object.to_wire();
+    if let Some(fields) = document.as_object_mut() {
         fields.remove("apiVersion");
         if let Some(status) = fields.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("conditions");
             status.remove("validationsInfo");
         }
     }
-    fields(&mut out, &wire, 0);
+    write_fields(&mut out, &document, 0);
     if let Object::Secret(secret) = object {
         let keys: Vec<&str> = secret.values.keys().map(String::as_str).collect();
         let _ = writeln!(out, "keys: {} (values are never shown)", keys.join(", "));
     }
+    let conditions = conditions_of(object);
     if !conditions.is_empty() {
         out += "\nconditions:\n";
-        out += &table(&conditions);
+        out += &condition_table(&conditions);
     }
     match object {
-        Object::ClusterPool(one) => of_pool(&mut out, context, one),
-        Object::Agent(one) => of_agent(&mut out, one),
+        Object::ClusterPool(pool) => describe_pool(&mut out, context, pool),
+        Object::Agent(agent) => describe_agent(&mut out, agent),
+        Object::InfraEnv(infra_env) if infraenv_iso::is_stale(store, infra_env)? => {
+            let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
+        }
         _ => {}
     }
-    if let Object::InfraEnv(one) = object
-        && infraenv_iso::is_stale(store, one)?
-    {
-        let _ = writeln!(out, "\nimage: older than its spec or its NMStateConfigs");
-    }
-    if !recent.is_empty() {
+    if !recent_events.is_empty() {
         let now = context.world.now().max(store.mark()?.1.now);
         out += "\nevents:\n";
-        let rows: Vec<_> = recent.iter().map(|one| events::row(one, now)).collect();
+        let rows: Vec<_> = recent_events.iter().map(|event| events::row(event, now)).collect();
         out += &output::render(&rows, true);
     }
     let _ = writeln!(out, "\nNext: {next}");
     Ok(out)
 }
 
-fn of_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
+fn describe_pool(out: &mut String, context: &Context, pool: &ClusterPool) {
     if let Some(summary) = plan::inventory_summary(pool) {
         let _ = writeln!(out, "\ninventory: {}", clean(&summary));
     }
     if let Some(schedule) = plan::schedule_of(pool)
         && let Some((time, line)) = schedule.next(context.world.now())
     {
-        let number = |name: &str, to: Option<u32>| to.map(|to| format!(" {name} {to}"));
-        let [size, running] =
-            [number("size", line.size), number("runningCount", line.running_count)];
-        let what = size.unwrap_or_default() + &running.unwrap_or_default();
-        let _ = writeln!(out, "\nscheduled next: {time}{what}");
+        let _ = write!(out, "\nscheduled next: {time}");
+        if let Some(size) = line.size {
+            let _ = write!(out, " size {size}");
+        }
+        if let Some(running_count) = line.running_count {
+            let _ = write!(out, " runningCount {running_count}");
+        }
+        out.push('\n');
     }
 }
 
-/// What a host was checked for and is not, by category; and while it is free, what it is good for.
-fn of_agent(out: &mut String, agent: &Agent) {
-    let many = |status: &str| agent.validations().filter(|one| one.status == status).count();
-    let counts = RESULTS.into_iter().map(|status| (many(status), status));
-    let counts = counts.filter(|(many, _)| *many > 0);
-    let counts: Vec<String> = counts.map(|(many, status)| format!("{many} {status}")).collect();
+/// The checks of a host that failed, by category, and while it is free the roles that it fits.
+fn describe_agent(out: &mut String, agent: &Agent) {
+    let mut counts = Vec::new();
+    for result in CHECK_RESULTS {
+        let count = agent.validations().filter(|check| check.status == result).count();
+        if count > 0 {
+            counts.push(format!("{count} {result}"));
+        }
+    }
     if !counts.is_empty() {
         let _ = writeln!(out, "\nvalidations: {}", counts.join(", "));
     }
-    for (category, all) in &agent.status.validations_info {
-        let bad = all.iter().filter(|one| matches!(one.status.as_str(), "failure" | "error"));
-        let lines: Vec<String> =
-            bad.map(|one| format!("    {}: {}\n", clean(&one.id), clean(&one.message))).collect();
+    for (category, checks) in &agent.status.validations_info {
+        let mut lines = String::new();
+        for check in checks {
+            if matches!(check.status.as_str(), "failure" | "error") {
+                let _ = writeln!(lines, "    {}: {}", clean(&check.id), clean(&check.message));
+            }
+        }
         if !lines.is_empty() {
-            let _ = write!(out, "  {}:\n{}", clean(category), lines.concat());
+            let _ = write!(out, "  {}:\n{lines}", clean(category));
         }
     }
-    if let Some(left) = agent.status.deprovision_info.as_ref().filter(|_| agent.state().is_free()) {
+    if agent.state().is_free()
+        && let Some(left) = &agent.status.deprovision_info
+    {
         let _ = writeln!(out, "\nleft behind: {}", clean(&left.message));
     }
-    let failed = agent.state() == HostState::Error;
-    if let Some(again) = agent.status.join_again_at.filter(|_| failed) {
-        let _ = writeln!(out, "\ntried again: {again}");
+    if agent.state() == HostState::Error
+        && let Some(join_again_at) = agent.status.join_again_at
+    {
+        let _ = writeln!(out, "\ntried again: {join_again_at}");
     }
-    let fit = if agent.bound_to().is_none() { fit::lines(agent) } else { Vec::new() };
-    if !fit.is_empty() {
-        *out += "\nfit:\n";
-    }
-    for line in fit {
-        let _ = writeln!(out, "  {}", clean(&line));
+    if agent.bound_to().is_none() {
+        let lines = fit::lines(agent);
+        if !lines.is_empty() {
+            *out += "\nfit:\n";
+        }
+        for line in lines {
+            let _ = writeln!(out, "  {}", clean(&line));
+        }
     }
 }
 
-fn conditions(object: &Object) -> Vec<Condition> {
+fn conditions_of(object: &Object) -> Vec<Condition> {
     match object {
-        Object::ClusterPool(one) => one.status.conditions.clone(),
-        Object::ClusterClaim(one) => one.conditions(),
-        Object::ClusterDeployment(one) => one.conditions(),
-        Object::Customization(one) => one.status.conditions.clone(),
-        Object::BareMetalHost(one) => one.status.conditions.clone(),
-        Object::InfraEnv(one) => one.status.conditions.clone(),
-        Object::Agent(one) => one.status.conditions.clone(),
+        Object::ClusterPool(pool) => pool.status.conditions.clone(),
+        Object::ClusterClaim(claim) => claim.conditions(),
+        Object::ClusterDeployment(cluster) => cluster.conditions(),
+        Object::Customization(customization) => customization.status.conditions.clone(),
+        Object::BareMetalHost(host) => host.status.conditions.clone(),
+        Object::InfraEnv(infra_env) => infra_env.status.conditions.clone(),
+        Object::Agent(agent) => agent.status.conditions.clone(),
         _ => Vec::new(),
     }
 }
 
-fn table(conditions: &[Condition]) -> String {
-    let row = |one: &Condition| {
-        vec![one.kind.clone(), one.status.clone(), one.reason.clone(), one.message.clone()]
-    };
-    let rows: Vec<_> = conditions.iter().map(row).collect();
+fn condition_table(conditions: &[Condition]) -> String {
+    let mut rows = Vec::new();
+    for Condition { kind, status, reason, message, .. } in conditions {
+        rows.push(vec![kind.clone(), status.clone(), reason.clone(), message.clone()]);
+    }
     output::table(&["type", "status", "reason", "message"], &rows)
 }
 
-/// Fields, indented, in the order of the document.
-fn fields(out: &mut String, value: &Value, depth: usize) {
+/// Writes the fields of a mapping, indented, in the order of the document.
+fn write_fields(out: &mut String, mapping: &Value, depth: usize) {
     let indent = "  ".repeat(depth);
-    let Value::Object(map) = value else { return };
-    for (name, value) in map {
+    let Value::Object(fields) = mapping else { return };
+    for (name, value) in fields {
         match value {
             Value::Object(_) => {
                 let _ = writeln!(out, "{indent}{}:", clean(name));
-                fields(out, value, depth + 1);
+                write_fields(out, value, depth + 1);
             }
             Value::Array(items) => {
                 let _ = writeln!(out, "{indent}{}:", clean(name));
                 for item in items {
-                    let _ = writeln!(out, "{indent}  - {}", clean(&plain(item)));
+                    let _ = writeln!(out, "{indent}  - {}", clean(&value_in_a_line(item)));
                 }
             }
             scalar => {
-                let _ = writeln!(out, "{indent}{}: {}", clean(name), clean(&plain(scalar)));
+                let _ =
+                    writeln!(out, "{indent}{}: {}", clean(name), clean(&value_in_a_line(scalar)));
             }
         }
     }
 }
 
-fn plain(value: &Value) -> String {
+fn value_in_a_line(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            let pair = |(name, value): (&String, &Value)| format!("{name}: {}", plain(value));
-            map.iter().map(pair).collect::<Vec<_>>().join(", ")
+        Value::String(string) => string.clone(),
+        Value::Object(fields) => {
+            let mut pairs = Vec::new();
+            for (name, value) in fields {
+                pairs.push(format!("{name}: {}", value_in_a_line(value)));
+            }
+            pairs.join(", ")
         }
-        other => other.to_string(),
+        scalar_or_array => scalar_or_array.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! `extend`: lets a claim keep its cluster longer.
+//! `extend`: lets a claim keep its cluster longer, but no longer than its pool allows.
 
 use clap::Args;
 
@@ -18,12 +18,13 @@ use crate::commands::{Context, Verb};
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("how long").required(true))]
 pub struct Extend {
+    /// Claim that keeps its cluster
     #[arg(value_name = "CLAIM")]
     claim: String,
-    /// Longer by this much than now
+    /// Extend the lifetime by this much
     #[arg(long = "for", value_name = "DURATION", group = "how long", allow_hyphen_values = true)]
     by: Option<Span>,
-    /// Until the clock next shows this (18:00), or until an instant (2026-01-31T18:00:00Z)
+    /// Keep the cluster until a time of day (18:00) or an instant (2026-01-31T18:00:00Z)
     #[arg(long, value_name = "TIME", group = "how long")]
     until: Option<String>,
 }
@@ -35,17 +36,19 @@ impl Verb for Extend {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let until = self.until.as_deref().map(|text| instant(context, text)).transpose()?;
+        let until = self.until.as_deref().map(|until| parse_end(context, until)).transpose()?;
         let store = context.look()?;
-        let found = context.find::<Claim>(&store, &self.claim)?;
-        let key = found.key();
-        let scope = Scope::pool(found.pool_key());
+        let found_claim = context.find::<Claim>(&store, &self.claim)?;
+        let key = found_claim.key();
+        let scope = Scope::pool(found_claim.pool_key());
         let (extended, passed) = context.door(&store).change(&scope, &[], |state, tick| {
-            state.claims.by_key(&key).map_or(Ok(()), |claim| context.permit_change(claim))?;
-            self.extend(state, &key, until, tick)
+            if let Some(claim) = state.claims.by_key(&key) {
+                context.permit_change(claim)?;
+            }
+            self.extend_claim(state, &key, until, tick)
         })?;
         let now = context.world.now().max(store.mark()?.1.now);
-        let said = match extended {
+        let result = match extended {
             Extended::Endless => "unchanged (it has no end)".into(),
             Extended::To { end: Some(end), .. } => {
                 format!("extended (expires {end}, in {})", end.since(now).short())
@@ -54,90 +57,100 @@ impl Verb for Extend {
                 "extended (its time begins when it gets a cluster)".into()
             }
         };
-        context.changed(Kind::ClusterClaim, &key, &said)?;
-        if matches!(extended, Extended::To { capped: true, .. }) {
-            context.warn(&format!("pool `{}` allows no longer lifetime", found.pool));
+        context.changed(Kind::ClusterClaim, &key, &result)?;
+        if matches!(extended, Extended::To { is_capped: true, .. }) {
+            context.warn(&format!("pool `{}` allows no longer lifetime", found_claim.pool));
         }
         Ok(context.finish(&passed)?)
     }
 }
 
-/// As long as any duration may be.
-const LONGEST: Span = Span::hours(24 * 365 * 100);
+/// The longest lifetime that a claim may have.
+const MAX_LIFETIME: Span = Span::hours(24 * 365 * 100);
 
+/// What became of the end of a claim.
 enum Extended {
-    /// It had no end before.
+    /// The claim has no end, so that nothing is changed.
     Endless,
-    /// The new end, if its time has begun; and whether the pool's maximum cut it short.
-    To { end: Option<Time>, capped: bool },
+    /// The new end, if the time of the claim has begun, and whether the pool's maximum limits it.
+    To { end: Option<Time>, is_capped: bool },
 }
 
 impl Extend {
     /// Writes the new lifetime, never more than the pool allows.
-    fn extend(
+    fn extend_claim(
         &self,
         state: &mut State,
-        key: &Key,
+        claim_key: &Key,
         until: Option<Time>,
         tick: &Tick,
     ) -> Result<Extended, Refusal> {
-        let gone = || Refusal::not_found(format!("there is no claim `{}` any more", key.name));
-        let at = state.claims.find(key).ok_or_else(gone)?;
-        let claim = state.claims.get(at).ok_or_else(gone)?;
-        let refuse = |why: &str| Err(Refusal::conflict(format!("claim `{}` {why}", key.name)));
+        let name = &claim_key.name;
+        let claim_id = state.claims.find(claim_key);
+        let claim = claim_id.and_then(|claim_id| state.claims.get(claim_id));
+        let (Some(claim_id), Some(claim)) = (claim_id, claim) else {
+            return Err(Refusal::not_found(format!("there is no claim `{name}` any more")));
+        };
         if claim.deleting.is_some() {
-            return refuse("is being released");
+            return Err(Refusal::conflict(format!("claim `{name}` is being released")));
         }
         let pool = state.pools.by_key(&claim.pool_key());
-        let now = plan::effective_lifetime(claim, pool);
-        let wanted = match (self.by, until, claim.handed_over()) {
-            (Some(by), _, _) => match now {
-                Some(now) => Span(now.0.saturating_add(by.0)),
-                None => return Ok(Extended::Endless),
-            },
-            (None, Some(until), Some(since)) => {
-                if claim.expires().is_some_and(|end| until <= end) || until <= tick.now {
-                    let end = claim.expires().unwrap_or(tick.now);
-                    return refuse(&format!("has its cluster until {end} already"));
-                }
-                until.since(since)
-            }
-            _ => {
-                return refuse("has no cluster yet: its time has not begun").map_err(
-                    |refusal: Refusal| {
-                        refusal.next(format!("poolctl extend {} --for 2h", key.name))
-                    },
-                );
-            }
+        let lifetime_before = plan::effective_lifetime(claim, pool);
+        let Some(wanted) = self.wanted_lifetime(claim, lifetime_before, until, tick)? else {
+            return Ok(Extended::Endless);
         };
-        if wanted > LONGEST {
+        if wanted > MAX_LIFETIME {
             return Err(Refusal::usage(format!("{wanted} is longer than 100 years")));
         }
-        let new = Claim { lifetime: Some(wanted), ..claim.clone() };
-        let effective = plan::effective_lifetime(&new, pool).unwrap_or(wanted);
-        if effective < wanted && Some(effective) <= now {
-            return Err(Refusal::conflict(format!(
-                "claim `{}` has the longest lifetime its pool allows, {effective}",
-                key.name
-            ))
-            .next(format!(
-                "poolctl get pool {} -o jsonpath='{{.spec.claimLifetime}}'",
-                claim.pool
+        let wanted_claim = Claim { lifetime: Some(wanted), ..claim.clone() };
+        let effective = plan::effective_lifetime(&wanted_claim, pool).unwrap_or(wanted);
+        if effective < wanted && Some(effective) <= lifetime_before {
+            let problem =
+                format!("claim `{name}` has the longest lifetime its pool allows, {effective}");
+            let pool_name = &claim.pool;
+            return Err(Refusal::conflict(problem).next(format!(
+                "poolctl get pool {pool_name} -o jsonpath='{{.spec.claimLifetime}}'"
             )));
         }
-        state.claims.update(at, |claim| claim.lifetime = Some(effective));
-        let message = format!("Lifetime is {effective} now");
-        record_event(state, tick, Kind::ClusterClaim, key.clone(), EventReason::Extended, &message);
-        let claim = state.claims.get(at).ok_or_else(gone)?;
         let end = claim.handed_over().map(|since| since.plus(effective));
-        Ok(Extended::To { end, capped: effective < wanted })
+        state.claims.update(claim_id, |claim| claim.lifetime = Some(effective));
+        let message = format!("Lifetime is {effective} now");
+        let reason = EventReason::Extended;
+        record_event(state, tick, Kind::ClusterClaim, claim_key.clone(), reason, &message);
+        Ok(Extended::To { end, is_capped: effective < wanted })
+    }
+
+    /// The lifetime that is asked for, from when the cluster was handed over; none if the claim has
+    /// no end that could be extended.
+    fn wanted_lifetime(
+        &self,
+        claim: &Claim,
+        lifetime_before: Option<Span>,
+        until: Option<Time>,
+        tick: &Tick,
+    ) -> Result<Option<Span>, Refusal> {
+        let name = &claim.name;
+        if let Some(by) = self.by {
+            return Ok(lifetime_before.map(|before| Span(before.0.saturating_add(by.0))));
+        }
+        let (Some(until), Some(handed_over)) = (until, claim.handed_over()) else {
+            let problem = format!("claim `{name}` has no cluster yet: its time has not begun");
+            return Err(Refusal::conflict(problem).next(format!("poolctl extend {name} --for 2h")));
+        };
+        if claim.expires().is_some_and(|end| until <= end) || until <= tick.now {
+            let end = claim.expires().unwrap_or(tick.now);
+            let problem = format!("claim `{name}` has its cluster until {end} already");
+            return Err(Refusal::conflict(problem));
+        }
+        Ok(Some(until.since(handed_over)))
     }
 }
 
-fn instant(context: &Context, text: &str) -> Result<Time, Refusal> {
-    let at = text.parse().ok().or_else(|| context.world.next_time_of_day(text));
-    at.ok_or_else(|| {
-        Refusal::usage(format!("`{text}` is neither a time of day nor an instant"))
+/// The instant that `--until` names; of a time of day the next one.
+fn parse_end(context: &Context, until: &str) -> Result<Time, Refusal> {
+    let instant = until.parse().ok().or_else(|| context.world.next_time_of_day(until));
+    instant.ok_or_else(|| {
+        Refusal::usage(format!("`{until}` is neither a time of day nor an instant"))
             .advise("poolctl extend CLAIM --until 18:00, or --until 2026-01-31T18:00:00Z")
     })
 }

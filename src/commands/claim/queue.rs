@@ -1,4 +1,5 @@
-//! The queue of a pool: each waiting claim's place in it, and when its cluster is to be expected.
+//! The queue of a pool: the place of each waiting claim, and how long it will probably wait. It
+//! only estimates: the pass decides which claim gets which cluster.
 
 use std::collections::HashMap;
 
@@ -12,10 +13,10 @@ use crate::model::time::{Span, Time};
 use crate::output::Place;
 use crate::store::Store;
 
-/// As much of a pool's history as tells how long things take.
-const RECENT: u32 = 20;
+/// Jobs of a pool from which it is estimated how long the next ones take.
+const RECENT_JOBS: u32 = 20;
 
-/// Place of every waiting claim in the queue of its pool.
+/// The place of every waiting claim in the queue of its pool.
 pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> {
     let mut queues: HashMap<Key, Vec<Claim>> = HashMap::new();
     for claim in store.all::<Claim>()?.into_iter().filter(Claim::waits) {
@@ -25,7 +26,7 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
     if queues.is_empty() {
         return Ok(places);
     }
-    let live = store.live_jobs()?;
+    let live_jobs = store.live_jobs()?;
     let clusters = store.all::<Cluster>()?;
     let mut giving_pools = store.all::<ClusterPool>()?;
     giving_pools.retain(|pool| {
@@ -35,89 +36,116 @@ pub fn places(store: &Store, now: Time) -> Result<HashMap<Key, Place>, Refusal> 
         giving_pools.into_iter().map(|pool| (pool.key(), pool)).collect();
     for (pool_key, mut waiting) in queues {
         waiting.sort_by_key(|claim| claim.created);
-        let mut jobs = store.last_jobs_of_pool(&pool_key, Verb::Provision, RECENT)?;
-        jobs.extend(store.last_jobs_of_pool(&pool_key, Verb::Start, RECENT)?);
-        let pool = giving_pools.get(&pool_key);
-        let expected = pool.map(|pool| expected(pool, &clusters, (&jobs, &live), now));
-        for (at, claim) in waiting.iter().enumerate() {
-            let ready = expected.as_ref().and_then(|expected| expected.at(at));
+        let mut past_jobs = store.last_jobs_of_pool(&pool_key, Verb::Provision, RECENT_JOBS)?;
+        past_jobs.extend(store.last_jobs_of_pool(&pool_key, Verb::Start, RECENT_JOBS)?);
+        let forecast = giving_pools
+            .get(&pool_key)
+            .map(|pool| Forecast::of_pool(pool, &clusters, &past_jobs, &live_jobs, now));
+        for (index, claim) in waiting.iter().enumerate() {
+            let ready = forecast.as_ref().and_then(|forecast| forecast.ready_at(index));
             let wait = ready.map(|ready| ready.since(now));
-            places.insert(claim.key(), Place { number: at + 1, wait });
+            places.insert(claim.key(), Place { number: index + 1, wait });
         }
     }
     Ok(places)
 }
 
-/// When clusters of a pool will be ready: those on their way, soonest first, and those that are
-/// begun when there is room for them.
-struct Expected {
-    /// None for one that is on its way, nobody knows how long.
+/// When clusters of a pool will be ready: first those that are being made or woken, soonest first,
+/// then those that the pool will begin when there is room.
+struct Forecast {
+    /// When each cluster is ready that is on its way; `None` if the pool has no history to tell.
     coming: Vec<Option<Time>>,
     /// How long an installation takes, if the pool has a history.
-    install: Option<Span>,
-    /// Clusters that can be made beside those.
-    more: usize,
-    /// How many may be made at a time, and how many are.
-    at_once: usize,
+    install_time: Option<Span>,
+    /// How many clusters can be begun beside those.
+    capacity: usize,
+    /// How many clusters may be made or destroyed at a time, and how many are.
+    max_concurrent: usize,
     busy: usize,
     now: Time,
 }
 
-impl Expected {
-    fn at(&self, number: usize) -> Option<Time> {
-        if let Some(coming) = self.coming.get(number) {
+impl Forecast {
+    fn of_pool(
+        pool: &ClusterPool,
+        clusters: &[Cluster],
+        past_jobs: &[Job],
+        live_jobs: &[Job],
+        now: Time,
+    ) -> Self {
+        let spec = &pool.spec;
+        let pool_key = pool.key();
+        let install_time = usual_duration(past_jobs, Verb::Provision);
+        let wake_time = usual_duration(past_jobs, Verb::Start);
+        let pool_clusters: Vec<&Cluster> =
+            clusters.iter().filter(|cluster| cluster.pool.as_deref() == Some(&pool_key)).collect();
+        let begun: HashMap<&str, Time> =
+            live_jobs.iter().map(|job| (job.object.as_str(), job.started)).collect();
+        let mut coming = Vec::new();
+        let mut busy = 0;
+        for cluster in &pool_clusters {
+            let phase = cluster.phase();
+            busy += usize::from(matches!(
+                phase,
+                Phase::Installing | Phase::Retrying | Phase::Deprovisioning
+            ));
+            if cluster.claim.is_some() || cluster.marked {
+                continue;
+            }
+            let duration = match (phase, cluster.power) {
+                (Phase::Installing | Phase::Retrying, _) => install_time,
+                (Phase::Installed, Power::Hibernating) => wake_time,
+                (Phase::Installed, power) if power.waking() => wake_time,
+                _ => continue,
+            };
+            let since = begun.get(cluster.name.as_str()).copied().unwrap_or(now);
+            // A cluster that takes longer than usual may be ready at any moment.
+            coming.push(duration.map(|duration| since.plus(duration).max(now)));
+        }
+        coming.sort_by_key(|ready| ready.unwrap_or(Time(i64::MAX)));
+        let room = limit_or_max(spec.max_size).saturating_sub(pool_clusters.len());
+        let free = spec.inventory.as_ref().map(|_| pool.status.free_customizations);
+        Self {
+            coming,
+            install_time,
+            capacity: room.min(limit_or_max(free)),
+            max_concurrent: limit_or_max(spec.max_concurrent),
+            busy,
+            now,
+        }
+    }
+
+    /// When the cluster is ready that the claim at this index of the queue gets, if that is known.
+    fn ready_at(&self, index: usize) -> Option<Time> {
+        if let Some(coming) = self.coming.get(index) {
             return *coming;
         }
-        let after = number - self.coming.len();
-        let rounds = (self.busy + after).checked_div(self.at_once)? + 1;
-        let takes = self.install.filter(|_| after < self.more)?;
-        Some(self.now.plus(Span(takes.0.saturating_mul(i64::try_from(rounds).ok()?))))
+        let index_of_new = index - self.coming.len();
+        if index_of_new >= self.capacity {
+            return None;
+        }
+        let rounds = (self.busy + index_of_new).checked_div(self.max_concurrent)? + 1;
+        let wait = self.install_time?.0.saturating_mul(i64::try_from(rounds).ok()?);
+        Some(self.now.plus(Span(wait)))
     }
 }
 
-fn expected(
-    pool: &ClusterPool,
-    clusters: &[Cluster],
-    (jobs, live): (&[Job], &[Job]),
-    now: Time,
-) -> Expected {
-    let (spec, key) = (&pool.spec, &pool.key());
-    let usual = |verb: Verb| {
-        let done = jobs.iter().filter(|job| job.verb == verb);
-        let done = done.filter(|job| job.outcome.as_deref() == Some(SUCCEEDED));
-        median(done.filter_map(|job| Some(job.ended?.since(job.started))).collect())
-    };
-    let (install, wake) = (usual(Verb::Provision), usual(Verb::Start));
-    let mine: Vec<&Cluster> =
-        clusters.iter().filter(|cluster| cluster.pool.as_deref() == Some(key)).collect();
-    let live: HashMap<&str, Time> =
-        live.iter().map(|job| (job.object.as_str(), job.started)).collect();
-    let ready = |one: &Cluster| {
-        let since = live.get(one.name.as_str()).copied().unwrap_or(now);
-        let takes = match (one.phase(), one.power) {
-            _ if one.claim.is_some() || one.marked => return None,
-            (Phase::Installing | Phase::Retrying, _) => install,
-            (Phase::Installed, Power::Hibernating) => wake,
-            (Phase::Installed, power) if power.waking() => wake,
-            _ => return None,
-        };
-        // One that takes longer than usual may come at any moment.
-        Some(takes.map(|takes| since.plus(takes).max(now)))
-    };
-    let mut coming: Vec<Option<Time>> = mine.iter().filter_map(|one| ready(one)).collect();
-    coming.sort_by_key(|ready| ready.unwrap_or(Time(i64::MAX)));
-    let many =
-        |most: Option<u32>| most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0));
-    let free = spec.inventory.as_ref().map(|_| pool.status.free_customizations);
-    let more = many(spec.max_size).saturating_sub(mine.len()).min(many(free));
-    let busy = |one: &&&Cluster| {
-        matches!(one.phase(), Phase::Installing | Phase::Retrying | Phase::Deprovisioning)
-    };
-    let busy = mine.iter().filter(busy).count();
-    Expected { coming, install, more, at_once: many(spec.max_concurrent), busy, now }
+/// A limit of a pool as a number; without a limit the largest there is.
+fn limit_or_max(limit: Option<u32>) -> usize {
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0))
 }
 
-fn median(mut spans: Vec<Span>) -> Option<Span> {
-    spans.sort();
-    spans.get(spans.len() / 2).copied()
+/// The median duration of the jobs of this verb that succeeded.
+fn usual_duration(jobs: &[Job], verb: Verb) -> Option<Span> {
+    let mut durations = Vec::new();
+    for job in jobs {
+        if job.verb == verb
+            && job.outcome.as_deref() == Some(SUCCEEDED)
+            && let Some(ended) = job.ended
+        {
+            durations.push(ended.since(job.started));
+        }
+    }
+    durations.sort();
+    durations.get(durations.len() / 2).copied()
 }

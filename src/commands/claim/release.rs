@@ -1,4 +1,4 @@
-//! `release`: gives clusters back; they are destroyed and their pools make others.
+//! `release`: gives claimed clusters back. They are destroyed, and their pools make others.
 
 use clap::Args;
 
@@ -9,6 +9,7 @@ use crate::commands::{Context, Verb, delete};
 
 #[derive(Args)]
 pub struct Release {
+    /// Claims whose clusters are given back
     #[arg(required = true, value_name = "CLAIM")]
     claims: Vec<String>,
 }
@@ -25,9 +26,9 @@ impl Verb for Release {
         for name in &self.claims {
             let claim = context.find_object(&store, Kind::ClusterClaim, name)?;
             context.permit(&store, Deed::Change, &claim)?;
-            delete::ask(context, &store, &claim)?;
+            delete::confirm_deletion(context, &store, &claim)?;
             claims.push(claim);
         }
-        delete::delete(context, &store, &claims, |_, _| "released")
+        delete::delete_objects(context, &store, &claims, |_, _| "released")
     }
 }
