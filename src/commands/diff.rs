@@ -1,10 +1,10 @@
-//! `diff`: what `apply` would change, line by line.
+//! `diff`: shows line by line what `apply` would change. It writes nothing.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::edits::put;
 use crate::model::documents::Stored;
@@ -21,7 +21,7 @@ use crate::manifest::{self, Reading};
 
 #[derive(Args)]
 pub struct Diff {
-    /// File, folder, or - for stdin; YAML or JSON, several documents each
+    /// File or folder with manifests in YAML or JSON, or - for stdin
     #[arg(short, long, required = true, value_name = "FILE|DIR|-")]
     filename: Vec<PathBuf>,
     /// Warn about unknown fields instead of refusing
@@ -31,16 +31,17 @@ pub struct Diff {
 
 impl Verb for Diff {
     const NAME: &'static str = "diff";
-    const ABOUT: &'static str = "Show what apply would change; exit 1 when there is anything";
+    const ABOUT: &'static str =
+        "Show what apply would change; exit code 1 if it would change anything";
     const EXAMPLE: &'static str = "poolctl diff -f examples/pool";
 
-    /// Exit 1 says that there is a difference, so what fails otherwise is 2, as with kubectl.
+    /// Exit code 1 means that there is a difference. What fails otherwise has 2 instead, as with
+    /// kubectl.
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let failed = |refusal: Refusal| match refusal.exit {
+        let answers = self.find_differences(context).map_err(|refusal| match refusal.exit {
             Exit::Failed => Refusal { exit: Exit::Usage, ..refusal },
             _ => refusal,
-        };
-        let answers = self.differences(context).map_err(failed)?;
+        })?;
         if answers.is_empty() {
             return Ok(());
         }
@@ -52,14 +53,14 @@ impl Verb for Diff {
 }
 
 impl Diff {
-    fn differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
+    fn find_differences(&self, context: &Context) -> Result<Vec<Answer>, Refusal> {
         let namespace = context.namespace()?;
-        let reading = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
-        let read = apply::without_settings(manifest::read(&self.filename, &reading)?);
-        for warning in &read.warnings {
+        let options = Reading { namespace: &namespace, lenient: self.lenient, moved: false };
+        let manifests = apply::without_settings(manifest::read(&self.filename, &options)?);
+        for warning in &manifests.warnings {
             context.warn(warning);
         }
-        if read.objects.is_empty() {
+        if manifests.objects.is_empty() {
             return Err(Refusal::invalid("there is nothing to compare"));
         }
         let store = match context.look() {
@@ -67,71 +68,82 @@ impl Diff {
             store => Some(store?),
         };
         let mut answers = Vec::new();
-        for (before, after) in changes(context, store.as_ref(), read.objects)? {
-            answers.extend(difference(context, before.as_ref(), &after)?);
+        for (before, after) in imagine_applied(context, store.as_ref(), manifests.objects)? {
+            answers.extend(diff_object(context, before.as_ref(), &after)?);
         }
         Ok(answers)
     }
 }
 
-/// Each object as it is and as it would be.
-fn changes(
+/// Each object as it is now, if it exists, and as it would be.
+fn imagine_applied(
     context: &Context,
     store: Option<&Store>,
     objects: Vec<Object>,
 ) -> Result<Vec<(Option<Object>, Object)>, Refusal> {
-    let what: Vec<(Kind, Key, Option<String>)> =
-        objects.iter().map(|one| (one.kind(), one.key(), None)).collect();
+    let edited: Vec<(Kind, Key, Option<String>)> =
+        objects.iter().map(|object| (object.kind(), object.key(), None)).collect();
     let (mut state, tick) = match store {
         Some(store) => {
-            let scope = scope::scope_of(store, &what)?;
-            context.door(store).imagine(&scope, &scope::needs_of(&what))?
+            let scope = scope::scope_of(store, &edited)?;
+            context.door(store).imagine(&scope, &scope::needs_of(&edited))?
         }
         None => Default::default(),
     };
-    let mut found = Vec::new();
+    let mut pairs = Vec::new();
     for object in objects {
         let before = state.object(&object);
-        let like = object.clone();
+        let applied = object.clone();
         put(&mut state, object, true, &tick)?;
-        // An object may go when its last finalizer is taken away.
-        found.extend(state.object(&like).map(|after| (before, after)));
+        // An object that is being deleted is gone when its last finalizer is taken away.
+        if let Some(after) = state.object(&applied) {
+            pairs.push((before, after));
+        }
     }
-    Ok(found)
+    Ok(pairs)
 }
 
-/// What changes of an object: for people a unified difference, for programs both documents.
-fn difference(
+/// What changes in an object: for people a unified difference, for programs both documents. None if
+/// nothing changes.
+fn diff_object(
     context: &Context,
     before: Option<&Object>,
     after: &Object,
 ) -> Result<Option<Answer>, Refusal> {
-    let text = |document: &Value| {
-        yaml::text(document).map_err(|wrong| Refusal::invalid(wrong.to_string()))
-    };
-    let (old, new) = (before.map(shown), shown(after));
-    if old.as_ref() == Some(&new) {
+    let document_before = before.map(user_document);
+    let document_after = user_document(after);
+    if document_before.as_ref() == Some(&document_after) {
         return Ok(None);
     }
-    let old_text = old.as_ref().map(text).transpose()?.unwrap_or_default();
+    let text_before = document_before.as_ref().map(to_yaml).transpose()?.unwrap_or_default();
+    let text_after = to_yaml(&document_after)?;
     let name = Name::of(after.kind(), &after.key());
-    let difference = output::unified(&name.to_string(), &old_text, &text(&new)?, context.colors());
-    let document = json!({"before": old, "after": new});
+    let colors = context.colors();
+    let difference = output::unified(&name.to_string(), &text_before, &text_after, colors);
+    let document = json!({"before": document_before, "after": document_after});
     Ok(Some(Answer::text(difference).with_name(name).with_list([document])))
 }
 
-/// What is the user's; of a secret the keys, and which of them change.
-fn shown(object: &Object) -> Value {
+fn to_yaml(document: &Value) -> Result<String, Refusal> {
+    yaml::text(document).map_err(|error| Refusal::invalid(error.to_string()))
+}
+
+/// The part of an object that is the user's, without what poolctl writes. Of a Secret it has the
+/// keys, and instead of the values whether they change.
+fn user_document(object: &Object) -> Value {
     let mut document = object.to_wire();
     if let Some(fields) = document.as_object_mut() {
         fields.remove("status");
         if let Object::Secret(secret) = object {
-            let value = |value: &Stored| match value {
-                Stored::New(_) => "(another value)",
-                _ => "(hidden)",
-            };
-            let keys = secret.values.iter().map(|(key, one)| (key.clone(), value(one).into()));
-            fields.insert("data".into(), Value::Object(keys.collect()));
+            let mut data = Map::new();
+            for (key, value) in &secret.values {
+                let shown = match value {
+                    Stored::New(_) => "(another value)",
+                    _ => "(hidden)",
+                };
+                data.insert(key.clone(), shown.into());
+            }
+            fields.insert("data".into(), Value::Object(data));
         }
     }
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -1,4 +1,5 @@
-//! `doctor`: looks for what is wrong with the state and what lies beside it.
+//! `doctor`: checks the state and the files beside it for what is wrong, and with `--fix` repairs
+//! what can be repaired.
 
 mod agents;
 
@@ -14,8 +15,7 @@ use crate::model::host::BareMetalHost;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::model::state::{Scope, State};
-use crate::model::tick::Tick;
+use crate::model::state::Scope;
 use crate::model::time::Span;
 use crate::output::{Answer, Name};
 use crate::plan;
@@ -25,12 +25,12 @@ use crate::store::Store;
 use crate::commands::infraenv::images;
 use crate::commands::{Context, Quit, Verb};
 
-/// Work that is due for longer is due because nobody does it.
+/// Work that is due for longer than this is due because nobody runs passes.
 const OVERDUE: Span = Span::minutes(10);
 
 #[derive(Args)]
 pub struct Doctor {
-    /// Put right what can be
+    /// Repair what can be repaired
     #[arg(long)]
     fix: bool,
 }
@@ -45,7 +45,7 @@ struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CheckState {
     Fine,
-    /// It was wrong, and was put right.
+    /// It was wrong, and is repaired.
     Fixed,
     Wrong,
 }
@@ -60,153 +60,201 @@ impl CheckState {
     }
 }
 
-type Looked = Result<Vec<String>, Refusal>;
+/// What a check has found to be wrong, a sentence for each; empty if all is well.
+type Problems = Result<Vec<String>, Refusal>;
 
-/// How what is found can be put right; looking again shows whether it was.
+/// Repairs what a check has found; looking again shows whether it did.
 type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
-    const ABOUT: &'static str = "Look for what is wrong with the state and beside it";
+    const ABOUT: &'static str = "Check the state and the files beside it, and repair them";
     const EXAMPLE: &'static str = "poolctl doctor --fix";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
         let door = Door { store: &store, world: &context.world, pass: false };
-        let mut found = Vec::new();
-        let mut check = |check, look: &dyn Fn() -> Looked, fix: Fix<'_>| {
-            // What cannot even be looked at is wrong, and the other checks go on.
-            let look =
-                || look().unwrap_or_else(|refusal| vec![refusal.to_string().replace('\n', "; ")]);
-            let wrong = look();
-            let mended = match fix {
-                Some(fix) if self.fix && !wrong.is_empty() => match fix() {
-                    Ok(()) => look().is_empty(),
-                    Err(refusal) => {
-                        let why = refusal.to_string().replace('\n', "; ");
-                        context.warn(&format!("{check} could not be put right: {why}"));
-                        false
-                    }
-                },
-                _ => false,
-            };
-            let state = if mended { CheckState::Fixed } else { CheckState::Wrong };
-            if wrong.is_empty() {
-                found.push(Finding { check, state: CheckState::Fine, detail: String::new() });
-            }
-            found.extend(wrong.into_iter().map(|detail| Finding { check, state, detail }));
-        };
-        check("constraints", &|| store.constraints(), None);
-        check("journal", &|| store.journal(), Some(&|| store.fix_journal()));
-        check("addresses", &|| store.addresses(), Some(&|| store.fix_addresses()));
-        check("links", &|| links(&door), Some(&|| mend(&door)));
-        check("claims", &|| orphaned(&store), None);
-        check("agents", &|| agents::look(context, &door), None);
-        check(
+        let mut checks = Checks { context, fixes: self.fix, findings: Vec::new() };
+        checks.run("constraints", &|| store.constraints(), None);
+        checks.run("journal", &|| store.journal(), Some(&|| store.fix_journal()));
+        checks.run("addresses", &|| store.addresses(), Some(&|| store.fix_addresses()));
+        checks.run("links", &|| find_broken_links(&door), Some(&|| mend_links(&door)));
+        checks.run("claims", &|| orphaned(&store), None);
+        checks.run("agents", &|| agents::find_problems(context, &door), None);
+        checks.run(
             "files",
-            &|| Ok(said(store.open_to_others())),
+            &|| Ok(find_open_files(&store)),
             Some(&|| {
                 store.close_to_others();
                 Ok(())
             }),
         );
-        let nothing =
-            |path: &std::path::PathBuf| format!("`{}` belongs to nothing", path.display());
-        let orphans = || Ok(store.orphans()?.iter().map(nothing).collect());
-        check("orphans", &orphans, Some(&|| store.remove_orphans()));
-        check("images", &|| images_of_nobody(&door), None);
-        check("jobs", &|| strays(&store), None);
-        check("drivers", &|| drivers(&store), None);
-        check("passes", &|| overdue(context, &door), None);
-        show(context, &found)
+        checks.run("orphans", &|| find_orphans(&store), Some(&|| store.remove_orphans()));
+        checks.run("images", &|| find_orphaned_images(&door), None);
+        checks.run("jobs", &|| find_stray_folders(&store), None);
+        checks.run("drivers", &|| find_missing_drivers(&store), None);
+        checks.run("passes", &|| find_overdue_work(context, &door), None);
+        report(context, &checks.findings)
     }
 }
 
-fn said(found: Vec<(std::path::PathBuf, String)>) -> Vec<String> {
-    found.into_iter().map(|(path, what)| format!("`{}` {what}", path.display())).collect()
+/// Runs checks one after another and collects what they find.
+struct Checks<'a> {
+    context: &'a Context,
+    fixes: bool,
+    findings: Vec<Finding>,
 }
 
-fn mend(door: &Door<'_>) -> Result<(), Refusal> {
-    let edit = |state: &mut State, tick: &Tick| {
+impl Checks<'_> {
+    fn run(&mut self, check: &'static str, look: &dyn Fn() -> Problems, fix: Fix<'_>) {
+        let problems = look_for_problems(look);
+        if problems.is_empty() {
+            let detail = String::new();
+            self.findings.push(Finding { check, state: CheckState::Fine, detail });
+            return;
+        }
+        let mut state = CheckState::Wrong;
+        if self.fixes
+            && let Some(fix) = fix
+        {
+            match fix() {
+                Ok(()) if look_for_problems(look).is_empty() => state = CheckState::Fixed,
+                Ok(()) => {}
+                Err(refusal) => {
+                    let why = in_a_line(&refusal);
+                    self.context.warn(&format!("{check} could not be put right: {why}"));
+                }
+            }
+        }
+        for detail in problems {
+            self.findings.push(Finding { check, state, detail });
+        }
+    }
+}
+
+/// What a check finds. One that fails is itself a problem, and the other checks go on.
+fn look_for_problems(look: &dyn Fn() -> Problems) -> Vec<String> {
+    look().unwrap_or_else(|refusal| vec![in_a_line(&refusal)])
+}
+
+fn in_a_line(refusal: &Refusal) -> String {
+    refusal.to_string().replace('\n', "; ")
+}
+
+/// Files of the state that other accounts may read or write.
+fn find_open_files(store: &Store) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (path, problem) in store.open_to_others() {
+        problems.push(format!("`{}` {problem}", path.display()));
+    }
+    problems
+}
+
+/// Files beside the state that belong to no object.
+fn find_orphans(store: &Store) -> Problems {
+    let mut problems = Vec::new();
+    for path in store.orphans()? {
+        problems.push(format!("`{}` belongs to nothing", path.display()));
+    }
+    Ok(problems)
+}
+
+/// Links between objects of which only one end is written.
+fn find_broken_links(door: &Door<'_>) -> Problems {
+    let (mut state, tick) = door.imagine(&Scope::Whole, &[])?;
+    // Each link that is mended leaves an event, which describes it.
+    plan::mend(&mut state, &tick);
+    let mut problems = Vec::new();
+    for (event, _) in &state.events {
+        problems.push(format!("{} {}: {}", event.kind, event.object, event.message));
+    }
+    Ok(problems)
+}
+
+fn mend_links(door: &Door<'_>) -> Result<(), Refusal> {
+    door.change(&Scope::Whole, &[], |state, tick| {
         plan::mend(state, tick);
         Ok(())
-    };
-    door.change(&Scope::Whole, &[], edit).map(drop)
+    })?;
+    Ok(())
 }
 
-/// Clusters that a claim has which is not there: nobody will release them. Claims whose cluster is
-/// not there: nobody will give them another.
-pub fn orphaned(store: &Store) -> Looked {
+/// Claims whose cluster does not exist, which get no other one; and clusters whose claim does not
+/// exist, which nobody will release.
+pub fn orphaned(store: &Store) -> Problems {
     let claims = store.all::<Claim>()?;
     let mut problems = Vec::new();
     for claim in &claims {
         if claim.running == ClusterRunning::Deleted && claim.deleting.is_none() {
-            let (name, namespace) = (&claim.name, &claim.namespace);
+            let Claim { name, namespace, .. } = claim;
             problems.push(format!(
                 "the cluster of claim `{}` is gone: poolctl release {name} -n {namespace}",
                 claim.key()
             ));
         }
     }
-    let keys: HashSet<Key> = claims.iter().map(Claim::key).collect();
+    let claim_keys: HashSet<Key> = claims.iter().map(Claim::key).collect();
     for cluster in store.all::<Cluster>()? {
-        if let Some(claim) = cluster.claim_key().filter(|claim| !keys.contains(claim)) {
-            let name = &cluster.name;
-            problems.push(format!("cluster `{name}` is held by claim `{claim}`, which is gone: poolctl delete cluster {name}"));
+        if let Some(claim) = cluster.claim_key()
+            && !claim_keys.contains(&claim)
+        {
+            problems.push(format!(
+                "cluster `{0}` is held by claim `{claim}`, which is gone: \
+                 poolctl delete cluster {0}",
+                cluster.name
+            ));
         }
     }
     Ok(problems)
 }
 
-/// Folders of jobs that nobody knows.
-fn strays(store: &Store) -> Looked {
-    let text = |path: &std::path::PathBuf| {
-        format!("`{}` belongs to no job: look at what it made, then remove it", path.display())
-    };
-    Ok(store.strays()?.iter().map(text).collect())
+/// Folders of jobs that the state does not know.
+fn find_stray_folders(store: &Store) -> Problems {
+    let mut problems = Vec::new();
+    for path in store.strays()? {
+        problems.push(format!(
+            "`{}` belongs to no job: look at what it made, then remove it",
+            path.display()
+        ));
+    }
+    Ok(problems)
 }
 
-/// Images that nobody names; a host may run from one, so that nobody but the operator removes it.
-fn images_of_nobody(door: &Door<'_>) -> Looked {
-    let found = images::nobodys(door.store, &door.settings()?)?;
-    let text = |path: &std::path::PathBuf| {
-        let path = path.display();
-        format!("`{path}` belongs to no InfraEnv and no job: remove it once no host runs from it")
-    };
-    Ok(found.iter().map(text).collect())
+/// Images that no InfraEnv names. They are not removed here: a host may run from one.
+fn find_orphaned_images(door: &Door<'_>) -> Problems {
+    let mut problems = Vec::new();
+    for path in images::find_orphaned_images(door.store, &door.settings()?)? {
+        problems.push(format!(
+            "`{}` belongs to no InfraEnv and no job: remove it once no host runs from it",
+            path.display()
+        ));
+    }
+    Ok(problems)
 }
 
-fn show(context: &Context, found: &[Finding]) -> anyhow::Result<()> {
-    let entry = |finding: &Finding| {
-        let Finding { check, detail, .. } = finding;
-        let state = finding.state.name();
-        let row = || {
-            let check = (*check).to_owned();
-            vec![("check", check), ("state", state.to_owned()), ("detail", detail.clone())]
-        };
-        let document = || json!({"check": check, "state": state, "detail": detail});
-        context.entry(Some(Name::plain(*check)), row, document)
-    };
-    context.answer(Answer::list(found.iter().map(entry).collect()))?;
-    if found.iter().any(|one| one.state == CheckState::Wrong) {
+/// Prints the findings; exit code 1 if something is wrong.
+fn report(context: &Context, findings: &[Finding]) -> anyhow::Result<()> {
+    let mut entries = Vec::new();
+    for Finding { check, state, detail } in findings {
+        let state = state.name();
+        entries.push(context.entry(
+            Some(Name::plain(*check)),
+            || {
+                let check = (*check).to_owned();
+                vec![("check", check), ("state", state.to_owned()), ("detail", detail.clone())]
+            },
+            || json!({"check": check, "state": state, "detail": detail}),
+        ));
+    }
+    context.answer(Answer::list(entries))?;
+    if findings.iter().any(|finding| finding.state == CheckState::Wrong) {
         return Err(Quit(Exit::Failed as u8).into());
     }
     Ok(())
 }
 
-/// Links of which only one end is written.
-fn links(door: &Door<'_>) -> Looked {
-    let (mut state, tick) = door.imagine(&Scope::Whole, &[])?;
-    plan::mend(&mut state, &tick);
-    let said = |state: &State| {
-        let events = state.events.iter();
-        events.map(|(one, _)| format!("{} {}: {}", one.kind, one.object, one.message)).collect()
-    };
-    Ok(said(&state))
-}
-
-/// Clusters and pools that nobody can do anything for.
-fn drivers(store: &Store) -> Looked {
+/// Clusters and pools that no driver serves.
+fn find_missing_drivers(store: &Store) -> Problems {
     let mut problems = Vec::new();
     let hosts = store.all::<BareMetalHost>()?;
     for cluster in store.all::<Cluster>()? {
@@ -218,7 +266,8 @@ fn drivers(store: &Store) -> Looked {
     }
     for pool in store.all::<ClusterPool>()? {
         if pool.driver() == Driver::Missing {
-            let (name, platform) = (&pool.metadata.name, pool.spec.platform.name());
+            let name = &pool.metadata.name;
+            let platform = pool.spec.platform.name();
             problems
                 .push(format!("pool `{name}`: no driver of this build serves platform {platform}"));
         }
@@ -226,13 +275,17 @@ fn drivers(store: &Store) -> Looked {
     Ok(problems)
 }
 
-/// Work that should have been done long ago.
-fn overdue(context: &Context, door: &Door<'_>) -> Looked {
+/// Work that has been due for long.
+fn find_overdue_work(context: &Context, door: &Door<'_>) -> Problems {
     let (state, _) = door.imagine(&Scope::Whole, &[])?;
-    // Since the last pass: what was due before that was done by it.
+    // What was due before the last pass was done by it.
     let last_pass = door.store.mark()?.1.now;
     let due = [plan::due(&state, last_pass), door.in_flight(None)?.due].into_iter().flatten().min();
-    let late = due.filter(|due| due.plus(OVERDUE) < context.world.now());
-    let text = |due| format!("work is due since {due}: does cron run `poolctl reconcile`?");
-    Ok(late.map(text).into_iter().collect())
+    let mut problems = Vec::new();
+    if let Some(due) = due
+        && due.plus(OVERDUE) < context.world.now()
+    {
+        problems.push(format!("work is due since {due}: does cron run `poolctl reconcile`?"));
+    }
+    Ok(problems)
 }

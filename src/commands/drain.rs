@@ -1,5 +1,5 @@
-//! `__drain`: the process that reads what a driver prints once its supervisor is gone; started by
-//! supervisors, for nobody to type.
+//! `__drain`: the process that reads what a driver prints once its supervisor is gone, so that the
+//! driver does not wait for ever. Supervisors start it; it is not for people.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Drain {
+    /// Folder of the job
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

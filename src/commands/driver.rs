@@ -1,8 +1,9 @@
-//! `driver list|check`: who makes clusters here, and whether their programs are where cron looks.
+//! `driver list|check`: lists the drivers and what uses them, and checks that the programs of
+//! drivers are where cron finds them. It starts them only to ask for their version.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use rustix::fs::Access;
@@ -18,7 +19,7 @@ use crate::model::infra_env::InfraEnv;
 use crate::model::meta::Key;
 use crate::model::pool::ClusterPool;
 use crate::model::refusal::{Exit, Refusal};
-use crate::output::{Answer, Name, Row};
+use crate::output::{Answer, Entry, Name, Row};
 
 use crate::commands::{Context, Quit, Verb};
 
@@ -31,77 +32,92 @@ impl Verb for List {
     const EXAMPLE: &'static str = "poolctl driver list";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let used = used(context)?;
-        let mut names: Vec<&str> = Driver::ALL.iter().map(|one| one.name()).collect();
-        names.extend(used.keys().map(|name| &**name).filter(|name| name.starts_with(EXEC)));
-        let mut all: Vec<(&str, Users)> = names
-            .into_iter()
-            .map(|name| (name, used.get(name).cloned().unwrap_or_default()))
-            .collect();
-        all.retain(|(name, of)| *name != "exec" && (*name != "none" || *of != Users::default()));
-        let entry = |(name, users): &(&str, Users)| {
-            let Users { pools, hosts } = users;
-            let row = || {
-                let count = if hosts.is_empty() { String::new() } else { hosts.len().to_string() };
-                vec![("name", (*name).to_owned()), ("pools", pools.join(", ")), ("hosts", count)]
-            };
-            let document = || json!({"name": name, "pools": pools, "hosts": hosts});
-            context.entry(Some(Name::plain(*name)), row, document)
-        };
-        context.answer(Answer::list(all.iter().map(entry).collect()))
+        let users_by_driver = find_users(context)?;
+        let mut names: Vec<&str> = Driver::ALL.iter().map(|driver| driver.name()).collect();
+        // Each `exec:NAME` that is used stands for `exec`.
+        names.retain(|name| *name != "exec");
+        names.extend(
+            users_by_driver.keys().map(|name| &**name).filter(|name| name.starts_with(EXEC)),
+        );
+        let mut entries = Vec::new();
+        for name in names {
+            let users = users_by_driver.get(name).cloned().unwrap_or_default();
+            if name != "none" || users != Users::default() {
+                entries.push(users.entry(context, name));
+            }
+        }
+        context.answer(Answer::list(entries))
     }
 }
 
-/// Who uses a driver.
+/// The pools and hosts that use a driver.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Users {
     pools: Vec<String>,
     hosts: Vec<String>,
 }
 
-/// The drivers of all pools and hosts; those that power clusters or wipe hosts too.
-fn used(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
-    let mut users: BTreeMap<String, Users> = BTreeMap::new();
+impl Users {
+    fn entry(&self, context: &Context, driver: &str) -> Entry {
+        let Self { pools, hosts } = self;
+        context.entry(
+            Some(Name::plain(driver)),
+            || {
+                let count = if hosts.is_empty() { String::new() } else { hosts.len().to_string() };
+                vec![("name", driver.to_owned()), ("pools", pools.join(", ")), ("hosts", count)]
+            },
+            || json!({"name": driver, "pools": pools, "hosts": hosts}),
+        )
+    }
+}
+
+/// The users of each driver by its name, also of drivers that power clusters or wipe hosts.
+fn find_users(context: &Context) -> anyhow::Result<BTreeMap<String, Users>> {
+    let mut users_by_driver: BTreeMap<String, Users> = BTreeMap::new();
     let store = match context.look() {
-        Err(refusal) if refusal.exit == Exit::NotFound => return Ok(users),
+        Err(refusal) if refusal.exit == Exit::NotFound => return Ok(users_by_driver),
         store => store?,
     };
     for pool in store.all::<ClusterPool>()? {
         let annotations = &pool.spec.annotations;
         let driver = match pool.driver() {
             Driver::Exec => annotations.get(DRIVER).cloned().unwrap_or_default(),
-            other => other.name().to_owned(),
+            builtin => builtin.name().to_owned(),
         };
-        let power = annotations.get(POWER).filter(|name| name.starts_with(EXEC));
-        for name in power.cloned().into_iter().chain([driver]) {
-            users.entry(name).or_default().pools.push(pool.key().to_string());
+        let power_driver = annotations.get(POWER).filter(|name| name.starts_with(EXEC));
+        for name in power_driver.cloned().into_iter().chain([driver]) {
+            users_by_driver.entry(name).or_default().pools.push(pool.key().to_string());
         }
     }
-    let infra_envs = store.all::<InfraEnv>()?.into_iter();
-    let infra_envs: BTreeMap<Key, InfraEnv> =
-        infra_envs.map(|infra_env| (infra_env.key(), infra_env)).collect();
-    for name in infra_envs.values().filter_map(|infra_env| infra_env.metadata.annotation(WIPE)) {
-        if name.starts_with(EXEC) {
-            users.entry(name.to_owned()).or_default();
+    let mut infra_envs = BTreeMap::new();
+    for infra_env in store.all::<InfraEnv>()? {
+        // A driver that wipes is used as soon as an InfraEnv names it: its hosts may come later.
+        if let Some(name) = infra_env.metadata.annotation(WIPE)
+            && name.starts_with(EXEC)
+        {
+            users_by_driver.entry(name.to_owned()).or_default();
         }
+        infra_envs.insert(infra_env.key(), infra_env);
     }
     for host in store.all::<BareMetalHost>()? {
         if let Some(address) = host.address() {
             let name = address.driver().name().to_owned();
-            users.entry(name).or_default().hosts.push(host.key().to_string());
+            users_by_driver.entry(name).or_default().hosts.push(host.key().to_string());
         }
-        let infra_env = host.metadata.labels.get(INFRA_ENV);
-        let infra_env = infra_env.map(|name| Key::new(&*host.metadata.namespace, &**name));
-        if let Some(name) = wiper(&host, infra_env.and_then(|key| infra_envs.get(&key))) {
-            users.entry(name.to_owned()).or_default().hosts.push(host.key().to_string());
+        let label = host.metadata.labels.get(INFRA_ENV);
+        let infra_env_key = label.map(|name| Key::new(&*host.metadata.namespace, &**name));
+        let infra_env = infra_env_key.and_then(|key| infra_envs.get(&key));
+        if let Some(name) = wiper(&host, infra_env) {
+            let users = users_by_driver.entry(name.to_owned()).or_default();
+            users.hosts.push(host.key().to_string());
         }
     }
-    Ok(users)
+    Ok(users_by_driver)
 }
 
 #[derive(Args)]
 pub struct Check {
-    /// Only these, like openshift-install, agent or exec:NAME
+    /// Drivers to check, such as openshift-install, agent or exec:NAME; by default those in use
     #[arg(value_name = "DRIVER")]
     names: Vec<String>,
 }
@@ -109,7 +125,7 @@ pub struct Check {
 impl Verb for Check {
     const NAME: &'static str = "check";
     const ABOUT: &'static str =
-        "Check that the programs of drivers, wiping ones too, are there, as cron will see them";
+        "Check that cron will find the programs of drivers, also of those that wipe hosts";
     const EXAMPLE: &'static str = "poolctl driver check";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
@@ -119,33 +135,36 @@ impl Verb for Check {
         };
         let mut names = self.names;
         if names.is_empty() {
-            names = used(context)?.into_keys().collect();
-            names.retain(|name| !EMBEDDED.contains(&&**name));
+            names = find_users(context)?.into_keys().collect();
+            names.retain(|name| !DRIVERS_WITHOUT_PROGRAMS.contains(&&**name));
         }
         if names.is_empty() {
             context.hint(
-                "no pool or host uses a driver with programs; next: poolctl driver check openshift-install",
+                "no pool or host uses a driver with programs; next: poolctl driver check \
+                 openshift-install",
             );
             return Ok(());
         }
-        let mut rows = Vec::new();
+        let mut programs = Vec::new();
         for name in &names {
-            rows.extend(look(&settings, name)?);
+            programs.extend(find_programs(&settings, name)?);
         }
-        let bad = rows.iter().any(|row| row.state == ProgramState::Missing);
-        let entry = |program: &Program| {
+        let mut entries = Vec::new();
+        for program in &programs {
             let name = Name::plain(program.name.as_str());
-            context.entry(Some(name), || program.row(), || program.document())
-        };
-        context.answer(Answer::list(rows.iter().map(entry).collect()))?;
-        if bad { Err(Quit(Exit::Failed as u8).into()) } else { Ok(()) }
+            entries.push(context.entry(Some(name), || program.row(), || program.document()));
+        }
+        context.answer(Answer::list(entries))?;
+        if programs.iter().any(|program| program.state == ProgramState::Missing) {
+            return Err(Quit(Exit::Failed as u8).into());
+        }
+        Ok(())
     }
 }
 
-/// Drivers without programs.
-const EMBEDDED: [&str; 3] = ["fake", "none", "redfish"];
-/// Programs that say their version, and how they are asked.
-const PROGRAMS: [(&str, &[&str]); 4] = [
+const DRIVERS_WITHOUT_PROGRAMS: [&str; 3] = ["fake", "none", "redfish"];
+/// Programs that tell their version, and the arguments that ask for it.
+const VERSION_ARGUMENTS: [(&str, &[&str]); 4] = [
     ("openshift-install", &["version"]),
     ("oc", &["version", "--client"]),
     ("kubectl", &["version", "--client"]),
@@ -158,7 +177,7 @@ struct Program {
     name: String,
     state: ProgramState,
     version: String,
-    /// Where it is, or why it is not.
+    /// Where it is, or why it cannot be used.
     path: String,
     owner: String,
     mode: String,
@@ -184,6 +203,38 @@ impl ProgramState {
 }
 
 impl Program {
+    /// `search_result`: its path, or why it cannot be used. Without a program that is `needed` the
+    /// driver does nothing.
+    fn new(driver: &str, name: &str, needed: bool, search_result: Result<PathBuf, String>) -> Self {
+        let mut program = Self {
+            driver: driver.to_owned(),
+            name: name.to_owned(),
+            state: ProgramState::Found,
+            version: String::new(),
+            path: String::new(),
+            owner: String::new(),
+            mode: String::new(),
+        };
+        match search_result {
+            Ok(path) => {
+                let arguments =
+                    VERSION_ARGUMENTS.into_iter().find(|(program_name, _)| *program_name == name);
+                let version = arguments.and_then(|(_, words)| programs::version(&path, words));
+                program.version = version.unwrap_or_default();
+                if let Ok(metadata) = std::fs::metadata(&path) {
+                    program.owner = crate::world::name_of(metadata.uid());
+                    program.mode = format!("{:o}", metadata.mode() & 0o7777);
+                }
+                program.path = path.display().to_string();
+            }
+            Err(why) => {
+                program.state = if needed { ProgramState::Missing } else { ProgramState::Absent };
+                program.path = why;
+            }
+        }
+        program
+    }
+
     fn row(&self) -> Row {
         vec![
             ("driver", self.driver.clone()),
@@ -202,70 +253,58 @@ impl Program {
     }
 }
 
-/// The programs of a driver; those without which it does less are `absent`, not `missing`.
-fn look(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> {
-    let row = |program: &str, needed: bool, found: Result<PathBuf, String>| {
-        let (state, path) = match &found {
-            Ok(path) => (ProgramState::Found, path.display().to_string()),
-            Err(why) if needed => (ProgramState::Missing, why.clone()),
-            Err(why) => (ProgramState::Absent, why.clone()),
-        };
-        let words = PROGRAMS.into_iter().find(|(name, _)| *name == program).map(|(_, words)| words);
-        let version = found.as_ref().ok().zip(words);
-        let version = version.and_then(|(path, words)| programs::version(path, words));
-        let version = version.unwrap_or_default();
-        let (owner, mode) = found.map(|path| owner_and_mode(&path)).unwrap_or_default();
-        let (driver, program) = (driver.to_owned(), program.to_owned());
-        Program { driver, name: program, state, version, path, owner, mode }
-    };
+/// The programs that a driver needs or uses, and what else it needs of the system.
+fn find_programs(settings: &SettingsSpec, driver: &str) -> Result<Vec<Program>, Refusal> {
     if let Some(name) = driver.strip_prefix(EXEC) {
         let program = format!("poolctl-driver-{name}");
-        return Ok(vec![row(&program, true, programs::find_driver(settings, name))]);
+        let search_result = programs::find_driver(settings, name);
+        return Ok(vec![Program::new(driver, &program, true, search_result)]);
     }
     if driver == Driver::Ipmi.name() {
-        return Ok(vec![row("ipmitool", true, programs::find(settings, "ipmitool"))]);
+        let search_result = programs::find(settings, "ipmitool");
+        return Ok(vec![Program::new(driver, "ipmitool", true, search_result)]);
     }
-    if ![Driver::Installer, Driver::Agent].iter().any(|one| one.name() == driver) {
+    let is_agent = driver == Driver::Agent.name();
+    if !is_agent && driver != Driver::Installer.name() {
         return Err(Refusal::usage(format!("there is no driver `{driver}` with programs"))
             .next("poolctl driver list"));
     }
     let installer = programs::find(settings, "openshift-install");
-    let extracts = programs::find(settings, "oc").is_ok();
-    let mut rows = vec![
-        row("openshift-install", !extracts, installer),
-        row("oc", false, programs::find(settings, "oc")),
-        row("kubectl", false, programs::find(settings, "kubectl")),
+    let oc = programs::find(settings, "oc");
+    let kubectl = programs::find(settings, "kubectl");
+    // `oc` can extract the installer from a release image.
+    let needs_installer = oc.is_err();
+    let mut found_programs = vec![
+        Program::new(driver, "openshift-install", needs_installer, installer),
+        Program::new(driver, "oc", false, oc),
+        Program::new(driver, "kubectl", false, kubectl),
     ];
-    if driver == Driver::Agent.name() {
-        let set = settings.iso_directory.is_some();
-        rows.push(row("isoDirectory", set, shelf(settings)));
-        let url = settings.iso_url.as_ref().map(Into::into);
-        let unset = || "not set: controllers cannot fetch images".to_owned();
-        rows.push(row("isoURL", set, url.ok_or_else(unset)));
+    if is_agent {
+        // Without a folder for images, people boot the hosts: that is less, not nothing.
+        let is_set = settings.iso_directory.is_some();
+        let folder = check_image_folder(settings);
+        found_programs.push(Program::new(driver, "isoDirectory", is_set, folder));
+        let url = match &settings.iso_url {
+            Some(url) => Ok(url.into()),
+            None => Err("not set: controllers cannot fetch images".to_owned()),
+        };
+        found_programs.push(Program::new(driver, "isoURL", is_set, url));
     }
-    Ok(rows)
+    Ok(found_programs)
 }
 
-/// Where images are put, if they can be: what is missing of the folder is made.
-fn shelf(settings: &SettingsSpec) -> Result<PathBuf, String> {
+/// The folder of images, if images can be written there; missing folders are made with the first.
+fn check_image_folder(settings: &SettingsSpec) -> Result<PathBuf, String> {
     let Some(folder) = &settings.iso_directory else {
         return Err("not set: only hosts that people boot can be installed".into());
     };
-    let there = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
-    let shown = there.display();
-    if !there.is_dir() {
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(folder);
+    let shown = existing.display();
+    if !existing.is_dir() {
         return Err(format!("`{shown}` is not a folder"));
     }
-    match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
+    match rustix::fs::access(existing, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => Ok(folder.clone()),
         Err(error) => Err(format!("`{shown}` cannot be written: {error}")),
     }
-}
-
-fn owner_and_mode(path: &Path) -> (String, String) {
-    let found = std::fs::metadata(path);
-    found.map_or_else(
-        |_| (String::new(), String::new()),
-        |found| (crate::world::name_of(found.uid()), format!("{:o}", found.mode() & 0o7777)),
-    )
 }

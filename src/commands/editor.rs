@@ -1,29 +1,31 @@
-//! `edit`: an object in the user's editor, and back.
+//! `edit`: opens an object in the user's editor and writes it back, unless it was changed meanwhile.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::drivers::process::Foreground;
 use crate::model::kinds::Kind;
 use crate::model::refusal::{Exit, Refusal};
+use crate::store::Store;
 use crate::{output, yaml};
 
 use crate::commands::{Context, Verb, patch, target};
 use crate::manifest;
 
-/// What of the metadata is the user's.
-const THEIRS: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];
+/// The fields of metadata that are the user's; poolctl writes the others.
+const USER_METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];
 
 #[derive(Args)]
 pub struct Edit {
     /// Kind, or KIND/NAME
     #[arg(value_name = "KIND/NAME")]
     kind: String,
+    /// Name of an object of this kind
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
@@ -37,76 +39,85 @@ impl Verb for Edit {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let document = context.find_object(&store, kind, &name)?.to_wire();
-        let shown = theirs(&document);
-        let text = yaml::text(&shown).map_err(|wrong| Refusal::invalid(wrong.to_string()))?;
-        let (file, path) = temporary(&format!("{}-{name}-", kind.word()), &text)?;
-        let (mut last, mut refused) = (text, None);
+        let text = yaml::text(&user_part(&document))
+            .map_err(|error| Refusal::invalid(error.to_string()))?;
+        let (file, path) = write_temporary(&format!("{}-{name}-", kind.word()), &text)?;
+        let mut last_text = text;
+        let mut last_refusal = None;
         loop {
-            let edited = edited(context, &path)?;
-            if (edited == last && refused.is_none()) || edited.trim().is_empty() {
+            let edited = run_editor(context, &path)?;
+            let is_same = edited == last_text;
+            if (is_same && last_refusal.is_none()) || edited.trim().is_empty() {
                 context.hint("nothing was changed");
                 return Ok(());
             }
-            let refusal = match refused.take().filter(|_| edited == last) {
-                Some(refusal) => refusal,
-                None => match put_back(context, &store, kind, &name, &document, &edited) {
+            let refusal = match last_refusal.take() {
+                Some(refusal) if is_same => refusal,
+                _ => match write_back(context, &store, (kind, &name), &document, &edited) {
                     Ok(()) => return Ok(()),
                     Err(refusal) => refusal,
                 },
             };
-            // Whoever saves the same text again gives up.
-            let again = context.at_terminal() && refusal.exit == Exit::Failed && edited != last;
-            if !again {
+            // Saving the same text again means to give up.
+            if is_same || refusal.exit != Exit::Failed || !context.at_terminal() {
                 let kept = file.into_temp_path().keep();
                 let kept = kept.map(|path| format!("your text is in {}", path.display()));
                 return Err(refusal.because(kept.unwrap_or_default()).into());
             }
-            let why = refusal.to_string();
-            let why: Vec<String> =
-                why.lines().map(|line| format!("# {}", output::clean(line))).collect();
-            last = output::joined(&why) + &without_comments(&edited);
-            std::fs::write(&path, &last).map_err(|error| Refusal::unwritable(&path, &error))?;
-            refused = Some(refusal);
+            last_text = explain_in_comments(&refusal, &edited);
+            std::fs::write(&path, &last_text)
+                .map_err(|error| Refusal::unwritable(&path, &error))?;
+            last_refusal = Some(refusal);
         }
     }
 }
 
-/// A file with a text in it, for its owner alone.
-fn temporary(name: &str, text: &str) -> Result<(NamedTempFile, PathBuf), Refusal> {
-    let made = tempfile::Builder::new().prefix(name).suffix(".yaml").tempfile();
-    let mut file = made.map_err(|error| Refusal::unwritable(Path::new(name), &error))?;
+/// Writes a text to a new file that only its owner may read. The file is removed when it is dropped.
+fn write_temporary(prefix: &str, text: &str) -> Result<(NamedTempFile, PathBuf), Refusal> {
+    let mut file = tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(".yaml")
+        .tempfile()
+        .map_err(|error| Refusal::unwritable(Path::new(prefix), &error))?;
     let path = file.path().to_owned();
     file.write_all(text.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))?;
     Ok((file, path))
 }
 
-/// Whether deletion was asked for.
-fn going(document: &Value) -> bool {
+/// The edited text below the refusal in comments, instead of those of an earlier refusal.
+fn explain_in_comments(refusal: &Refusal, edited: &str) -> String {
+    let mut text = String::new();
+    for line in refusal.to_string().lines() {
+        text += &format!("# {}\n", output::clean(line));
+    }
+    for line in edited.lines().skip_while(|line| line.starts_with('#')) {
+        text += line;
+        text.push('\n');
+    }
+    text
+}
+
+fn is_being_deleted(document: &Value) -> bool {
     !document["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The document without what is poolctl's.
-fn theirs(document: &Value) -> Value {
-    let mut shown = document.clone();
-    if let Some(fields) = shown.as_object_mut() {
+/// The document without the fields that poolctl writes.
+fn user_part(document: &Value) -> Value {
+    let mut user_part = document.clone();
+    if let Some(fields) = user_part.as_object_mut() {
         fields.remove("status");
     }
-    if let Some(metadata) = shown.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| THEIRS.contains(&name.as_str()));
+    if let Some(metadata) = user_part.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| USER_METADATA.contains(&name.as_str()));
     }
-    shown
+    user_part
 }
 
-fn without_comments(text: &str) -> String {
-    let lines = text.lines().skip_while(|line| line.starts_with('#'));
-    lines.flat_map(|line| [line, "\n"]).collect()
-}
-
-/// Starts the editor on a file and returns what is in it then.
-fn edited(context: &Context, path: &Path) -> Result<String, Refusal> {
-    let editor = context.world.variable("VISUAL").or_else(|| context.world.variable("EDITOR"));
-    let editor = editor.unwrap_or("vi");
-    // An editor may be named with arguments.
+/// Runs the editor on a file and returns the text that is in it afterwards.
+fn run_editor(context: &Context, path: &Path) -> Result<String, Refusal> {
+    let variable = context.world.variable("VISUAL").or_else(|| context.world.variable("EDITOR"));
+    let editor = variable.unwrap_or("vi");
+    // The shell splits an editor that is named with arguments.
     let script = format!("{editor} \"$1\"");
     let arguments: Vec<OsString> = vec!["-c".into(), script.into(), "sh".into(), path.into()];
     let shell = Foreground {
@@ -115,56 +126,68 @@ fn edited(context: &Context, path: &Path) -> Result<String, Refusal> {
         variables: Vec::new(),
         umask: context.world.umask,
     };
-    let failed = |why: String| {
-        Refusal::invalid(format!("the editor `{editor}` failed: {why}"))
-            .advise("set EDITOR to an editor that is installed")
-    };
-    // What is typed in the editor is the editor's.
+    // Ctrl-C is for the editor: here it is caught and forgotten.
     context.world.catch_signals();
-    let unheard = || {
-        context.world.interrupted();
-        None
-    };
-    let code = shell.attend(unheard).map_err(|error| failed(error.to_string()))?;
-    if code != 0 {
-        return Err(failed(format!("exit code {code}")));
+    let exit_code = shell
+        .attend(|| {
+            context.world.interrupted();
+            None
+        })
+        .map_err(|error| refuse_editor(editor, &error.to_string()))?;
+    if exit_code != 0 {
+        return Err(refuse_editor(editor, &format!("exit code {exit_code}")));
     }
     std::fs::read_to_string(path).map_err(|error| manifest::io("a temporary file", &error))
 }
 
-fn put_back(
+fn refuse_editor(editor: &str, why: &str) -> Refusal {
+    Refusal::invalid(format!("the editor `{editor}` failed: {why}"))
+        .advise("set EDITOR to an editor that is installed")
+}
+
+/// Puts the edited text in place of the object, unless its part of the user is not as `document` has
+/// it any more.
+fn write_back(
     context: &Context,
-    store: &crate::store::Store,
-    kind: Kind,
-    name: &str,
-    shown: &Value,
-    text: &str,
+    store: &Store,
+    (kind, name): (Kind, &str),
+    document: &Value,
+    edited: &str,
 ) -> Result<(), Refusal> {
-    let edited = yaml::value(text)
-        .map_err(|wrong| Refusal::invalid("the text cannot be read").because(wrong.to_string()))?;
-    let apply = |document: &mut Value| {
-        if theirs(document) != theirs(shown) || going(document) != going(shown) {
+    let edited = yaml::value(edited)
+        .map_err(|error| Refusal::invalid("the text cannot be read").because(error.to_string()))?;
+    let changed = patch::change(context, store, kind, name, "edited", |current| {
+        if user_part(current) != user_part(document)
+            || is_being_deleted(current) != is_being_deleted(document)
+        {
             return Err(Refusal::conflict(format!(
                 "{} `{name}` was changed by somebody meanwhile",
                 kind.word()
             )));
         }
-        let Value::Object(mut edited) = edited.clone() else {
-            return Err(Refusal::invalid("the text is not an object"));
-        };
-        if ["apiVersion", "kind"].iter().any(|field| edited.get(*field) != document.get(*field)) {
-            return Err(Refusal::conflict("apiVersion and kind of an object cannot be changed"));
-        }
-        let known = document.as_object_mut().and_then(|fields| fields.remove("metadata"));
-        let mut metadata = known.and_then(|known| known.as_object().cloned()).unwrap_or_default();
-        metadata.retain(|name, _| !THEIRS.contains(&name.as_str()));
-        let theirs = edited.remove("metadata");
-        metadata.extend(theirs.and_then(|new| new.as_object().cloned()).unwrap_or_else(Map::new));
-        edited.insert("metadata".into(), metadata.into());
-        *document = edited.into();
+        *current = merge_edited(current, &edited)?;
         Ok(())
-    };
-    patch::change(context, store, kind, name, "edited", apply).map_err(|error| {
+    });
+    changed.map_err(|error| {
         error.downcast().unwrap_or_else(|error| Refusal::invalid(format!("{error:#}")))
     })
+}
+
+/// The edited document with the metadata that poolctl writes.
+fn merge_edited(current: &Value, edited: &Value) -> Result<Value, Refusal> {
+    let Value::Object(mut merged) = edited.clone() else {
+        return Err(Refusal::invalid("the text is not an object"));
+    };
+    for field in ["apiVersion", "kind"] {
+        if merged.get(field) != current.get(field) {
+            return Err(Refusal::conflict("apiVersion and kind of an object cannot be changed"));
+        }
+    }
+    let mut metadata = current["metadata"].as_object().cloned().unwrap_or_default();
+    metadata.retain(|name, _| !USER_METADATA.contains(&name.as_str()));
+    if let Some(Value::Object(edited_metadata)) = merged.remove("metadata") {
+        metadata.extend(edited_metadata);
+    }
+    merged.insert("metadata".into(), metadata.into());
+    Ok(merged.into())
 }

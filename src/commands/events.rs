@@ -1,4 +1,4 @@
-//! `events`.
+//! `events`: lists what happened, to the whole state or to one object, and with `-f` goes on.
 
 use clap::Args;
 use serde_json::Value;
@@ -13,17 +13,17 @@ use crate::store::Store;
 
 use crate::commands::{Context, Verb, target};
 
-/// How often new ones are looked for.
-const LOOK: Span = Span(200_000);
-/// More than anybody reads at once.
-const MOST: usize = 1000;
+/// How often `--follow` looks for new events.
+const FOLLOW_INTERVAL: Span = Span(200_000);
+/// The most events that are listed.
+const MAX_EVENTS: usize = 1000;
 
 #[derive(Args)]
 pub struct Events {
-    /// Only of this object
+    /// Show the events of this object only
     #[arg(value_name = "KIND/NAME")]
     object: Option<String>,
-    /// Go on, and show what happens
+    /// Go on and show new events as they happen
     #[arg(short, long)]
     follow: bool,
 }
@@ -36,27 +36,28 @@ impl Verb for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let of = self.object.as_deref().map(target::slashed).transpose()?;
-        let of = match of {
+        let object = match self.object.as_deref().map(target::slashed).transpose()? {
             Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
             None => None,
         };
-        let mut since = Time::default();
-        if self.follow || of.is_none() {
+        let object = object.as_ref().map(|(kind, key)| (*kind, key));
+        if self.follow || object.is_none() {
             context.admit("events", false)?;
         }
-        if let Some((kind, key)) = of.as_ref().filter(|_| context.guest().is_some()) {
-            since = context.since(&context.find_object(&store, *kind, &key.name)?);
+        let mut since = Time::default();
+        if context.guest().is_some()
+            && let Some((kind, key)) = object
+        {
+            since = context.since(&context.find_object(&store, kind, &key.name)?);
         }
-        let of = of.as_ref().map(|(kind, key)| (*kind, key));
         store.begin_read()?;
-        let mut events = store.events(of, MOST)?;
-        let last = store.last_event()?;
+        let mut events = store.events(object, MAX_EVENTS)?;
+        let last_id = store.last_event()?;
         store.rollback();
-        if events.len() == MOST {
-            context.hint(&format!("only the last {MOST} are shown"));
+        if events.len() == MAX_EVENTS {
+            context.hint(&format!("only the last {MAX_EVENTS} are shown"));
         }
-        events.retain(|one| one.time >= since);
+        events.retain(|event| event.time >= since);
         events.reverse();
         if events.is_empty() && context.is_for_people() {
             context.hint("no events");
@@ -65,57 +66,64 @@ impl Verb for Events {
         if !self.follow {
             return Ok(());
         }
-        // What comes later is no part of this list.
+        // The list ends here: new events are documents of their own.
         context.conclude()?;
-        follow(context, &store, of, last)
+        follow_events(context, &store, object, last_id)
     }
 }
 
-/// New events as they are committed, until it is interrupted.
-fn follow(
+/// Prints new events after they are committed, until the command is interrupted.
+fn follow_events(
     context: &Context,
     store: &Store,
-    of: Option<(Kind, &Key)>,
-    mut last: i64,
+    object: Option<(Kind, &Key)>,
+    mut last_id: i64,
 ) -> anyhow::Result<()> {
     loop {
-        context.world.pause(LOOK);
+        context.world.pause(FOLLOW_INTERVAL);
         let mut events;
-        (events, last) = store.events_after(last)?;
-        events.retain(|one| of.is_none_or(|(kind, key)| is_of(one, kind, key)));
+        (events, last_id) = store.events_after(last_id)?;
+        events.retain(|event| object.is_none_or(|(kind, key)| is_about(event, kind, key)));
         let answer = Answer::list(entries(context, &events));
         context.answer(answer.with_headers(false).streamed())?;
     }
 }
 
-/// Whether an event is an object's own, or of a host that belongs to it.
-fn is_of(one: &Event, kind: Kind, key: &Key) -> bool {
-    // A cluster's name is unique over the state.
-    let anywhere = kind == Kind::ClusterDeployment;
-    let is = |other: &Key| other.name == key.name && (anywhere || other.namespace == key.namespace);
-    let whose = match kind {
-        Kind::InfraEnv => one.infra_env.as_ref(),
-        Kind::ClusterDeployment => one.cluster.as_ref(),
+/// Whether an event is about an object, or about a host that belongs to it.
+fn is_about(event: &Event, kind: Kind, key: &Key) -> bool {
+    let owner = match kind {
+        Kind::InfraEnv => event.infra_env.as_ref(),
+        Kind::ClusterDeployment => event.cluster.as_ref(),
         _ => None,
     };
-    (one.kind == kind.name() && is(&one.object)) || whose.is_some_and(is)
+    (event.kind == kind.name() && is_same_object(kind, &event.object, key))
+        || owner.is_some_and(|owner| is_same_object(kind, owner, key))
 }
 
-/// Events as they are listed, each by the name of its object.
+/// Whether two keys name the same object. The name of a cluster is unique in all namespaces.
+fn is_same_object(kind: Kind, left: &Key, right: &Key) -> bool {
+    left.name == right.name
+        && (kind == Kind::ClusterDeployment || left.namespace == right.namespace)
+}
+
+/// Events as they are listed, each with the name of its object.
 pub fn entries(context: &Context, events: &[Event]) -> Vec<Entry> {
     let now = context.world.now();
-    let entry = |event: &Event| {
+    let mut entries = Vec::new();
+    for event in events {
         let name = Kind::from_name(event.kind).map(|kind| Name::of(kind, &event.object));
-        context.entry(name, || row(event, now), || document(event))
-    };
-    events.iter().map(entry).collect()
+        entries.push(context.entry(name, || row(event, now), || document(event)));
+    }
+    entries
 }
 
-pub fn row(one: &Event, now: Time) -> output::Row {
-    let word = Kind::from_name(one.kind).map_or("object", Kind::word);
-    event_row(one, now, word)
+/// An event for people.
+pub fn row(event: &Event, now: Time) -> output::Row {
+    let word = Kind::from_name(event.kind).map_or("object", Kind::word);
+    event_row(event, now, word)
 }
 
-pub fn document(one: &Event) -> Value {
-    wired(Kind::Event, &one.to_wire())
+/// An event for programs, as the wire has it.
+pub fn document(event: &Event) -> Value {
+    wired(Kind::Event, &event.to_wire())
 }

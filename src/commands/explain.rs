@@ -1,4 +1,5 @@
-//! `explain`: the fields of a kind, from the same source that manifests are checked against.
+//! `explain`: prints the fields of a kind with types and help, from the schema that manifests are
+//! checked against.
 
 use clap::Args;
 use serde_json::Value;
@@ -15,10 +16,10 @@ use crate::manifest::schema::{choices, nearest_field, not_null, types};
 
 #[derive(Args)]
 pub struct Explain {
-    /// A kind, or a field of it: pool.spec.size
+    /// Kind, or a field of it such as pool.spec.size
     #[arg(value_name = "KIND[.FIELD]")]
-    what: String,
-    /// All fields below, without their help
+    kind_and_field: String,
+    /// Print all fields below, without their help
     #[arg(long)]
     recursive: bool,
 }
@@ -30,16 +31,16 @@ impl Verb for Explain {
     const FOR_GUESTS: bool = true;
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
-        let (kind, path) = split(&self.what);
-        let kind = target::kind_of(kind)?;
-        let field = field(kind, path)?;
+        let (word, path) = split_kind_and_path(&self.kind_and_field);
+        let kind = target::kind_of(word)?;
+        let field = find_field(kind, path)?;
         let mut lines = vec![
             format!("KIND:     {}", kind.name()),
             format!("VERSION:  {}", kind.api_version()),
             String::new(),
         ];
         if !path.is_empty() {
-            lines.push(format!("FIELD: {path} <{}>{}", type_of(field), default(field)));
+            lines.push(format!("FIELD: {path} <{}>{}", type_name(field), default_note(field)));
             lines.push(String::new());
         }
         let about = if path.is_empty() { kind.about() } else { description(field) };
@@ -52,72 +53,80 @@ impl Verb for Explain {
         }
         lines.extend(annotation_lines(kind, path));
         lines.extend(reason_lines(kind, path));
-        if !fields(field).is_empty() {
+        let fields = fields_below(field);
+        if !fields.is_empty() {
             lines.extend([String::new(), "FIELDS:".into()]);
-            list(field, 1, self.recursive, &mut lines);
+            list_fields(field, 1, self.recursive, &mut lines);
         }
-        let names = fields(field).into_iter().map(|(name, _)| Name::plain(name.as_str()));
+        let names = fields.into_iter().map(|(name, _)| Name::plain(name.as_str()));
         let answer = Answer::text(joined(&lines)).with_names(names);
         context.answer(answer.with_document(field.clone()))
     }
 }
 
-/// The kind, and the path below it.
-fn split(what: &str) -> (&str, &str) {
-    // A kind may carry its group: clusterpools.hive.openshift.io
-    if Kind::from_word(what).is_some() {
-        return (what, "");
+/// The word for a kind, and the path of the field below it; the path is empty if there is none.
+fn split_kind_and_path(kind_and_field: &str) -> (&str, &str) {
+    // A kind may be given with its group, which has dots: clusterpools.hive.openshift.io
+    if Kind::from_word(kind_and_field).is_some() {
+        return (kind_and_field, "");
     }
-    what.split_once('.').unwrap_or((what, ""))
+    kind_and_field.split_once('.').unwrap_or((kind_and_field, ""))
 }
 
-/// Names of the fields below a path.
+/// Names of the fields below a path, for completion; empty if there is no such kind or field.
 pub fn field_names(kind: &str, path: &str) -> Vec<String> {
-    let found = target::kind_of(kind).and_then(|kind| field(kind, path));
-    found.map(fields).unwrap_or_default().into_iter().map(|(name, _)| name.clone()).collect()
+    let Ok(field) = target::kind_of(kind).and_then(|kind| find_field(kind, path)) else {
+        return Vec::new();
+    };
+    fields_below(field).into_iter().map(|(name, _)| name.clone()).collect()
 }
 
-/// The schema of a field, lists and mappings seen through.
-fn field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
-    let mut here = schema(kind);
-    let mut known = String::new();
+/// The schema of the field at a path. Lists and mappings on the way count as their items.
+fn find_field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
+    let mut field = schema(kind);
+    let mut parent = kind.word().to_owned();
     for name in path.split('.').filter(|name| !name.is_empty()) {
+        // `conditions[0]` is an item of `conditions`.
         let name = name.split('[').next().unwrap_or(name);
-        let below = fields(here);
-        let Some((_, next)) = below.iter().find(|(known, _)| *known == name) else {
-            let of = format!("{}{known}", kind.word());
-            let refusal = Refusal::not_found(format!("there is no field `{name}` in {of}"));
-            let names = below.iter().map(|(name, _)| name.as_str());
-            return Err(match nearest_field(name, names) {
-                Some(near) => refusal.because(format!("did you mean `{near}`?")),
-                None => refusal.next(format!("poolctl explain {of}")),
+        let siblings = fields_below(field);
+        let Some((_, next_field)) = siblings.iter().find(|(sibling, _)| *sibling == name) else {
+            let refusal = Refusal::not_found(format!("there is no field `{name}` in {parent}"));
+            let sibling_names = siblings.iter().map(|(sibling, _)| sibling.as_str());
+            return Err(match nearest_field(name, sibling_names) {
+                Some(nearest) => refusal.because(format!("did you mean `{nearest}`?")),
+                None => refusal.next(format!("poolctl explain {parent}")),
             });
         };
-        known = [&known, ".", name].concat();
-        here = next;
+        parent = [&parent, ".", name].concat();
+        field = next_field;
     }
-    Ok(here)
+    Ok(field)
 }
 
-/// The fields below, those of the items where it is a list.
-fn fields(schema: &'static Value) -> Vec<(&'static String, &'static Value)> {
-    let mut here = not_null(schema);
-    let values =
-        |one: &'static Value| one.get("additionalProperties").filter(|one| one.is_object());
-    while let Some(items) = here.get("items").or_else(|| values(here)) {
-        here = not_null(items);
+/// The fields of an object; of a list or a mapping those of its items.
+fn fields_below(schema: &'static Value) -> Vec<(&'static String, &'static Value)> {
+    let mut object = not_null(schema);
+    while let Some(items) = object.get("items").or_else(|| mapping_values(object)) {
+        object = not_null(items);
     }
-    let properties = here.get("properties").and_then(Value::as_object);
+    let properties = object.get("properties").and_then(Value::as_object);
     properties.into_iter().flatten().collect()
 }
 
-fn list(schema: &'static Value, depth: usize, recursive: bool, lines: &mut Vec<String>) {
+/// The schema of the values of a mapping with any keys.
+fn mapping_values(schema: &Value) -> Option<&Value> {
+    schema.get("additionalProperties").filter(|values| values.is_object())
+}
+
+/// Writes lines for the fields below a field, with `is_recursive` for those below them too.
+fn list_fields(schema: &'static Value, depth: usize, is_recursive: bool, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
-    for (name, field) in fields(schema) {
-        let needed = if required(schema, name) { " -required-" } else { "" };
-        lines.push(format!("{indent}{name} <{}>{needed}{}", type_of(field), default(field)));
-        if recursive {
-            list(field, depth + 1, true, lines);
+    for (name, field) in fields_below(schema) {
+        let required = if is_required(schema, name) { " -required-" } else { "" };
+        let type_name = type_name(field);
+        lines.push(format!("{indent}{name} <{type_name}>{required}{}", default_note(field)));
+        if is_recursive {
+            list_fields(field, depth + 1, true, lines);
         } else {
             lines.push(format!("{indent}  {}", description(field)));
         }
@@ -160,31 +169,34 @@ fn reason_lines(kind: Kind, path: &str) -> Vec<String> {
     lines
 }
 
-fn required(schema: &Value, name: &str) -> bool {
-    let mut here = not_null(schema);
-    while let Some(items) = here.get("items") {
-        here = not_null(items);
+fn is_required(schema: &Value, name: &str) -> bool {
+    let mut object = not_null(schema);
+    while let Some(items) = object.get("items") {
+        object = not_null(items);
     }
-    here["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name))
+    object["required"].as_array().is_some_and(|names| names.iter().any(|required| required == name))
 }
 
 fn description(schema: &Value) -> &str {
-    let text = schema.get("description").or_else(|| not_null(schema).get("description"));
-    text.and_then(Value::as_str).unwrap_or_default()
+    let description = schema.get("description").or_else(|| not_null(schema).get("description"));
+    description.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// As kubectl writes types: `string`, `[]Object`, `map[string]string`.
-fn type_of(schema: &Value) -> String {
+fn type_name(schema: &Value) -> String {
     let schema = not_null(schema);
     let format = schema.get("format").and_then(Value::as_str);
     if let Some(format @ ("duration" | "date-time")) = format {
         return format.into();
     }
     match types(schema).first() {
-        Some(&"array") => format!("[]{}", schema.get("items").map_or("any".into(), type_of)),
+        Some(&"array") => {
+            let items = schema.get("items");
+            format!("[]{}", items.map_or("any".into(), type_name))
+        }
         Some(&"object") if schema.get("properties").is_none() => {
-            let values = schema.get("additionalProperties").filter(|one| one.is_object());
-            format!("map[string]{}", values.map_or("any".into(), type_of))
+            let values = mapping_values(schema);
+            format!("map[string]{}", values.map_or("any".into(), type_name))
         }
         Some(&"object") => "Object".into(),
         Some(name) => (*name).to_owned(),
@@ -193,11 +205,11 @@ fn type_of(schema: &Value) -> String {
     }
 }
 
-/// A default worth a word: what nothing stands for is none.
-fn default(schema: &Value) -> String {
+/// `, default VALUE`; empty for a field without a default, or with one that is empty itself.
+fn default_note(schema: &Value) -> String {
     match schema.get("default") {
         Some(value @ (Value::Number(_) | Value::Bool(_))) => format!(", default {value}"),
-        Some(Value::String(text)) if !text.is_empty() => format!(", default {text}"),
+        Some(Value::String(string)) if !string.is_empty() => format!(", default {string}"),
         _ => String::new(),
     }
 }

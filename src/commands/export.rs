@@ -1,4 +1,5 @@
-//! `export`: the whole state as one List, for `import` and for reading.
+//! `export`: writes the whole state as one List, for `import` and for people to read. It runs no
+//! pass.
 
 use std::path::PathBuf;
 
@@ -24,10 +25,10 @@ use crate::commands::{Context, Verb};
 
 #[derive(Args)]
 pub struct Export {
-    /// File to write, for its owner alone; stdout without one
+    /// File to write, which only its owner may read; by default stdout
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// With the values of secrets; needs a file
+    /// Export the values of Secrets too; needs a file
     #[arg(long, requires = "file")]
     include_secrets: bool,
 }
@@ -42,8 +43,9 @@ impl Verb for Export {
         store.begin_read()?;
         let mut items = documents(&store, context.world.now())?;
         if self.include_secrets {
-            with_values(&store, &mut items)?;
-        } else if admits(&store)? {
+            add_secret_values(&store, &mut items)?;
+            add_credentials_of_hosts(&store, &mut items)?;
+        } else if has_credentials_of_hosts(&store)? {
             context.warn(
                 "tokens of InfraEnvs and secrets of hosts are left out: images that were made \
                  admit nobody elsewhere; poolctl export FILE --include-secrets has them",
@@ -51,85 +53,85 @@ impl Verb for Export {
         }
         store.rollback();
         let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        let text = output::document_text(&context.globals.output, &list)?;
+        let list_text = output::document_text(&context.globals.output, &list)?;
         match self.file {
             Some(path) if path.as_os_str() != "-" => {
                 if copies::is_ours(store.path(), &path) {
-                    let what = format!("`{}` belongs to the state", path.display());
-                    return Err(Refusal::conflict(what).next("poolctl export OTHER-FILE").into());
+                    let problem = format!("`{}` belongs to the state", path.display());
+                    return Err(Refusal::conflict(problem)
+                        .next("poolctl export OTHER-FILE")
+                        .into());
                 }
-                copies::place(&path, text.as_bytes(), true)?;
-                let record = |one: &&Value| one["kind"] != "Job" && one["kind"] != "Event";
-                let many = items.iter().filter(record).count();
-                let what = format!("{many} objects exported to {}", path.display());
-                context.hint(&what);
+                copies::place(&path, list_text.as_bytes(), true)?;
+                let is_object = |item: &&Value| item["kind"] != "Job" && item["kind"] != "Event";
+                let count = items.iter().filter(is_object).count();
+                context.hint(&format!("{count} objects exported to {}", path.display()));
                 Ok(())
             }
             _ if self.include_secrets => Err(Refusal::usage("secrets are written to a file only")
                 .next("poolctl export state.yaml --include-secrets")
                 .into()),
-            _ => context.print(&text),
+            _ => context.print(&list_text),
         }
     }
 }
 
-/// Every object, job and event, as it is to be found elsewhere: what a job was doing is
-/// interrupted by the move.
+/// Every object, job and event, as another state would have them: jobs do not move, so that each live
+/// one is shown as interrupted.
 pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     let mut jobs = store.all_jobs()?;
-    let mut found = Vec::new();
+    let mut documents = Vec::new();
     for kind in Kind::OBJECTS {
         for mut object in store.objects(*kind, &Filter { whole: true, ..Filter::default() })? {
             break_off(&mut object, &jobs);
-            let mut wire = object.to_wire();
+            let mut document = object.to_wire();
             if let Object::IpPool(pool) = &object {
-                with_past(store, pool, &mut wire)?;
+                add_lease_history(store, pool, &mut document)?;
             }
-            found.push(wire);
+            documents.push(document);
         }
     }
     for job in &mut jobs {
         job.interrupt(now);
-        found.push(wired(Kind::Job, &job.to_wire()));
+        documents.push(wired(Kind::Job, &job.to_wire()));
     }
     let events = store.events(None, usize::MAX)?;
-    found.extend(events.iter().rev().map(|one| wired(Kind::Event, &one.to_wire())));
-    Ok(found)
+    documents.extend(events.iter().rev().map(|event| wired(Kind::Event, &event.to_wire())));
+    Ok(documents)
 }
 
-/// A cluster whose installation a live job was doing.
+/// Marks a cluster as interrupted if a live job is installing it.
 pub fn break_off(object: &mut Object, jobs: &[Job]) {
     let Object::ClusterDeployment(cluster) = object else { return };
-    let installs = |job: &Job| {
-        job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name
-    };
-    if jobs.iter().any(installs) {
-        cluster.interrupted = true;
+    for job in jobs {
+        if job.ended.is_none() && job.verb == JobVerb::Provision && job.object == cluster.name {
+            cluster.interrupted = true;
+        }
     }
 }
 
-/// Who had the addresses of a pool: they rest from then on, and are leased again in that order.
-fn with_past(store: &Store, pool: &IpPool, wire: &mut Value) -> Result<(), Refusal> {
-    let document = |one: Tenant| {
-        json!({"address": one.address, "pool": one.pool, "claim": one.claim,
-               "since": one.since.exact(), "until": one.until.map(Time::exact)})
-    };
-    let past: Vec<Value> = store.past(pool)?.into_iter().map(document).collect();
-    if !past.is_empty() {
-        wire["status"]["history"] = past.into();
+/// Adds to a pool of addresses who had them in which order: by that they are leased again.
+fn add_lease_history(store: &Store, pool: &IpPool, document: &mut Value) -> Result<(), Refusal> {
+    let mut history = Vec::new();
+    for Tenant { address, pool, claim, since, until, .. } in store.past(pool)? {
+        history.push(json!({"address": address, "pool": pool, "claim": claim,
+            "since": since.exact(), "until": until.map(Time::exact)}));
+    }
+    if !history.is_empty() {
+        document["status"]["history"] = history.into();
     }
     Ok(())
 }
 
 /// Whether an image admits hosts, or a host has a secret.
-fn admits(store: &Store) -> Result<bool, Refusal> {
+fn has_credentials_of_hosts(store: &Store) -> Result<bool, Refusal> {
     let infra_envs = store.all::<InfraEnv>()?;
     Ok(infra_envs.iter().any(|infra_env| !infra_env.tokens.is_empty())
         || store.all::<Agent>()?.iter().any(|agent| agent.secret.is_some()))
 }
 
-/// What hosts prove themselves with goes along as it is kept: as hashes.
-fn with_tokens(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
+/// Adds the hashes by which hosts are admitted.
+fn add_credentials_of_hosts(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
     for infra_env in store.all::<InfraEnv>()? {
         if let Some(item) = find_item(items, Kind::InfraEnv, &infra_env.key()) {
             item["status"]["tokens"] = json!(infra_env.tokens);
@@ -151,11 +153,10 @@ fn find_item<'a>(items: &'a mut [Value], kind: Kind, key: &Key) -> Option<&'a mu
     })
 }
 
-fn with_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
-    with_tokens(store, items)?;
+fn add_secret_values(store: &Store, items: &mut [Value]) -> Result<(), Refusal> {
     // Both are in the order of the state.
-    let items = items.iter_mut().filter(|item| item["kind"] == "Secret");
-    for (item, secret) in items.zip(store.all::<Secret>()?) {
+    let secret_items = items.iter_mut().filter(|item| item["kind"] == "Secret");
+    for (item, secret) in secret_items.zip(store.all::<Secret>()?) {
         let mut data = Map::new();
         for key in secret.values.keys() {
             if let Some(value) = store.secret_value(&secret.metadata.key(), key)? {

@@ -1,9 +1,10 @@
-//! What is wrong with hosts: what they belong to is not there, or a machine is bound twice.
+//! Checks agents: what they belong to does not exist, or a machine is bound twice. Repairs nothing:
+//! each problem names the command that helps.
 
 use std::collections::HashMap;
 
 use crate::commands::Context;
-use crate::commands::doctor::Looked;
+use crate::commands::doctor::Problems;
 use crate::model::agent::{Agent, BMH};
 use crate::model::cluster::Cluster;
 use crate::model::meta::Key;
@@ -12,87 +13,103 @@ use crate::plan::agents::clusters;
 use crate::reconcile::Door;
 use crate::store::{Filter, Store};
 
-pub fn look(context: &Context, door: &Door<'_>) -> Looked {
+/// Everything that is wrong with agents.
+pub fn find_problems(context: &Context, door: &Door<'_>) -> Problems {
     let (state, _) = door.imagine(&Scope::Whole, &[])?;
-    let mut found: Vec<String> =
-        state.agents.rows().flat_map(|one| astray(context, &state, one)).collect();
-    found.extend(twice(context, &state));
-    found.extend(misread(door.store)?);
-    Ok(found)
+    let mut problems = Vec::new();
+    for agent in state.agents.rows() {
+        find_missing_owners(context, &state, agent, &mut problems);
+    }
+    problems.extend(find_machines_bound_twice(context, &state));
+    problems.extend(find_wrong_platforms(door.store)?);
+    Ok(problems)
 }
 
-/// What a host names and is not there.
-fn astray(context: &Context, state: &State, one: &Agent) -> Vec<String> {
-    let (key, mut found) = (one.key(), Vec::new());
-    let (name, at) = (&key.name, context.in_namespace(&key.namespace));
-    if let Some(cluster) = one.bound_to().filter(|cluster| clusters::at(state, cluster).is_none()) {
-        // In the middle of an installation only a pass lets go of it.
-        let next = if one.state().is_installing() {
+/// Cluster, InfraEnv and host that an agent names and that do not exist.
+fn find_missing_owners(
+    context: &Context,
+    state: &State,
+    agent: &Agent,
+    problems: &mut Vec<String>,
+) {
+    let key = agent.key();
+    let name = &key.name;
+    let namespace_option = context.in_namespace(&key.namespace);
+    if let Some(cluster) = agent.bound_to()
+        && clusters::at(state, &cluster).is_none()
+    {
+        // In the middle of an installation only a pass unbinds it.
+        let next = if agent.state().is_installing() {
             "poolctl reconcile".to_owned()
         } else {
-            format!("poolctl agent unbind {name}{at}")
+            format!("poolctl agent unbind {name}{namespace_option}")
         };
-        found.push(format!(
+        problems.push(format!(
             "agent `{key}` is bound to cluster `{}`, which is not there: {next}",
             cluster.name
         ));
     }
-    match one.infra_env() {
-        None => {
-            found.push(format!("agent `{key}` is of no InfraEnv: poolctl delete agent {name}{at}"));
-        }
-        Some(of) if state.infra_envs.by_key(&of).is_none() => found.push(format!(
+    match agent.infra_env() {
+        None => problems.push(format!(
+            "agent `{key}` is of no InfraEnv: poolctl delete agent {name}{namespace_option}"
+        )),
+        Some(infra_env) if state.infra_envs.by_key(&infra_env).is_none() => problems.push(format!(
             "agent `{key}` is of InfraEnv `{0}`, which is not there: \
-             poolctl infraenv create {0} --pull-secret SECRET{at}",
-            of.name
+             poolctl infraenv create {0} --pull-secret SECRET{namespace_option}",
+            infra_env.name
         )),
         Some(_) => {}
     }
-    if let Some(host) = one.bmh().filter(|host| state.hosts.by_key(host).is_none()) {
-        let next = if one.status.found {
-            format!("poolctl delete agent {name}{at}")
+    if let Some(host) = agent.bmh()
+        && state.hosts.by_key(&host).is_none()
+    {
+        let next = if agent.status.found {
+            format!("poolctl delete agent {name}{namespace_option}")
         } else {
-            format!("poolctl label agent {name} {BMH}-{at}")
+            format!("poolctl label agent {name} {BMH}-{namespace_option}")
         };
-        found.push(format!("agent `{key}` is host `{}`, which is not there: {next}", host.name));
+        problems.push(format!("agent `{key}` is host `{}`, which is not there: {next}", host.name));
     }
-    found
 }
 
-/// Machines that are several bound Agents.
-fn twice(context: &Context, state: &State) -> Vec<String> {
-    let mut known: HashMap<String, Key> = HashMap::new();
-    let mut found = Vec::new();
-    for one in state.agents.rows().filter(|one| one.bound_to().is_some()) {
-        let key = one.key();
-        let mut others = Vec::new();
-        for word in one.identities() {
-            others.extend(known.insert(word, key.clone()).filter(|other| *other != key));
+/// Machines that are several bound agents.
+fn find_machines_bound_twice(context: &Context, state: &State) -> Vec<String> {
+    let mut agents_by_identity: HashMap<String, Key> = HashMap::new();
+    let mut problems = Vec::new();
+    for agent in state.agents.rows().filter(|agent| agent.bound_to().is_some()) {
+        let key = agent.key();
+        let mut same_machine = None;
+        for identity in agent.identities() {
+            let earlier = agents_by_identity.insert(identity, key.clone());
+            same_machine = same_machine.or(earlier.filter(|earlier| *earlier != key));
         }
-        if let Some(other) = others.first() {
-            let (name, at) = (&key.name, context.in_namespace(&key.namespace));
-            found.push(format!(
-                "agents `{other}` and `{key}` are one machine, and both are bound: \
-                 poolctl agent unbind {name}{at}"
+        if let Some(earlier) = same_machine {
+            let name = &key.name;
+            let namespace_option = context.in_namespace(&key.namespace);
+            problems.push(format!(
+                "agents `{earlier}` and `{key}` are one machine, and both are bound: \
+                 poolctl agent unbind {name}{namespace_option}"
             ));
         }
     }
-    found
+    problems
 }
 
-/// Clusters of which it is written down wrongly whether they are installed on hosts.
-fn misread(store: &Store) -> Looked {
+/// Clusters that are marked as installed on hosts, or as not, against their platform.
+fn find_wrong_platforms(store: &Store) -> Problems {
     let mut problems = Vec::new();
     for mut cluster in store.list::<Cluster>(&Filter { whole: true, ..Filter::default() })? {
-        let (Some(body), written) = (cluster.body.take(), cluster.by_agents) else { continue };
+        let Some(body) = cluster.body.take() else { continue };
+        let stored = cluster.by_agents;
         let platform = body.spec.platform.name();
         cluster.take_steering(&body.metadata, platform);
-        if cluster.by_agents != written {
-            let (name, at) = (&cluster.name, &cluster.namespace);
-            let what = if written { "is" } else { "is not" };
+        if cluster.by_agents != stored {
+            let Cluster { name, namespace, .. } = &cluster;
+            let verb = if stored { "is" } else { "is not" };
             problems.push(format!(
-                "cluster `{name}` {what} taken for one that is installed on hosts, against its \
-                 platform {platform}: poolctl get cluster {name} -n {at} -o yaml | poolctl apply -f -"
+                "cluster `{name}` {verb} taken for one that is installed on hosts, against its \
+                 platform {platform}: poolctl get cluster {name} -n {namespace} -o yaml \
+                 | poolctl apply -f -"
             ));
         }
     }
