@@ -1,4 +1,5 @@
-//! `edit`: opens an object in the user's editor and writes it back, unless it was changed meanwhile.
+//! `edit`: opens an object in the user's editor and writes it back, unless it was changed
+//! meanwhile.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -39,10 +40,10 @@ impl Verb for Edit {
         let (kind, name) = target::one(&self.kind, self.name.as_deref(), Self::EXAMPLE)?;
         let store = context.look()?;
         let document = context.find_object(&store, kind, &name)?.to_wire();
-        let text = yaml::text(&user_part(&document))
+        let original = yaml::text(&user_part(&document))
             .map_err(|error| Refusal::invalid(error.to_string()))?;
-        let (file, path) = write_temporary(&format!("{}-{name}-", kind.word()), &text)?;
-        let mut last_text = text;
+        let (file, path) = write_temporary(&format!("{}-{name}-", kind.word()), &original)?;
+        let mut last_text = original;
         let mut last_refusal = None;
         loop {
             let edited = run_editor(context, &path)?;
@@ -60,9 +61,11 @@ impl Verb for Edit {
             };
             // Saving the same text again means to give up.
             if is_same || refusal.exit != Exit::Failed || !context.at_terminal() {
-                let kept = file.into_temp_path().keep();
-                let kept = kept.map(|path| format!("your text is in {}", path.display()));
-                return Err(refusal.because(kept.unwrap_or_default()).into());
+                let place = match file.into_temp_path().keep() {
+                    Ok(path) => format!("your text is in {}", path.display()),
+                    Err(_) => String::new(),
+                };
+                return Err(refusal.because(place).into());
             }
             last_text = explain_in_comments(&refusal, &edited);
             std::fs::write(&path, &last_text)
@@ -72,29 +75,29 @@ impl Verb for Edit {
     }
 }
 
-/// Writes a text to a new file that only its owner may read. The file is removed when it is dropped.
-fn write_temporary(prefix: &str, text: &str) -> Result<(NamedTempFile, PathBuf), Refusal> {
+/// Writes a text to a new file that only its owner may read. Dropping the value removes the file.
+fn write_temporary(prefix: &str, content: &str) -> Result<(NamedTempFile, PathBuf), Refusal> {
     let mut file = tempfile::Builder::new()
         .prefix(prefix)
         .suffix(".yaml")
         .tempfile()
         .map_err(|error| Refusal::unwritable(Path::new(prefix), &error))?;
     let path = file.path().to_owned();
-    file.write_all(text.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))?;
+    file.write_all(content.as_bytes()).map_err(|error| Refusal::unwritable(&path, &error))?;
     Ok((file, path))
 }
 
 /// The edited text below the refusal in comments, instead of those of an earlier refusal.
 fn explain_in_comments(refusal: &Refusal, edited: &str) -> String {
-    let mut text = String::new();
+    let mut content = String::new();
     for line in refusal.to_string().lines() {
-        text += &format!("# {}\n", output::clean(line));
+        content += &format!("# {}\n", output::clean(line));
     }
     for line in edited.lines().skip_while(|line| line.starts_with('#')) {
-        text += line;
-        text.push('\n');
+        content += line;
+        content.push('\n');
     }
-    text
+    content
 }
 
 fn is_being_deleted(document: &Value) -> bool {
@@ -145,8 +148,8 @@ fn refuse_editor(editor: &str, why: &str) -> Refusal {
         .advise("set EDITOR to an editor that is installed")
 }
 
-/// Puts the edited text in place of the object, unless its part of the user is not as `document` has
-/// it any more.
+/// Puts the edited text in place of the object. Refuses if the user's part of the object is no
+/// longer as in `document`.
 fn write_back(
     context: &Context,
     store: &Store,

@@ -36,11 +36,11 @@ impl Verb for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
         let store = context.look()?;
-        let object = match self.object.as_deref().map(target::slashed).transpose()? {
+        let named_object = match self.object.as_deref().map(target::slashed).transpose()? {
             Some((kind, name)) => Some((kind, context.key(kind, &name)?)),
             None => None,
         };
-        let object = object.as_ref().map(|(kind, key)| (*kind, key));
+        let object = named_object.as_ref().map(|(kind, key)| (*kind, key));
         if self.follow || object.is_none() {
             context.admit("events", false)?;
         }

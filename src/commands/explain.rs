@@ -85,9 +85,9 @@ pub fn field_names(kind: &str, path: &str) -> Vec<String> {
 fn find_field(kind: Kind, path: &str) -> Result<&'static Value, Refusal> {
     let mut field = schema(kind);
     let mut parent = kind.word().to_owned();
-    for name in path.split('.').filter(|name| !name.is_empty()) {
+    for part in path.split('.').filter(|part| !part.is_empty()) {
         // `conditions[0]` is an item of `conditions`.
-        let name = name.split('[').next().unwrap_or(name);
+        let name = part.split('[').next().unwrap_or(part);
         let siblings = fields_below(field);
         let Some((_, next_field)) = siblings.iter().find(|(sibling, _)| *sibling == name) else {
             let refusal = Refusal::not_found(format!("there is no field `{name}` in {parent}"));
@@ -146,9 +146,11 @@ fn annotation_lines(kind: Kind, path: &str) -> Vec<String> {
     }
     let mut lines = vec![String::new(), "ANNOTATIONS:".to_owned()];
     for annotation in Annotation::of_kind(carrier) {
-        let default = annotation.default.map(|value| format!(", default {value}"));
         let expected = annotation.value.expected();
-        let default = default.unwrap_or_default();
+        let default = match annotation.default {
+            Some(value) => format!(", default {value}"),
+            None => String::new(),
+        };
         lines.push(format!("  {} <{expected}>{default}", annotation.name));
         lines.push(format!("    {}", annotation.about));
     }

@@ -63,8 +63,8 @@ impl Verb for Export {
                         .into());
                 }
                 copies::place(&path, list_text.as_bytes(), true)?;
-                let is_object = |item: &&Value| item["kind"] != "Job" && item["kind"] != "Event";
-                let count = items.iter().filter(is_object).count();
+                let kinds = items.iter().map(|item| &item["kind"]);
+                let count = kinds.filter(|kind| **kind != "Job" && **kind != "Event").count();
                 context.hint(&format!("{count} objects exported to {}", path.display()));
                 Ok(())
             }
@@ -76,8 +76,8 @@ impl Verb for Export {
     }
 }
 
-/// Every object, job and event, as another state would have them: jobs do not move, so that each live
-/// one is shown as interrupted.
+/// Every object, job and event, as another state would have them. Processes do not move: live jobs
+/// are shown as interrupted.
 pub fn documents(store: &Store, now: Time) -> Result<Vec<Value>, Refusal> {
     let mut jobs = store.all_jobs()?;
     let mut documents = Vec::new();
