@@ -30,7 +30,7 @@ pub struct Apply {
 
 impl Verb for Apply {
     const NAME: &'static str = "apply";
-    const ABOUT: &'static str = "Create objects from manifests, or change them to what these say";
+    const ABOUT: &'static str = "Create the objects of manifests, or change them to match";
     const EXAMPLE: &'static str = "poolctl apply -f examples/pool";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {

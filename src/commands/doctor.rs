@@ -68,7 +68,7 @@ type Fix<'a> = Option<&'a dyn Fn() -> Result<(), Refusal>>;
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
-    const ABOUT: &'static str = "Check the state and the files beside it, and repair them";
+    const ABOUT: &'static str = "Check the state and the files beside it; --fix repairs them";
     const EXAMPLE: &'static str = "poolctl doctor --fix";
 
     fn run(self, context: &Context) -> anyhow::Result<()> {
