@@ -50,7 +50,7 @@ impl Verb for Apply {
             .collect();
         let store = context.open()?;
         for object in &manifests.objects {
-            confirm_leaving_cluster(context, &store, object)?;
+            confirm_moved_agent(context, &store, object)?;
         }
         let scope = scope::scope_of(&store, &edited)?;
         let needs = scope::needs_of(&edited);
@@ -94,11 +94,7 @@ fn pool_of_claim(object: &Object) -> Option<String> {
 
 /// Asks before a host that is a node of a cluster goes to another one. A manifest without a cluster
 /// leaves the host where it is.
-fn confirm_leaving_cluster(
-    context: &Context,
-    store: &Store,
-    object: &Object,
-) -> Result<(), Refusal> {
+fn confirm_moved_agent(context: &Context, store: &Store, object: &Object) -> Result<(), Refusal> {
     let Object::Agent(applied) = object else { return Ok(()) };
     let Some(wanted) = applied.wanted() else { return Ok(()) };
     match store.one::<Agent>(&applied.key())? {

@@ -244,12 +244,11 @@ pub fn wait(
             return Ok(Look::Met(()));
         }
         let (ready, size, counts) = waiting::counts(store, Some(&pool_key))?;
-        let progress = match &claim.cluster {
-            Some(cluster) => format!("cluster {cluster} is waking; {counts}"),
-            None => {
-                let place = place(store, context.world.now(), &new_claim.key)?;
-                format!("{place} in the queue; {counts}")
-            }
+        let progress = if let Some(cluster) = &claim.cluster {
+            format!("cluster {cluster} is waking; {counts}")
+        } else {
+            let place = place(store, context.world.now(), &new_claim.key)?;
+            format!("{place} in the queue; {counts}")
         };
         Ok(Look::Not(ready, size, progress))
     })?;

@@ -231,10 +231,7 @@ pub fn register_host(
         }
         let agent_id = match known_agent {
             Some(agent_id) => agent_id,
-            None => {
-                let unapproved = store.unapproved(infra_env_key)?;
-                add_agent(state, infra_env_key, (&host_id, unapproved), tick)?
-            }
+            None => add_agent(store, state, infra_env_key, &host_id, tick)?,
         };
         agents::register(state, agent_id, tick).map_err(Refusal::conflict)?;
         state.agents.update(agent_id, |agent| agent.secret = Some(hash_secret(&secret)));
@@ -307,11 +304,13 @@ fn is_recorded_enough(
 }
 
 fn add_agent(
+    store: &Store,
     state: &mut State,
     infra_env_key: &Key,
-    (host_id, unapproved): (&str, usize),
+    host_id: &str,
     tick: &Tick,
 ) -> Result<AgentId, Refusal> {
+    let unapproved = store.unapproved(infra_env_key)?;
     let infra_env = state.infra_envs.by_key(infra_env_key).ok_or_else(|| {
         Refusal::not_found(format!("there is no InfraEnv `{}`", infra_env_key.name))
     })?;
