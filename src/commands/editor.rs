@@ -89,8 +89,8 @@ fn write_temporary(prefix: &str, content: &str) -> Result<(NamedTempFile, PathBu
 
 /// The edited text below the refusal in comments, instead of those of an earlier refusal.
 fn explain_in_comments(refusal: &Refusal, edited: &str) -> String {
-    let comments = refusal.to_string();
-    let comments = comments.lines().map(|line| format!("# {}", output::clean(line)));
+    let message = refusal.to_string();
+    let comments = message.lines().map(|line| format!("# {}", output::clean(line)));
     let mut content = output::joined(&comments.collect::<Vec<_>>());
     for line in edited.lines().skip_while(|line| line.starts_with('#')) {
         content += line;
