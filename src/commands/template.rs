@@ -308,7 +308,7 @@ impl Numbering<'_> {
             let Some(lease) = self.store.lease_of(claim_key)? else { continue };
             let name = &claim_key.name;
             if let Some(owner) = lease.claim_meta().and_then(owner_host)
-                && *owner != *self.host_name
+                && owner != self.host_name
             {
                 return Ok(Some(format!("claim `{name}` is of host `{owner}`")));
             }
