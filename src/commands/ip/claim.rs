@@ -13,7 +13,6 @@ use crate::model::meta::{Key, Meta};
 use crate::model::object::Object;
 use crate::model::refusal::{Exit, Refusal};
 use crate::model::state::{Scope, State};
-use crate::model::tick::Tick;
 use crate::output::{Answer, Name};
 use crate::reconcile::Door;
 use crate::rules;
