@@ -1,4 +1,5 @@
-//! IPPool: ranges of addresses that are leased one by one, as metal3 has it on the wire.
+//! IPPool: ranges of addresses that are leased one by one, in metal3's wire format. It says which
+//! addresses may be leased at all; it never knows which of them are leased now.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +15,11 @@ pub use super::annotations::{
     ALLOCATION, EXCLUDE, NODES_FROM, OUT_OF_RANGE, OVERLAP, RESERVED, REUSE_DELAY, VIPS_FROM,
 };
 
-/// Annotation of a claim: the address it wants.
+/// Annotation of an IPClaim that asks for one particular address.
 pub const WANTED: &str = "ipAddress";
-/// Annotations that pause a pool, a claim or a cluster.
+/// Annotations that pause an IPPool, an IPClaim or a cluster by being there, whatever they say.
 pub const PAUSES: [&str; 2] = [CAPI_PAUSED, "hive.openshift.io/reconcile-pause"];
+/// Cluster API's annotation that pauses an object.
 pub const CAPI_PAUSED: &str = "cluster.x-k8s.io/paused";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,7 +133,7 @@ fn is_default(status: &IpPoolStatus) -> bool {
     *status == IpPoolStatus::default()
 }
 
-/// A range that is kept from everybody, in JSON.
+/// A reserved range as `poolctl.dev/reserved` spells it in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reservation {
@@ -140,10 +142,11 @@ struct Reservation {
     comment: String,
 }
 
-/// What a machine needs to know beside its address.
+/// The network settings that a machine gets together with its address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Network {
+    /// Length of the network prefix; 0 if it is not known.
     #[serde(default)]
     pub prefix: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,18 +155,19 @@ pub struct Network {
     pub dns_servers: Vec<String>,
 }
 
-/// Which free address is taken.
+/// Which of the free addresses is leased next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Any, each as likely as the others.
+    /// Any of them, each with the same probability.
     Random,
-    /// The lowest of the first range that has one.
+    /// The lowest free address of the first range that has one.
     Sequential,
-    /// One that was never leased, then the one that was released first.
+    /// An address that was never leased; if there is none, the one that was released first.
     LeastRecent,
 }
 
 impl Strategy {
+    /// The strategy of a name, as the pool's annotation and its spec spell it.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "random" => Some(Self::Random),
@@ -175,184 +179,208 @@ impl Strategy {
 }
 
 impl Range {
+    /// `subnet` as a network; none if there is none or it cannot be read.
     pub fn subnet(&self) -> Option<Subnet> {
         self.subnet.as_ref()?.parse().ok()
     }
 
-    /// From its first to its last address; none of one that cannot be read.
-    pub fn stretch(&self) -> Option<Stretch> {
-        let read = |text: &Option<String>| text.as_ref().map(|text| text.parse::<Addr>());
-        let (start, end) = (read(&self.start).transpose().ok()?, read(&self.end).transpose().ok()?);
+    /// The addresses from `start` to `end`, or those of `subnet` where one of these is left out.
+    /// None if the range is empty or cannot be read.
+    pub fn addresses(&self) -> Option<Stretch> {
+        let start = parse_optional(self.start.as_deref()).ok()?;
+        let end = parse_optional(self.end.as_deref()).ok()?;
         let subnet = self.subnet();
-        let last = |from: Addr| match subnet {
-            Some(subnet) => subnet.whole().end,
-            None => from.last(),
-        };
         let start = match (start, subnet) {
             (Some(start), _) => start,
-            // After the address as it is written, like metal3; a link's two are both used.
+            // Both addresses of a point-to-point link are usable.
             (None, Some(subnet)) if subnet.is_link() => subnet.first(),
+            // metal3 begins after the address as it is written, even if its host bits are set.
             (None, Some(subnet)) => Addr(subnet.written().0.checked_add(1)?),
             (None, None) => return None,
         };
-        let end = end.unwrap_or_else(|| last(start)).min(last(start));
+        let last = subnet.map_or(start.last(), |subnet| subnet.whole().end);
+        let end = end.unwrap_or(last).min(last);
         (start <= end).then_some(Stretch { start, end })
     }
 
-    /// The network it lies in: its own, else that of the prefix around its first address.
-    fn network(&self, prefix: Option<i64>) -> Option<Subnet> {
+    /// The network that the range lies in: its own subnet, else the one that its prefix, or that of
+    /// its pool, makes around its first address.
+    fn network(&self, pool_prefix: Option<i64>) -> Option<Subnet> {
         if let Some(subnet) = self.subnet() {
             return Some(subnet);
         }
-        let prefix = self.prefix.filter(|prefix| *prefix > 0).or(prefix)?;
+        let prefix = self.prefix.filter(|prefix| *prefix > 0).or(pool_prefix)?;
         let length = u8::try_from(prefix).ok().filter(|length| *length > 0)?;
-        Subnet::around(self.stretch()?.start, length)
+        Subnet::around(self.addresses()?.start, length)
     }
 }
 
+fn parse_optional(text: Option<&str>) -> Result<Option<Addr>, String> {
+    text.map(str::parse).transpose()
+}
+
 impl IpPool {
+    /// Which free address is leased next: by the annotation, else by `spec.allocationStrategy`.
     pub fn strategy(&self) -> Strategy {
-        let given = self.metadata.annotation(ALLOCATION).and_then(Strategy::named);
-        let written = || self.spec.allocation_strategy.as_deref().and_then(Strategy::named);
-        // Without an end there is nothing to draw from.
-        let endless = self.spec.pools.iter().any(|one| one.end.is_none() && one.subnet.is_none());
-        let usual = if endless { Strategy::Sequential } else { Strategy::Random };
-        given.or_else(written).unwrap_or(usual)
+        let by_annotation = self.metadata.annotation(ALLOCATION).and_then(Strategy::named);
+        let by_spec = self.spec.allocation_strategy.as_deref().and_then(Strategy::named);
+        by_annotation.or(by_spec).unwrap_or_else(|| {
+            // A range without an end is too large to draw from at random.
+            if self.spec.pools.iter().any(|range| range.end.is_none() && range.subnet.is_none()) {
+                Strategy::Sequential
+            } else {
+                Strategy::Random
+            }
+        })
     }
 
+    /// How long an address is not leased again after it was released.
     pub fn reuse_delay(&self) -> Span {
-        let given = self.metadata.annotation(REUSE_DELAY).and_then(|text| text.parse().ok());
-        given.unwrap_or_default()
+        let annotation = self.metadata.annotation(REUSE_DELAY);
+        annotation.and_then(|delay| delay.parse().ok()).unwrap_or_default()
     }
 
-    /// Whether it matters when an address was released.
+    /// Whether the time at which an address was released matters for who gets it next.
     pub fn remembers(&self) -> bool {
         self.reuse_delay().0 > 0 || self.strategy() == Strategy::LeastRecent
     }
 
     pub fn is_paused(&self) -> bool {
-        PAUSES.iter().any(|note| self.metadata.annotated_at_all(note))
+        PAUSES.iter().any(|annotation| self.metadata.annotated_at_all(annotation))
     }
 
-    /// Ranges that are kept from everybody, with why.
+    /// The ranges that nobody leases, each with its comment.
     pub fn reserved(&self) -> Vec<(Stretch, String)> {
         self.reservations().into_iter().filter_map(Result::ok).collect()
     }
 
-    /// The same, with what of it cannot be read.
+    /// The ranges that the annotations `reserved` and `exclude` keep from everybody, each with its
+    /// comment. An entry that cannot be read is an error for people.
     pub fn reservations(&self) -> Vec<Result<(Stretch, String), String>> {
-        let note = |name: &str| self.metadata.annotation(name).unwrap_or_default().trim();
-        let read = |name: &str, range: &str, comment: &str| match range.parse::<Stretch>() {
-            Ok(range) => Ok((range, comment.trim().replace('\n', " "))),
-            Err(why) => Err(format!("annotation {name}: {why}")),
-        };
-        let (text, mut all) = (note(RESERVED), Vec::new());
-        if text.starts_with('[') {
-            match serde_json::from_str::<Vec<Reservation>>(text) {
-                Ok(list) => {
-                    all.extend(list.iter().map(|one| read(RESERVED, &one.range, &one.comment)));
+        let mut reservations = Vec::new();
+        let reserved = self.trimmed_annotation(RESERVED);
+        if reserved.starts_with('[') {
+            match serde_json::from_str::<Vec<Reservation>>(reserved) {
+                Ok(entries) => {
+                    for Reservation { range, comment } in entries {
+                        reservations.push(parse_reservation(RESERVED, &range, &comment));
+                    }
                 }
-                Err(why) => all.push(Err(format!("annotation {RESERVED}: {why}"))),
+                Err(error) => reservations.push(Err(format!("annotation {RESERVED}: {error}"))),
             }
         } else {
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            let parts = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
-            all.extend(parts.map(|(range, comment)| read(RESERVED, range, comment)));
+            for line in reserved.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                let (range, comment) = line.split_once(' ').unwrap_or((line, ""));
+                reservations.push(parse_reservation(RESERVED, range, comment));
+            }
         }
-        let excluded = note(EXCLUDE).split(',').map(str::trim).filter(|range| !range.is_empty());
-        all.extend(excluded.map(|range| read(EXCLUDE, range, "")));
-        all
+        let excluded = self.trimmed_annotation(EXCLUDE).split(',').map(str::trim);
+        for range in excluded.filter(|range| !range.is_empty()) {
+            reservations.push(parse_reservation(EXCLUDE, range, ""));
+        }
+        reservations
     }
 
+    fn trimmed_annotation(&self, name: &str) -> &str {
+        self.metadata.annotation(name).unwrap_or_default().trim()
+    }
+
+    /// The addresses of `spec.preAllocations`, each after the name of the one claim that gets it.
     pub fn pre_allocated(&self) -> impl Iterator<Item = (&str, Addr)> {
-        let all = self.spec.pre_allocations.iter();
-        all.filter_map(|(claim, text)| Some((claim.as_str(), text.parse().ok()?)))
+        let pre_allocations = self.spec.pre_allocations.iter();
+        pre_allocations.filter_map(|(claim, address)| Some((claim.as_str(), address.parse().ok()?)))
     }
 
-    /// Addresses that no machine gets: gateways, networks, broadcasts.
+    /// Addresses that no machine may have: gateways, and the network and broadcast addresses.
     pub fn never(&self) -> Vec<Addr> {
-        let gateways = self.spec.pools.iter().map(|one| &one.gateway);
-        let gateways = gateways.chain([&self.spec.gateway]).flatten();
-        let networks = self.spec.pools.iter().filter_map(|one| one.network(self.spec.prefix));
-        let mut all: Vec<Addr> = gateways.filter_map(|text| text.parse().ok()).collect();
-        all.extend(networks.flat_map(Subnet::reserved));
-        all
+        let range_gateways = self.spec.pools.iter().map(|range| &range.gateway);
+        let gateways = range_gateways.chain([&self.spec.gateway]).flatten();
+        let mut addresses: Vec<Addr> =
+            gateways.filter_map(|gateway| gateway.parse().ok()).collect();
+        for range in &self.spec.pools {
+            addresses
+                .extend(range.network(self.spec.prefix).into_iter().flat_map(Subnet::reserved));
+        }
+        addresses
     }
 
-    /// The ranges without those that no machine gets, by the number of their entry.
+    /// The addresses that a machine may have, each range with its position in `spec.pools`.
     pub fn usable(&self) -> Vec<(usize, Stretch)> {
         let never: Vec<Stretch> = self.never().into_iter().map(Stretch::one).collect();
-        self.ranges()
-            .flat_map(|(at, all)| all.without(&never).into_iter().map(move |one| (at, one)))
-            .collect()
+        subtract_from_ranges(self.ranges(), &never)
     }
 
-    /// What anybody may be given: usable, neither reserved nor pre-allocated.
+    /// The addresses that any claim may get: usable, neither reserved nor pre-allocated. Each range
+    /// comes with its position in `spec.pools`.
     pub fn open(&self) -> Vec<(usize, Stretch)> {
-        let kept = self.reserved().into_iter().map(|(stretch, _)| stretch);
-        let kept: Vec<Stretch> =
-            kept.chain(self.pre_allocated().map(|(_, one)| Stretch::one(one))).collect();
-        let all = self.usable().into_iter();
-        all.flat_map(|(at, one)| one.without(&kept).into_iter().map(move |left| (at, left)))
-            .collect()
+        let mut kept: Vec<Stretch> = self.reserved().into_iter().map(|(range, _)| range).collect();
+        kept.extend(self.pre_allocated().map(|(_, address)| Stretch::one(address)));
+        subtract_from_ranges(self.usable(), &kept)
     }
 
+    /// The ranges that can be read, each with its position in `spec.pools`.
     pub fn ranges(&self) -> impl Iterator<Item = (usize, Stretch)> {
-        let all = self.spec.pools.iter().enumerate();
-        all.filter_map(|(at, one)| Some((at, one.stretch()?)))
+        let entries = self.spec.pools.iter().enumerate();
+        entries.filter_map(|(index, range)| Some((index, range.addresses()?)))
     }
 
-    /// The entry that an address belongs to: by its range, else by its subnet.
+    /// The position in `spec.pools` of the range that has an address, else of one whose subnet has
+    /// it.
     pub fn entry_of(&self, address: Addr) -> Option<usize> {
-        let by_range = self.ranges().find(|(_, one)| one.has(address)).map(|(at, _)| at);
-        let in_subnet = |one: &Range| one.subnet().is_some_and(|net| net.contains(address));
-        by_range.or_else(|| self.spec.pools.iter().position(in_subnet))
+        for (index, range) in self.ranges() {
+            if range.has(address) {
+                return Some(index);
+            }
+        }
+        self.spec
+            .pools
+            .iter()
+            .position(|range| range.subnet().is_some_and(|subnet| subnet.contains(address)))
     }
 
-    /// What goes with an address of an entry.
+    /// The network settings of the addresses of a range, by its position in `spec.pools`. What the
+    /// range leaves open, or any address outside of all ranges, follows from the pool.
     pub fn network_of(&self, entry: Option<usize>) -> Network {
-        let own = entry.and_then(|at| self.spec.pools.get(at));
-        let prefix = own.and_then(|one| one.prefix).filter(|prefix| *prefix > 0);
-        let prefix = prefix.or(self.spec.prefix).and_then(|prefix| u8::try_from(prefix).ok());
-        let gateway = own.and_then(|one| one.gateway.clone()).or_else(|| self.spec.gateway.clone());
-        let dns = own.map(|one| &one.dns_servers).filter(|all| !all.is_empty());
-        let dns = dns.unwrap_or(&self.spec.dns_servers);
+        let range = entry.and_then(|index| self.spec.pools.get(index));
+        let range_prefix = range.and_then(|range| range.prefix).filter(|prefix| *prefix > 0);
+        let prefix = range_prefix.or(self.spec.prefix);
+        let range_gateway = range.and_then(|range| range.gateway.as_ref());
+        let gateway = range_gateway.or(self.spec.gateway.as_ref());
+        let configured_servers = match range {
+            Some(range) if !range.dns_servers.is_empty() => &range.dns_servers,
+            _ => &self.spec.dns_servers,
+        };
         let mut dns_servers: Vec<String> = Vec::new();
-        for one in dns {
-            if !dns_servers.contains(one) {
-                dns_servers.push(one.clone());
+        for server in configured_servers {
+            if !dns_servers.contains(server) {
+                dns_servers.push(server.clone());
             }
         }
         Network {
-            prefix: prefix.unwrap_or_default(),
-            gateway: gateway.filter(|text| !text.is_empty()),
+            prefix: prefix.and_then(|prefix| u8::try_from(prefix).ok()).unwrap_or_default(),
+            gateway: gateway.filter(|gateway| !gateway.is_empty()).cloned(),
             dns_servers,
         }
     }
 
-    /// The addresses whose IPAddress would be called so.
+    /// The addresses whose IPAddress would have this name.
     pub fn addresses_named(&self, name: &str) -> Vec<Addr> {
-        // The name has the address in it, with dashes; those at its end were left out.
-        let Some(rest) = name.strip_prefix(self.name_prefix().trim_end_matches('-')) else {
+        // A name is the prefix and then the address with dashes, without dashes at its end. So one
+        // name can be an IPv4 address, or an IPv6 address with or without colons at its ends.
+        let Some(suffix) = name.strip_prefix(self.name_prefix().trim_end_matches('-')) else {
             return Vec::new();
         };
-        let rest = rest.strip_prefix('-').unwrap_or(rest);
-        let v6 = rest.replace('-', ":");
-        let texts = [
-            rest.replace('-', "."),
-            v6.clone(),
-            format!("{v6}::"),
-            format!("{v6}:"),
-            format!("::{v6}"),
-        ];
-        let found = texts.into_iter().filter_map(|text| text.parse::<Addr>().ok());
-        found.filter(|one| self.name_of(*one) == name).collect()
+        let dashed = suffix.strip_prefix('-').unwrap_or(suffix);
+        let v4 = dashed.replace('-', ".");
+        let v6 = dashed.replace('-', ":");
+        let spellings = [v4, v6.clone(), format!("{v6}::"), format!("{v6}:"), format!("::{v6}")];
+        let addresses = spellings.iter().filter_map(|spelling| spelling.parse::<Addr>().ok());
+        addresses.filter(|address| self.name_of(*address) == name).collect()
     }
 
-    /// What the names of its IPAddresses begin with.
+    /// What the names of the pool's IPAddresses begin with.
     pub fn name_prefix(&self) -> &str {
-        let given = Some(self.spec.name_prefix.as_str()).filter(|prefix| !prefix.is_empty());
-        given.unwrap_or(&self.metadata.name)
+        if self.spec.name_prefix.is_empty() { &self.metadata.name } else { &self.spec.name_prefix }
     }
 
     /// The name of the IPAddress of an address.
@@ -360,4 +388,29 @@ impl IpPool {
         let prefix = self.name_prefix();
         format!("{prefix}-{}", address.dashed()).trim_end_matches('-').to_owned()
     }
+}
+
+fn parse_reservation(
+    annotation: &str,
+    range: &str,
+    comment: &str,
+) -> Result<(Stretch, String), String> {
+    match range.parse::<Stretch>() {
+        Ok(range) => Ok((range, comment.trim().replace('\n', " "))),
+        Err(error) => Err(format!("annotation {annotation}: {error}")),
+    }
+}
+
+/// What is left of ranges without some others. Each keeps the position that it came with.
+fn subtract_from_ranges(
+    ranges: impl IntoIterator<Item = (usize, Stretch)>,
+    subtracted: &[Stretch],
+) -> Vec<(usize, Stretch)> {
+    let mut remaining = Vec::new();
+    for (index, range) in ranges {
+        for part in range.without(subtracted) {
+            remaining.push((index, part));
+        }
+    }
+    remaining
 }

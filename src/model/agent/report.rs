@@ -1,5 +1,6 @@
-//! What a host says of itself, as its agent posts it. Whatever it is, what is read from it is
-//! short, clean and of the right types.
+//! Reads what a host reports of itself, as its agent posts it. Whatever is posted, what is kept of
+//! it is short, free of control characters and of the right types. It stores nothing and decides
+//! nothing.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
@@ -11,10 +12,10 @@ use crate::model::hardware::mac;
 
 type Object = Map<String, Value>;
 
-/// What an inventory that comes by itself is known by.
-const MARKS: [&str; 5] = ["cpu", "memory", "interfaces", "disks", "hostname"];
-/// The most entries of a list, by its name, and of every other.
-const LISTS: [(&str, usize); 7] = [
+/// Fields by which an inventory is recognised that is posted without an envelope.
+const INVENTORY_FIELDS: [&str; 5] = ["cpu", "memory", "interfaces", "disks", "hostname"];
+/// The most entries that a list may have, by the name of its field.
+const LONGEST_LISTS: [(&str, usize); 7] = [
     ("disks", 512),
     ("interfaces", 512),
     ("gpus", 64),
@@ -23,16 +24,18 @@ const LISTS: [(&str, usize); 7] = [
     ("peers", 1024),
     ("ntp_sources", 64),
 ];
-const LIST: usize = 1024;
-/// The most characters of a text, and of a kernel's arguments or all flags together.
-const TEXT: usize = 1024;
-const LONG: usize = 4096;
-/// As much of a key as a message shows.
-const KEY: usize = 64;
-/// Numbers that may be below zero.
-const SIGNED: [&str; 3] = ["speed_mbps", "metric", "timestamp"];
-/// Fields that an Agent shows under another name than the same in camel case.
-const NAMES: [(&str, &str); 11] = [
+/// The most entries of any other list.
+const LONGEST_LIST: usize = 1024;
+/// The most characters of a text.
+const LONGEST_TEXT: usize = 1024;
+/// The most characters of the kernel's arguments, and of all flags of a processor together.
+const LONGEST_ARGUMENTS: usize = 4096;
+/// How many characters of a key an error message shows.
+const SHOWN_KEY: usize = 64;
+/// Numbers that may be negative. A negative value of any other counts as 0.
+const SIGNED_FIELDS: [&str; 3] = ["speed_mbps", "metric", "timestamp"];
+/// Fields whose name in an Agent is not that of the report in camel case.
+const RENAMED_FIELDS: [(&str, &str); 11] = [
     ("bmc_v6address", "bmcV6Address"),
     ("frequency", "clockMegahertz"),
     ("ipv4_addresses", "ipV4Addresses"),
@@ -46,84 +49,97 @@ const NAMES: [(&str, &str); 11] = [
     ("vendor_id", "vendorID"),
 ];
 
-/// What a host posts; what it does not speak of is none.
+/// What a host posted. A part that is None was not posted, so what is known of it stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub inventory: Option<Inventory>,
     pub ntp_sources: Option<Vec<NtpSource>>,
     pub images: Option<Vec<ImageReport>>,
     pub peers: Option<Vec<PeerReport>>,
-    /// Unix seconds of its clock.
+    /// The time on the host's clock, in seconds since 1970.
     pub timestamp: Option<i64>,
-    /// It cannot read the image it was booted from.
+    /// Whether the host cannot read the image that it was booted from.
     pub media_disconnected: Option<bool>,
-    /// How far its installation is.
+    /// The stage that its installation has reached.
     pub stage: Option<String>,
 }
 
-/// An inventory by itself, or with other things around it; else why not, for people.
+/// Reads a report: an inventory alone, or an envelope with an inventory and other parts. The
+/// inventory may be JSON inside of a JSON string, as assisted-service's agents post it.
+///
+/// # Errors
+/// A sentence for people that names the field which cannot be taken.
 pub fn read(text: &str) -> Result<Report, String> {
-    let mut found = object("the report", parsed("the report", text)?)?;
-    if let Some(Value::String(inner)) = found.get("inventory") {
-        let inner = parsed("inventory", inner)?;
-        found.insert("inventory".into(), inner);
+    let mut posted = as_object("the report", parse_json("the report", text)?)?;
+    if let Some(Value::String(inner)) = posted.get("inventory") {
+        let inner = parse_json("inventory", inner)?;
+        posted.insert("inventory".into(), inner);
     }
-    let mut found = cleaned(found, "")?;
-    let mut said = match found.remove("inventory") {
-        Some(inner) => Some(object("inventory", inner)?),
-        None => MARKS.iter().any(|key| found.contains_key(*key)).then(|| found.clone()),
+    let mut envelope = clean_object(posted, "")?;
+    let mut inventory = match envelope.remove("inventory") {
+        Some(inner) => Some(as_object("inventory", inner)?),
+        None if INVENTORY_FIELDS.iter().any(|field| envelope.contains_key(*field)) => {
+            Some(envelope.clone())
+        }
+        None => None,
     };
-    let own: Option<i64> = match &mut said {
-        Some(said) => one(said, "timestamp")?,
+    let inventory_timestamp: Option<i64> = match &mut inventory {
+        Some(fields) => take_field(fields, "timestamp")?,
         None => None,
     };
     let report = Report {
-        inventory: said.map(inventory).transpose()?,
-        ntp_sources: some(&mut found, "ntp_sources")?,
-        images: some(&mut found, "images")?,
-        peers: some(&mut found, "peers")?,
-        timestamp: one::<Option<i64>>(&mut found, "timestamp")?.or(own),
-        media_disconnected: media(one::<Option<String>>(&mut found, "media")?.as_deref())?,
-        stage: one::<Option<String>>(&mut found, "stage")?.filter(|stage| !stage.is_empty()),
+        inventory: inventory.map(read_inventory).transpose()?,
+        ntp_sources: take_optional_list(&mut envelope, "ntp_sources")?,
+        images: take_optional_list(&mut envelope, "images")?,
+        peers: take_optional_list(&mut envelope, "peers")?,
+        timestamp: take_field::<Option<i64>>(&mut envelope, "timestamp")?.or(inventory_timestamp),
+        media_disconnected: is_media_disconnected(
+            take_field::<Option<String>>(&mut envelope, "media")?.as_deref(),
+        )?,
+        stage: take_field::<Option<String>>(&mut envelope, "stage")?
+            .filter(|stage| !stage.is_empty()),
     };
-    let says = report != Report::default();
-    says.then_some(report).ok_or("the report says nothing: not even an inventory is in it".into())
+    if report == Report::default() {
+        return Err("the report says nothing: not even an inventory is in it".into());
+    }
+    Ok(report)
 }
 
-fn parsed(what: &str, text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|why| format!("{what} is no JSON: {why}"))
+fn parse_json(part: &str, text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("{part} is no JSON: {error}"))
 }
 
-fn object(what: &str, value: Value) -> Result<Object, String> {
+fn as_object(part: &str, value: Value) -> Result<Object, String> {
     match value {
-        Value::Object(found) => Ok(found),
-        _ => Err(format!("{what} is no JSON object")),
+        Value::Object(fields) => Ok(fields),
+        _ => Err(format!("{part} is no JSON object")),
     }
 }
 
-/// Without nulls, as an agent writes a list that it has not got.
-fn cleaned(from: Object, path: &str) -> Result<Object, String> {
-    let there = from.into_iter().filter(|(_, value)| !value.is_null());
-    there
-        .map(|(key, value)| {
-            let value = clean(value, &below(path, &key), &key);
-            value.map(|value| (key, value))
-        })
-        .collect()
+/// Cleans the values of all fields. Nulls are left out: an agent writes them for empty lists.
+fn clean_object(fields: Object, path: &str) -> Result<Object, String> {
+    let mut cleaned = Object::new();
+    for (key, value) in fields {
+        if !value.is_null() {
+            let value = clean_value(value, &path_below(path, &key), &key)?;
+            cleaned.insert(key, value);
+        }
+    }
+    Ok(cleaned)
 }
 
-fn clean(value: Value, path: &str, key: &str) -> Result<Value, String> {
+fn clean_value(value: Value, path: &str, key: &str) -> Result<Value, String> {
     match value {
-        Value::Object(inner) => cleaned(inner, path).map(Value::Object),
-        Value::Array(all) => list(all, path, key),
-        Value::String(said) => string(&said, path, key),
+        Value::Object(fields) => clean_object(fields, path).map(Value::Object),
+        Value::Array(entries) => clean_list(entries, path, key),
+        Value::String(text) => clean_text(&text, path, key),
         Value::Number(number) if path.ends_with("cpu.count") && !is_count(&number) => {
             Err(format!("{path}: {number} is no number of processors"))
         }
-        Value::Number(number) if !SIGNED.contains(&key) && is_negative(&number) => {
+        Value::Number(number) if !SIGNED_FIELDS.contains(&key) && is_negative(&number) => {
             Ok(Value::from(0_u64))
         }
-        other => Ok(other),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value),
     }
 }
 
@@ -135,158 +151,184 @@ fn is_negative(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| number < 0.0)
 }
 
-fn below(path: &str, key: &str) -> String {
-    let key: String = plain(key).chars().take(KEY).collect();
-    if path.is_empty() { key } else { format!("{path}.{key}") }
+/// The path of a field as messages show it: keys are shortened, and without control characters.
+fn path_below(path: &str, key: &str) -> String {
+    let shown_key: String = without_control_characters(key).chars().take(SHOWN_KEY).collect();
+    if path.is_empty() { shown_key } else { format!("{path}.{shown_key}") }
 }
 
-fn plain(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-fn string(said: &str, path: &str, key: &str) -> Result<Value, String> {
-    let most = if key == "command_line" { LONG } else { TEXT };
-    let length = said.chars().count();
-    if length <= most {
-        return Ok(Value::String(plain(said)));
+fn clean_text(text: &str, path: &str, key: &str) -> Result<Value, String> {
+    let longest = if key == "command_line" { LONGEST_ARGUMENTS } else { LONGEST_TEXT };
+    let length = text.chars().count();
+    if length <= longest {
+        return Ok(Value::String(without_control_characters(text)));
     }
-    // Pages of it are nothing unusual, and nobody here reads them.
+    // The output of smartctl often has pages, and nothing reads it, so it is dropped, not refused.
     if key == "smart" {
         return Ok(Value::String(String::new()));
     }
-    Err(format!("{path}: {length} characters, and {most} are the most"))
+    Err(format!("{path}: {length} characters, and {longest} are the most"))
 }
 
-fn list(all: Vec<Value>, path: &str, key: &str) -> Result<Value, String> {
-    let most = LISTS.iter().find(|(name, _)| *name == key).map_or(LIST, |(_, most)| *most);
-    let count = all.len();
-    if count > most {
-        return Err(format!("{path}: {count} entries, and {most} are the most"));
+fn clean_list(entries: Vec<Value>, path: &str, key: &str) -> Result<Value, String> {
+    let limit = LONGEST_LISTS.iter().find(|(field, _)| *field == key);
+    let longest = limit.map_or(LONGEST_LIST, |(_, longest)| *longest);
+    let count = entries.len();
+    if count > longest {
+        return Err(format!("{path}: {count} entries, and {longest} are the most"));
     }
-    let letters: usize = all.iter().filter_map(Value::as_str).map(str::len).sum();
-    if key == "flags" && letters > LONG {
-        return Err(format!("{path}: more than {LONG} characters together"));
+    let bytes: usize = entries.iter().filter_map(Value::as_str).map(str::len).sum();
+    if key == "flags" && bytes > LONGEST_ARGUMENTS {
+        return Err(format!("{path}: more than {LONGEST_ARGUMENTS} characters together"));
     }
-    let there = all.into_iter().enumerate().filter(|(_, value)| !value.is_null());
-    let all = there.map(|(at, value)| clean(value, &format!("{path}[{at}]"), key));
-    all.collect::<Result<Vec<Value>, String>>().map(Value::Array)
-}
-
-fn part<T: DeserializeOwned>(path: &str, value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|why| format!("{path}: {why}"))
-}
-
-fn one<T: DeserializeOwned + Default>(from: &mut Object, key: &str) -> Result<T, String> {
-    from.remove(key).map_or_else(|| Ok(T::default()), |value| part(key, value))
-}
-
-fn all<T: DeserializeOwned>(from: &mut Object, key: &str) -> Result<Vec<T>, String> {
-    match from.remove(key) {
-        None => Ok(Vec::new()),
-        Some(Value::Array(all)) => {
-            let all = all.into_iter().enumerate();
-            all.map(|(at, value)| part(&format!("{key}[{at}]"), value)).collect()
+    let mut cleaned = Vec::new();
+    for (index, entry) in entries.into_iter().enumerate() {
+        if !entry.is_null() {
+            cleaned.push(clean_value(entry, &format!("{path}[{index}]"), key)?);
         }
-        // Says what it is instead.
-        Some(other) => part(key, other),
+    }
+    Ok(Value::Array(cleaned))
+}
+
+fn deserialize_part<T: DeserializeOwned>(path: &str, value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Takes a field out of an object; the default of its type if there is no such field.
+fn take_field<T: DeserializeOwned + Default>(fields: &mut Object, key: &str) -> Result<T, String> {
+    fields.remove(key).map_or_else(|| Ok(T::default()), |value| deserialize_part(key, value))
+}
+
+/// Takes a list out of an object; an empty one if there is no such field.
+fn take_list<T: DeserializeOwned>(fields: &mut Object, key: &str) -> Result<Vec<T>, String> {
+    match fields.remove(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(entries)) => {
+            let entries = entries.into_iter().enumerate();
+            entries
+                .map(|(index, entry)| deserialize_part(&format!("{key}[{index}]"), entry))
+                .collect()
+        }
+        // This fails, and serde's message says what is there instead of a list.
+        Some(value) => deserialize_part(key, value),
     }
 }
 
-fn some<T: DeserializeOwned>(from: &mut Object, key: &str) -> Result<Option<Vec<T>>, String> {
-    if from.contains_key(key) { all(from, key).map(Some) } else { Ok(None) }
+fn take_optional_list<T: DeserializeOwned>(
+    fields: &mut Object,
+    key: &str,
+) -> Result<Option<Vec<T>>, String> {
+    if fields.contains_key(key) { take_list(fields, key).map(Some) } else { Ok(None) }
 }
 
-fn media(said: Option<&str>) -> Result<Option<bool>, String> {
-    match said {
+fn is_media_disconnected(media: Option<&str>) -> Result<Option<bool>, String> {
+    match media {
         None => Ok(None),
         Some("connected") => Ok(Some(false)),
         Some("disconnected") => Ok(Some(true)),
-        Some(other) => Err(format!("media: `{other}` is neither connected nor disconnected")),
+        Some(word) => Err(format!("media: `{word}` is neither connected nor disconnected")),
     }
 }
 
-fn inventory(said: Object) -> Result<Inventory, String> {
-    let mut said: Object = said.into_iter().map(renamed_field).collect();
-    let found = Inventory {
-        hostname: one(&mut said, "hostname")?,
-        bmc_address: one(&mut said, "bmcAddress")?,
-        bmc_v6_address: one(&mut said, "bmcV6Address")?,
+fn read_inventory(posted: Object) -> Result<Inventory, String> {
+    let mut fields: Object = posted.into_iter().map(rename_field).collect();
+    let inventory = Inventory {
+        hostname: take_field(&mut fields, "hostname")?,
+        bmc_address: take_field(&mut fields, "bmcAddress")?,
+        bmc_v6_address: take_field(&mut fields, "bmcV6Address")?,
         report_time: None,
-        memory: one(&mut said, "memory")?,
-        cpu: one(&mut said, "cpu")?,
-        interfaces: interfaces(all(&mut said, "interfaces")?)?,
-        disks: all::<Disk>(&mut said, "disks")?.into_iter().map(identified).collect(),
-        boot: one(&mut said, "boot")?,
-        system_vendor: one(&mut said, "systemVendor")?,
-        gpus: all(&mut said, "gpus")?,
-        routes: all(&mut said, "routes")?,
-        tpm_version: one(&mut said, "tpmVersion")?,
-        truncation: one(&mut said, "truncation")?,
+        memory: take_field(&mut fields, "memory")?,
+        cpu: take_field(&mut fields, "cpu")?,
+        interfaces: clean_interfaces(take_list(&mut fields, "interfaces")?)?,
+        disks: take_list::<Disk>(&mut fields, "disks")?.into_iter().map(with_path_and_id).collect(),
+        boot: take_field(&mut fields, "boot")?,
+        system_vendor: take_field(&mut fields, "systemVendor")?,
+        gpus: take_list(&mut fields, "gpus")?,
+        routes: take_list(&mut fields, "routes")?,
+        tpm_version: take_field(&mut fields, "tpmVersion")?,
+        truncation: take_field(&mut fields, "truncation")?,
     };
-    let missing = match &found {
-        found if !found.is_valid() => None,
-        found if found.memory.physical_bytes == 0 => Some("Memory"),
-        found if found.cpu.count == 0 => Some("CPU"),
-        _ => None,
-    };
-    match missing {
-        Some(what) => Err(format!("Inventory is not valid, {what} not detected")),
-        None => Ok(found),
+    // An agent that had to leave out everything is taken at its word.
+    if inventory.is_valid() {
+        if inventory.memory.physical_bytes == 0 {
+            return Err("Inventory is not valid, Memory not detected".into());
+        }
+        if inventory.cpu.count == 0 {
+            return Err("Inventory is not valid, CPU not detected".into());
+        }
     }
+    Ok(inventory)
 }
 
-fn renamed_field((key, value): (String, Value)) -> (String, Value) {
-    (camel(&key), renamed(value))
+fn rename_field((key, value): (String, Value)) -> (String, Value) {
+    (agent_field_name(&key), as_agent_value(value))
 }
 
-/// With the names that an Agent has, and whole numbers: what is counted there is counted in ones.
-fn renamed(value: Value) -> Value {
+/// A value as Agents have it: with their names of fields, and with whole numbers only.
+fn as_agent_value(value: Value) -> Value {
     match value {
-        Value::Object(inner) => Value::Object(inner.into_iter().map(renamed_field).collect()),
-        Value::Array(all) => Value::Array(all.into_iter().map(renamed).collect()),
-        Value::Number(number) => Value::Number(whole(number)),
-        other => other,
+        Value::Object(fields) => Value::Object(fields.into_iter().map(rename_field).collect()),
+        Value::Array(entries) => Value::Array(entries.into_iter().map(as_agent_value).collect()),
+        Value::Number(number) => Value::Number(round_number(number)),
+        Value::Null | Value::Bool(_) | Value::String(_) => value,
     }
 }
 
-fn camel(key: &str) -> String {
-    if let Some((_, name)) = NAMES.iter().find(|(posted, _)| *posted == key) {
+/// The name that an Agent has for a field of a report: `size_bytes` becomes `sizeBytes`.
+fn agent_field_name(key: &str) -> String {
+    if let Some((_, name)) = RENAMED_FIELDS.iter().find(|(posted, _)| *posted == key) {
         return (*name).to_owned();
     }
-    let mut parts = key.split('_');
-    let mut name = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut letters = part.chars();
+    let mut words = key.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
         name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
         name.push_str(letters.as_str());
     }
     name
 }
 
-fn whole(number: Number) -> Number {
-    let fraction = number.as_f64().filter(|_| number.is_f64());
-    let rounded = fraction.and_then(|value| format!("{value:.0}").parse::<u64>().ok());
+/// Rounds a fraction to the next whole number. One that is negative or too large stays as it is.
+fn round_number(number: Number) -> Number {
+    if !number.is_f64() {
+        return number;
+    }
+    let fraction = number.as_f64();
+    let rounded = fraction.and_then(|fraction| format!("{fraction:.0}").parse::<u64>().ok());
     rounded.map_or(number, Number::from)
 }
 
-fn interfaces(all: Vec<Interface>) -> Result<Vec<Interface>, String> {
-    let real = |one: &Interface| matches!(one.kind.as_str(), "" | "physical" | "vlan" | "bond");
-    all.into_iter().filter(real).map(interface).collect()
+/// The interfaces that a cluster can use, cleaned: bridges and other virtual ones are left out.
+fn clean_interfaces(interfaces: Vec<Interface>) -> Result<Vec<Interface>, String> {
+    let mut cleaned = Vec::new();
+    for interface in interfaces {
+        if matches!(interface.kind.as_str(), "" | "physical" | "vlan" | "bond") {
+            cleaned.push(clean_interface(interface)?);
+        }
+    }
+    Ok(cleaned)
 }
 
-fn interface(mut one: Interface) -> Result<Interface, String> {
-    one.mac_address.make_ascii_lowercase();
-    if !one.mac_address.is_empty() {
-        mac(&one.mac_address).map_err(|why| format!("interfaces: {why} ({})", one.name))?;
+fn clean_interface(mut interface: Interface) -> Result<Interface, String> {
+    interface.mac_address.make_ascii_lowercase();
+    if !interface.mac_address.is_empty() {
+        mac(&interface.mac_address)
+            .map_err(|error| format!("interfaces: {error} ({})", interface.name))?;
     }
-    for all in [&mut one.ipv4_addresses, &mut one.ipv6_addresses] {
-        all.retain(|text| text.parse::<Subnet>().is_ok());
+    for addresses in [&mut interface.ipv4_addresses, &mut interface.ipv6_addresses] {
+        addresses.retain(|address| address.parse::<Subnet>().is_ok());
     }
-    Ok(one)
+    Ok(interface)
 }
 
-/// Its id is its path by identity, by place or by name, as agents make it.
-fn identified(mut disk: Disk) -> Disk {
+/// Fills in a path and an id where the agent gave none. As agents make it, the id is the path by
+/// identity, else the one by place, else the one by name.
+fn with_path_and_id(mut disk: Disk) -> Disk {
     if disk.path.is_empty() && !disk.name.is_empty() {
         disk.path = format!("/dev/{}", disk.name);
     }
@@ -322,50 +364,60 @@ mod tests {
     #[test]
     fn an_inventory_comes_alone_in_an_envelope_or_as_text_in_one() {
         let bare = read(SAMPLE).unwrap();
-        let found = bare.inventory.clone().unwrap();
-        let nic = &found.interfaces[0];
-        assert_eq!((found.interfaces.len(), nic.mac_address.as_str()), (1, "00:60:2f:31:00:0a"));
+        let inventory = bare.inventory.clone().unwrap();
+        let nic = &inventory.interfaces[0];
+        assert_eq!(
+            (inventory.interfaces.len(), nic.mac_address.as_str()),
+            (1, "00:60:2f:31:00:0a")
+        );
         assert_eq!((nic.ipv4_addresses.len(), nic.speed_mbps), (1, -1));
         assert_eq!((nic.bios_dev_name.as_str(), nic.client_id.as_str()), ("em1", "x"));
-        let disk = &found.disks[0];
+        let disk = &inventory.disks[0];
         assert_eq!((disk.id.as_str(), disk.path.as_str()), ("/dev/disk/by-path/pci", "/dev/sda"));
         assert!(disk.has_uuid && disk.installation_eligibility.eligible);
         assert_eq!(disk.io_perf.as_ref().unwrap().sync_duration_milliseconds, 4);
-        assert_eq!((found.cpu.clock_megahertz, found.memory.usable_bytes), (2100, 0));
+        assert_eq!((inventory.cpu.clock_megahertz, inventory.memory.usable_bytes), (2100, 0));
         assert_eq!(
-            (found.bmc_v6_address.as_str(), found.boot.command_line.as_str()),
+            (inventory.bmc_v6_address.as_str(), inventory.boot.command_line.as_str()),
             ("::/0", "a ")
         );
-        assert_eq!((found.gpus[0].device_id.as_str(), found.routes[0].metric), ("1050", 100));
-        assert!(found.system_vendor.is_virtual && found.is_valid() && found.tpm_version == "2.0");
+        assert_eq!(
+            (inventory.gpus[0].device_id.as_str(), inventory.routes[0].metric),
+            ("1050", 100)
+        );
+        assert!(inventory.system_vendor.is_virtual && inventory.is_valid());
+        assert_eq!(inventory.tpm_version, "2.0");
         assert_eq!(bare.timestamp, Some(1_700_000_000));
-        let inner: Value = serde_json::from_str(SAMPLE).unwrap();
-        for inner in [inner, Value::String(SAMPLE.into())] {
-            let around = json!({"inventory": inner, "timestamp": 1_700_000_009, "media": "disconnected",
+        let object: Value = serde_json::from_str(SAMPLE).unwrap();
+        for inventory in [object, Value::String(SAMPLE.into())] {
+            let envelope = json!({"inventory": inventory, "timestamp": 1_700_000_009, "media": "disconnected",
                 "stage": "Rebooting", "images": [{"name": "a", "result": "failure"}],
                 "ntp_sources": [{"source_name": "t", "source_state": "synced"}],
                 "peers": [{"agent": "b", "reached": ["10.0.0.2"], "latency_ms": 0.5}]});
-            let all = read(&around.to_string()).unwrap();
+            let report = read(&envelope.to_string()).unwrap();
             assert_eq!(
-                (all.inventory, all.timestamp),
+                (report.inventory, report.timestamp),
                 (bare.inventory.clone(), Some(1_700_000_009))
             );
             assert_eq!(
-                (all.media_disconnected, all.stage.as_deref()),
+                (report.media_disconnected, report.stage.as_deref()),
                 (Some(true), Some("Rebooting"))
             );
-            assert_eq!(all.peers.unwrap()[0].latency_ms, Some(0.5));
-            assert_eq!(all.ntp_sources.unwrap()[0].source_state, "synced");
-            assert_eq!(all.images.unwrap()[0].result, "failure");
+            assert_eq!(report.peers.unwrap()[0].latency_ms, Some(0.5));
+            assert_eq!(report.ntp_sources.unwrap()[0].source_state, "synced");
+            assert_eq!(report.images.unwrap()[0].result, "failure");
         }
+    }
+
+    fn report_with_mac(mac: &str) -> Value {
+        json!({"interfaces": [{"name": "e", "mac_address": mac}]})
     }
 
     #[test]
     fn what_is_wrong_is_refused_by_its_path() {
-        let long = "x".repeat(1025);
+        let long_text = "x".repeat(1025);
         let disks = vec![json!({}); 513];
-        let nic = |mac: &str| json!({"interfaces": [{"name": "e", "mac_address": mac}]});
-        for (said, why) in [
+        for (posted, message) in [
             (json!([]), "the report is no JSON object"),
             (json!({"inventory": null, "shiny": 1}), "the report says nothing"),
             (json!({"cpu": {"count": 2.5}}), "cpu.count: 2.5 is no number of processors"),
@@ -378,23 +430,29 @@ mod tests {
             (json!({"disks": {}}), "disks: invalid type: map"),
             (json!({"disks": disks}), "disks: 513 entries, and 512 are the most"),
             (
-                json!({"inventory": {"disks": [{"name": long}]}}),
+                json!({"inventory": {"disks": [{"name": long_text}]}}),
                 "inventory.disks[0].name: 1025 char",
             ),
             (json!({"cpu": {"flags": vec!["a".repeat(1000); 5]}}), "cpu.flags: more than 4096"),
             (json!({"interfaces": [{"mac_address": "52:54:00"}]}), "interfaces: `52:54:00` is no"),
-            (nic("FF:FF:FF:FF:FF:FF"), "interfaces: `ff:ff:ff:ff:ff:ff` is the address of a group"),
-            (nic("00:00:00:00:00:00"), "interfaces: `00:00:00:00:00:00` is nobody's address (e)"),
+            (
+                report_with_mac("FF:FF:FF:FF:FF:FF"),
+                "interfaces: `ff:ff:ff:ff:ff:ff` is the address of a group",
+            ),
+            (
+                report_with_mac("00:00:00:00:00:00"),
+                "interfaces: `00:00:00:00:00:00` is nobody's address (e)",
+            ),
             (json!({"media": "gone"}), "media: `gone` is neither"),
-            (json!({"a\nb": long}), "a b: 1025 characters"),
+            (json!({"a\nb": long_text}), "a b: 1025 characters"),
         ] {
-            let found = read(&said.to_string()).unwrap_err();
-            assert!(found.starts_with(why), "{found}");
+            let error = read(&posted.to_string()).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
         }
         read(r#"{"hostname": "a", "truncation": {"type": "full"}}"#).unwrap();
-        let smart = json!({"cpu": {"count": 1}, "memory": {"physical_bytes": 1},
-            "disks": [{"smart": long}], "boot": {"command_line": long}});
-        let found = read(&smart.to_string()).unwrap().inventory.unwrap();
-        assert_eq!((found.disks[0].smart.len(), found.boot.command_line.len()), (0, 1025));
+        let with_smart = json!({"cpu": {"count": 1}, "memory": {"physical_bytes": 1},
+            "disks": [{"smart": long_text}], "boot": {"command_line": long_text}});
+        let inventory = read(&with_smart.to_string()).unwrap().inventory.unwrap();
+        assert_eq!((inventory.disks[0].smart.len(), inventory.boot.command_line.len()), (0, 1025));
     }
 }
