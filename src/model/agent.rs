@@ -1,5 +1,6 @@
-//! Agent: a host that was booted from a discovery image, or found by its management controller;
-//! free for clusters, or bound to one. As assisted installer has it on the wire.
+//! Agent: a host that was booted from a discovery image or found by its management controller, and
+//! that is free or bound to a cluster. Its wire format is assisted installer's. It says what an
+//! Agent is; what becomes of one is decided in `plan/agents`.
 
 pub mod inventory;
 pub mod needs;
@@ -26,21 +27,21 @@ use super::time::{Span, Time};
 
 pub use super::annotations::OWNER;
 
-/// The `InfraEnv` that it belongs to.
+/// Label: the name of the Agent's `InfraEnv`, in the Agent's namespace.
 pub const INFRA_ENV: &str = "infraenvs.agent-install.openshift.io";
-/// The `BareMetalHost` that it is.
+/// Label: the name of the Agent's `BareMetalHost`, in the Agent's namespace.
 pub const BMH: &str = "agent-install.openshift.io/bmh";
-/// Namespace of the cluster it is bound to, empty for none.
+/// Label: the namespace of the cluster that the Agent is bound to, empty for none.
 pub const CLUSTER_NAMESPACE: &str = "agent-install.openshift.io/clusterdeployment-namespace";
-/// Labels made of what was found begin so.
+/// What the labels begin with that are made from the inventory.
 pub const INVENTORY: &str = "inventory.agent-install.openshift.io/";
-/// The version of those labels, an annotation.
+/// Annotation: the version of the labels that are made from the inventory.
 pub const INVENTORY_VERSION: &str = "inventory.agent-install.openshift.io/version";
-/// Its node stays in the cluster that it leaves.
+/// Annotation: the node stays in the cluster that the host leaves.
 pub const SKIP_CLEANUP: &str = "agent.agent-install.openshift.io/skip-spoke-cleanup";
-/// The machine config pool of hosts that join a cluster which is installed.
+/// The machine config pool of hosts that join an installed cluster.
 pub const DAY2_POOL: &str = "worker";
-/// A host is silent after this long.
+/// A host that has not reported for longer than this is disconnected.
 pub const SILENT: Span = Span::minutes(3);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -163,27 +164,30 @@ impl Agent {
         self.status.debug_info.state
     }
 
-    /// Its `InfraEnv`, in its namespace.
+    /// The `InfraEnv` that the host was booted from.
     pub fn infra_env(&self) -> Option<Key> {
         let name = self.metadata.labels.get(INFRA_ENV)?;
         Some(Key::new(&*self.metadata.namespace, &**name))
     }
 
-    /// Its `BareMetalHost`.
+    /// The `BareMetalHost` that is the same machine.
     pub fn bmh(&self) -> Option<Key> {
         let name = self.metadata.labels.get(BMH)?;
         Some(Key::new(&*self.metadata.namespace, &**name))
     }
 
+    /// The cluster that the host is to belong to, by its spec.
     pub fn wanted(&self) -> Option<Key> {
         self.spec.cluster_deployment_name.as_ref().map(ClusterReference::key)
     }
 
+    /// The cluster that the host belongs to now.
     pub fn bound_to(&self) -> Option<Key> {
         self.status.bound_to.as_ref().map(ClusterReference::key)
     }
 
-    /// The lease of the cluster that has its host, which may be one that was left running.
+    /// The lease of the host; none while it is free. A host whose cluster was left running is still
+    /// leased to that cluster.
     pub fn lease(&self) -> Option<Lease> {
         let holder = match self.bound_to() {
             Some(cluster) => Holder::Cluster(ClusterHolder::new(cluster.name)),
@@ -193,56 +197,72 @@ impl Agent {
         Some(Lease::new(Resource::Agent(self.key()), holder))
     }
 
-    /// The cluster has the host from here on.
+    /// Makes the cluster the holder of the host.
     pub fn bind(&mut self, cluster: &Key) {
         self.status.bound_to = Some(ClusterReference::to(cluster));
     }
 
-    /// Its name in a cluster, and what people call it: its id before it has said anything.
+    /// What the host is called: the name of its node once it is installed, then the name that its
+    /// spec asks for, then the one that it reports or reported last. An Agent that has reported
+    /// none is called by its id.
     pub fn hostname(&self) -> &str {
-        if !self.status.node_name.is_empty() {
-            return &self.status.node_name;
+        let status = &self.status;
+        if !status.node_name.is_empty() {
+            return &status.node_name;
         }
-        let found = self.status.inventory.as_ref().map(|one| one.hostname.as_str());
-        let asked = Some(self.spec.hostname.as_str()).filter(|name| can_be_a_host(name));
-        let known = Some(self.status.known_as.as_str());
-        let mut names = [asked, found, known].into_iter().flatten().filter(|name| !name.is_empty());
-        names.next().unwrap_or(&self.metadata.name)
+        if can_be_a_host(&self.spec.hostname) {
+            return &self.spec.hostname;
+        }
+        if let Some(inventory) = &status.inventory
+            && !inventory.hostname.is_empty()
+        {
+            return &inventory.hostname;
+        }
+        if status.known_as.is_empty() { &self.metadata.name } else { &status.known_as }
     }
 
-    /// What it is or would be in its cluster: what it was installed as it stays.
+    /// The role that the host has in its cluster, or would get. A wish that comes after its
+    /// installation has begun changes nothing.
     pub fn role(&self) -> Role {
-        let settled = !self.state().takes_wishes() && self.status.role != Role::AutoAssign;
-        let decided = settled || self.spec.role == Role::AutoAssign;
-        if decided { self.status.role } else { self.spec.role }
+        let is_settled = !self.state().takes_wishes() && self.status.role != Role::AutoAssign;
+        if is_settled || self.spec.role == Role::AutoAssign {
+            self.status.role
+        } else {
+            self.spec.role
+        }
     }
 
-    /// All that its machine is known by, in lower case.
+    /// The MAC addresses, the UUID and the id by which the machine is recognised, in lower case.
     pub fn identities(&self) -> impl Iterator<Item = String> {
-        let id = Some(&self.status.host_id).filter(|id| !id.is_empty());
-        self.status.known_by.iter().chain(id).map(|one| one.to_lowercase())
+        let host_id = Some(&self.status.host_id).filter(|host_id| !host_id.is_empty());
+        self.status.known_by.iter().chain(host_id).map(|identity| identity.to_lowercase())
     }
 
-    /// Takes down what was found, and what it is known by from now on.
+    /// Stores an inventory, and with it the name and the identities of the machine. These stay when
+    /// the inventory is dropped.
     pub fn found(&mut self, inventory: Inventory, uuid: &str) {
-        let macs = inventory.macs().map(str::to_lowercase);
-        let uuid = Some(uuid.to_lowercase()).filter(|uuid| !uuid.is_empty());
-        self.status.known_by = macs.chain(uuid).collect();
+        self.status.known_by = inventory.macs().map(str::to_lowercase).collect();
+        if !uuid.is_empty() {
+            self.status.known_by.push(uuid.to_lowercase());
+        }
         self.status.known_as.clone_from(&inventory.hostname);
         self.status.inventory = Some(inventory);
     }
 
+    /// Whether the host has not reported for too long, or never.
     pub fn is_silent(&self, now: Time) -> bool {
-        self.status.last_contact_time.is_none_or(|seen| now.since(seen) > SILENT)
+        self.status.last_contact_time.is_none_or(|contact| now.since(contact) > SILENT)
     }
 
-    /// Whether it is in its state for longer than `limit`; not where the clock itself has jumped.
+    /// Whether the host has been in its state for longer than `limit`. Never so in a pass whose
+    /// clock has jumped, because then nobody knows how long it really was.
     pub fn is_late(&self, limit: Span, tick: &Tick) -> bool {
-        let since = self.status.state_since;
-        !tick.jumped && since.is_some_and(|since| tick.now.since(since) > limit)
+        let state_since = self.status.state_since;
+        !tick.jumped && state_since.is_some_and(|since| tick.now.since(since) > limit)
     }
 
-    /// Makes it a part of an installation, or a worker that joins a cluster which is installed.
+    /// Prepares the host for the installation of its cluster. If the cluster is already installed,
+    /// the host joins it as a worker.
     pub fn prepare_to_join(&mut self, is_installed: bool) {
         self.status.kind = if is_installed { DAY2 } else { DAY1 }.into();
         if is_installed {
@@ -253,7 +273,9 @@ impl Agent {
         }
     }
 
-    /// Forgets what it was in its cluster; what it is by itself stays.
+    /// Clears what follows from the cluster that the host was in, and keeps what the machine is
+    /// recognised by. A host that reports itself also loses its inventory: it reports a new one when
+    /// it registers again.
     pub fn forget_cluster(&mut self) {
         let status = &mut self.status;
         status.bound_to = None;
@@ -286,7 +308,7 @@ impl Agent {
     }
 }
 
-/// Names that every machine has for itself.
+/// Names that every machine has for itself, so none of them can name a host in a cluster.
 pub const EVERYBODYS: [&str; 6] = [
     "localhost",
     "localhost.localdomain",
@@ -296,21 +318,28 @@ pub const EVERYBODYS: [&str; 6] = [
     "localhost6.localdomain6",
 ];
 
-/// Whether a host may be called so: a name in DNS, in lower case, and not everybody's.
+/// Whether a host may have this name in a cluster: a name in DNS of at most 63 characters, in lower
+/// case, and not one that every machine has for itself.
 pub fn can_be_a_host(name: &str) -> bool {
-    let part = |part: &str| {
-        let letter = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-        (1..=63).contains(&part.len()) && part.bytes().all(letter)
-    };
-    let fits = name.len() <= 63 && !name.starts_with('-') && name.split('.').all(part);
-    fits && !EVERYBODYS.contains(&name)
+    name.len() <= 63
+        && !name.starts_with('-')
+        && name.split('.').all(is_dns_label)
+        && !EVERYBODYS.contains(&name)
 }
 
-/// Whether an Agent has a label from poolctl alone.
+fn is_dns_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+/// Whether only poolctl sets this label of Agents.
 pub fn is_own_label(name: &str) -> bool {
     [INFRA_ENV, BMH, CLUSTER_NAMESPACE].contains(&name) || name.starts_with(INVENTORY)
 }
 
-/// Kinds of hosts: of a cluster to be installed, or of one that is.
+/// `status.kind` of a host that is there when its cluster is installed.
 pub const DAY1: &str = "Host";
+/// `status.kind` of a host that joins a cluster after its installation.
 pub const DAY2: &str = "AddToExistingClusterHost";

@@ -1,4 +1,5 @@
-//! What an agent found in its machine, in the shape that an Agent shows.
+//! The inventory of a machine as its agent reports it, in the shape that an Agent has on the wire.
+//! It holds what was reported; which disk is good enough is judged in `rules/validations`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -187,12 +188,13 @@ pub struct Eligibility {
 }
 
 impl Eligibility {
-    /// Why an installation may not go there, as the agent says.
+    /// The reasons against the disk that the agent reported, without those that poolctl found.
     pub fn reported_reasons(&self) -> impl Iterator<Item = &String> {
         self.not_eligible_reasons.iter().filter(move |reason| !self.judged_reasons.contains(reason))
     }
 
-    /// What follows from all the reasons that there are now, its agent's among them.
+    /// Replaces the verdict on the disk. `reasons` are all that there are against it, those that the
+    /// agent reported among them; a disk with none is eligible.
     pub fn judge(&mut self, reasons: Vec<String>) {
         let reported: Vec<String> = self.reported_reasons().cloned().collect();
         let judged = reasons.iter().filter(|reason| !reported.contains(reason));
@@ -279,28 +281,33 @@ pub struct Truncation {
 }
 
 impl Disk {
-    /// Whether somebody who says this means it.
-    pub fn is_called(&self, said: &str) -> bool {
-        [&self.id, &self.path, &self.by_id, &self.by_path].into_iter().any(|one| one == said)
+    /// Whether a person may mean this disk by an id or a path.
+    pub fn is_called(&self, id_or_path: &str) -> bool {
+        [&self.id, &self.path, &self.by_id, &self.by_path]
+            .into_iter()
+            .any(|name| name == id_or_path)
     }
 }
 
 impl Inventory {
-    /// What was judged of its disks before stays until it is judged anew.
-    pub fn judged_as(&mut self, before: &Self) {
+    /// Keeps the verdicts of the previous inventory on the same disks, until they are judged anew.
+    pub fn judged_as(&mut self, previous: &Self) {
         for disk in &mut self.disks {
-            if let Some(known) = before.disks.iter().find(|known| known.id == disk.id) {
-                disk.installation_eligibility.clone_from(&known.installation_eligibility);
+            let same_disk = previous.disks.iter().find(|previous_disk| previous_disk.id == disk.id);
+            if let Some(previous_disk) = same_disk {
+                disk.installation_eligibility.clone_from(&previous_disk.installation_eligibility);
             }
         }
     }
 
-    /// Whether there is anything in it to go by.
+    /// Whether the inventory says anything. The agent leaves out all of it when it is too long.
     pub fn is_valid(&self) -> bool {
-        self.truncation.as_ref().is_none_or(|one| one.kind != "full")
+        self.truncation.as_ref().is_none_or(|truncation| truncation.kind != "full")
     }
 
+    /// The MAC addresses of all interfaces that have one.
     pub fn macs(&self) -> impl Iterator<Item = &str> {
-        self.interfaces.iter().map(|one| one.mac_address.as_str()).filter(|mac| !mac.is_empty())
+        let macs = self.interfaces.iter().map(|interface| interface.mac_address.as_str());
+        macs.filter(|mac| !mac.is_empty())
     }
 }

@@ -1,33 +1,35 @@
-//! What a cluster needs of its hosts, read from what it is made of.
+//! What a cluster needs of its hosts. It is read elsewhere, from the cluster's install-config and
+//! annotations; here it is only held.
 
 use std::collections::BTreeSet;
 
 use crate::model::address::Subnet;
 
+/// What a host is checked against before it is installed for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Needs {
-    /// Replicas of the control plane, if it says.
+    /// `controlPlane.replicas` of the install-config, if it is given.
     pub masters: Option<u64>,
-    /// Replicas of workers, if it says.
+    /// `compute.replicas` of the install-config, if it is given.
     pub workers: Option<u64>,
-    /// Networks that every host is part of.
+    /// Networks in which every host needs an address.
     pub machine_networks: Vec<Subnet>,
-    /// Addresses of API and ingress are given.
+    /// Whether the addresses of API and ingress are given.
     pub has_vips: bool,
-    /// Somebody else looks after its networks: platform none or external.
+    /// Whether somebody else manages the cluster's networks: platform none or external.
     pub user_managed: bool,
-    /// baremetal, none, vsphere, ...
+    /// The platform as the install-config names it: baremetal, none, vsphere, ...
     pub platform: String,
-    /// Validations that do not count for its hosts.
+    /// Ids of validations that do not keep its hosts from being installed.
     pub ignored: Option<BTreeSet<String>>,
-    /// Of its release image, as far as its tag says.
+    /// Major and minor version of its release, if the tag of its image says them.
     pub version: Option<(u64, u64)>,
-    /// It is installed: hosts are added.
+    /// Whether the cluster is installed, so that its hosts are added to it.
     pub day2: bool,
 }
 
 impl Needs {
-    /// A single node.
+    /// Whether the cluster has a single node, which is a master.
     pub fn is_sno(&self) -> bool {
         self.masters == Some(1) && self.workers.unwrap_or_default() == 0
     }
@@ -39,7 +41,7 @@ mod tests {
 
     #[test]
     fn a_single_node_has_one_master_and_no_worker() {
-        for (masters, workers, sno) in [
+        for (masters, workers, is_sno) in [
             (Some(1), None, true),
             (Some(1), Some(0), true),
             (Some(1), Some(2), false),
@@ -47,7 +49,7 @@ mod tests {
             (None, Some(2), false),
         ] {
             let needs = Needs { masters, workers, ..Needs::default() };
-            assert_eq!(needs.is_sno(), sno, "{needs:?}");
+            assert_eq!(needs.is_sno(), is_sno, "{needs:?}");
         }
     }
 }

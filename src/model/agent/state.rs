@@ -1,4 +1,5 @@
-//! Where a host is: the states of assisted-service's hosts.
+//! The states of a host, as assisted-service names them, and what may be done in each. It does not
+//! say which state follows another; `plan/agents` does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -69,6 +70,7 @@ pub enum HostState {
 }
 
 impl HostState {
+    /// In the order in which they are declared.
     pub const ALL: [Self; 28] = [
         Self::DiscoveringUnbound,
         Self::InsufficientUnbound,
@@ -100,6 +102,7 @@ impl HostState {
         Self::Cancelled,
     ];
 
+    /// The state as it is spelled on the wire and in the state file.
     pub fn name(self) -> &'static str {
         match self {
             Self::DiscoveringUnbound => "discovering-unbound",
@@ -133,7 +136,8 @@ impl HostState {
         }
     }
 
-    /// Nobody has it, and it is not on its way back.
+    /// Whether the host belongs to no cluster and is not on its way back from one. A retired host
+    /// counts as free, but is not good for another cluster.
     pub fn is_free(self) -> bool {
         matches!(
             self,
@@ -145,7 +149,7 @@ impl HostState {
         )
     }
 
-    /// It comes back from a cluster.
+    /// Whether the host is on its way back from a cluster to the discovery image.
     pub fn is_returning(self) -> bool {
         matches!(
             self,
@@ -156,7 +160,7 @@ impl HostState {
         )
     }
 
-    /// The middle of an installation: it can be taken away from nobody.
+    /// Whether the host is in the middle of an installation, so nobody may take it away.
     pub fn is_installing(self) -> bool {
         matches!(
             self,
@@ -169,7 +173,7 @@ impl HostState {
         )
     }
 
-    /// Bound, and looked at before its cluster is installed.
+    /// Whether the host is bound and is checked, because its installation has not begun.
     pub fn is_checked(self) -> bool {
         matches!(
             self,
@@ -181,23 +185,24 @@ impl HostState {
         )
     }
 
-    /// What it is to be in its cluster can still be said.
+    /// Whether a change of role, name or disk still takes effect. It does not once the installation
+    /// has begun.
     pub fn takes_wishes(self) -> bool {
         self.is_free() || self.is_checked() || self == Self::Binding
     }
 
-    /// Bound, and not as it was when it was bound.
+    /// Whether the host was good for its cluster when it was bound and is not any more.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Disconnected | Self::Insufficient)
     }
 
-    /// Something of a cluster may be on its disks.
+    /// Whether data of a cluster may be on the disks of the host.
     pub fn is_used(self) -> bool {
-        let untouched = self == Self::PreparingForInstallation;
-        self.is_over() || (self.is_installing() && !untouched)
+        let is_installing = self.is_installing() && self != Self::PreparingForInstallation;
+        self.is_over() || is_installing
     }
 
-    /// What a host that its cluster has no use for any more was in it.
+    /// Whether the installation of the host has ended, whatever came of it.
     pub fn is_over(self) -> bool {
         matches!(
             self,
@@ -215,7 +220,7 @@ impl fmt::Display for HostState {
 impl FromStr for HostState {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|one| one.name() == text).ok_or(())
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|state| state.name() == name).ok_or(())
     }
 }

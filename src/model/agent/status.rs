@@ -1,4 +1,4 @@
-//! How a host is: what poolctl keeps of it.
+//! The status of an Agent: what is known of its host, as it is kept and as it is on the wire.
 
 use std::collections::BTreeMap;
 
