@@ -1,5 +1,5 @@
-//! Metal3DataTemplate: what each machine is told about itself and about its networks, as metal3
-//! has it on the wire.
+//! Metal3DataTemplate: what each machine is told about itself and about its networks, in metal3's
+//! wire format. It only holds the template; `render/` makes the data of each machine from it.
 
 pub mod metadata;
 pub mod network;
@@ -18,9 +18,10 @@ pub use self::pools::{Network, Source};
 use super::meta::{Key, Meta, is_zero};
 use super::time::Time;
 
-/// What an annotation, a label or a name may be read from, in any letter case.
+/// The objects that a value may be read from: a name, a label or an annotation of one of them. A
+/// template may write them in any letter case.
 pub const OBJECTS: [&str; 3] = ["machine", "metal3machine", "baremetalhost"];
-/// What v1beta2 calls fields of metaData, and what they are called here.
+/// Fields of metaData that v1beta2 has renamed: the name there, then the name here.
 pub const NEWER_NAMES: [(&str, &str); 4] = [
     ("ipAddressesFromPool", "ipAddressesFromIPPool"),
     ("prefixesFromPool", "prefixesFromIPPool"),
@@ -62,7 +63,7 @@ pub struct DataTemplateSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DataTemplateStatus {
     /// The machine of each number.
-    #[serde(deserialize_with = "indexes", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "deserialize_indexes", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("type" = ["object", "array"], "additionalProperties" = true))]
     pub indexes: BTreeMap<String, String>,
     /// The rendered data of each machine.
@@ -74,59 +75,67 @@ pub struct DataTemplateStatus {
 }
 
 impl Metal3DataTemplate {
-    /// The number of a machine.
-    pub fn index_of(&self, machine: &str) -> Option<u64> {
-        let found = self.status.indexes.iter().find(|(_, one)| *one == machine);
-        found.and_then(|(number, _)| number.parse().ok())
+    pub fn key(&self) -> Key {
+        self.metadata.key()
     }
 
-    /// The machine of a number.
+    /// The index that a machine has, from 0.
+    pub fn index_of(&self, machine: &str) -> Option<u64> {
+        let mut indexes = self.status.indexes.iter();
+        let (index, _) = indexes.find(|(_, holder)| *holder == machine)?;
+        index.parse().ok()
+    }
+
+    /// The machine that has an index.
     pub fn holder_of(&self, index: u64) -> Option<String> {
         self.status.indexes.get(&index.to_string()).cloned()
     }
 
+    /// Gives an index to a machine. Whoever had it before loses it.
     pub fn give(&mut self, machine: &str, index: u64, now: Time) {
-        let name = format!("{}-{index}", self.metadata.name);
-        let old = self.status.indexes.insert(index.to_string(), machine.to_owned());
-        self.status.data_names.insert(machine.to_owned(), name);
-        if old.as_deref() != Some(machine) {
+        let data_name = format!("{}-{index}", self.metadata.name);
+        let previous_holder = self.status.indexes.insert(index.to_string(), machine.to_owned());
+        self.status.data_names.insert(machine.to_owned(), data_name);
+        if previous_holder.as_deref() != Some(machine) {
             self.status.last_updated = Some(now);
         }
     }
 
+    /// Takes back the index of a machine.
     pub fn forget(&mut self, machine: &str) {
-        self.status.indexes.retain(|_, one| one != machine);
+        self.status.indexes.retain(|_, holder| holder != machine);
         self.status.data_names.remove(machine);
     }
 }
 
-/// Number to machine; also v1beta1's machine to number, and v1beta2's list.
-fn indexes<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+/// Reads `status.indexes`: a map from index to machine, as poolctl writes it; v1beta1's map from
+/// machine to index; or v1beta2's list.
+fn deserialize_indexes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
     #[derive(Deserialize)]
     struct Entry {
         index: u64,
         name: String,
     }
-    match Value::deserialize(from)? {
+    let mut indexes = BTreeMap::new();
+    match Value::deserialize(deserializer)? {
         Value::Object(fields) => {
-            let pair = |(key, value): (String, Value)| match value {
-                Value::String(owner) => Ok((key, owner)),
-                Value::Number(number) => Ok((number.to_string(), key)),
-                _ => Err(D::Error::custom(format!(
-                    "indexes: `{key}` has neither a name nor a number"
-                ))),
-            };
-            fields.into_iter().map(pair).collect()
+            for (key, value) in fields {
+                match value {
+                    Value::String(machine) => indexes.insert(key, machine),
+                    Value::Number(index) => indexes.insert(index.to_string(), key),
+                    _ => {
+                        let message = format!("indexes: `{key}` has neither a name nor a number");
+                        return Err(D::Error::custom(message));
+                    }
+                };
+            }
         }
-        other => {
-            let all: Vec<Entry> = serde_json::from_value(other).map_err(D::Error::custom)?;
-            Ok(all.into_iter().map(|one| (one.index.to_string(), one.name)).collect())
+        value => {
+            let entries: Vec<Entry> = serde_json::from_value(value).map_err(D::Error::custom)?;
+            indexes.extend(entries.into_iter().map(|entry| (entry.index.to_string(), entry.name)));
         }
     }
-}
-
-impl Metal3DataTemplate {
-    pub fn key(&self) -> Key {
-        self.metadata.key()
-    }
+    Ok(indexes)
 }

@@ -1,4 +1,5 @@
-//! The metaData of a data template: which value each key gets, and where it comes from.
+//! The metaData of a data template: which key gets which value, and where that comes from. It never
+//! looks up a value.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,7 +165,7 @@ pub struct Fixed {
 }
 
 impl Index {
-    /// The text that a machine of this number gets.
+    /// The value that the machine with this index gets.
     pub fn text(&self, index: u64) -> String {
         let step = u128::from(self.step.max(1));
         let number = u128::from(self.offset) + u128::from(index) * step;
@@ -173,7 +174,7 @@ impl Index {
 }
 
 impl MetaData {
-    /// The lists that name pools.
+    /// The lists whose entries name pools, each after the name of its field.
     pub fn from_pools(&self) -> [(&'static str, &[FromPool]); 4] {
         [
             ("ipAddressesFromIPPool", &self.ip_addresses_from_ip_pool),
@@ -183,32 +184,53 @@ impl MetaData {
         ]
     }
 
-    /// The keys that each list sets.
+    /// The keys that the entries of each list set, after the name of the list's field.
     pub fn keys(&self) -> Vec<(&'static str, Vec<&str>)> {
-        fn of<T>(all: &[T], key: fn(&T) -> &str) -> Vec<&str> {
-            all.iter().map(key).collect()
-        }
-        let mut lists =
-            vec![("fromHostInterfaces", of(&self.from_host_interfaces, |one| &one.key))];
-        lists.extend(self.from_pools().map(|(list, all)| (list, of(all, |one| &one.key))));
-        lists.push(("indexes", of(&self.indexes, |one| &one.key)));
-        lists.push(("namespaces", of(&self.namespaces, |one| &one.key)));
-        lists.push(("objectNames", of(&self.object_names, |one| &one.key)));
-        lists.push(("fromLabels", of(&self.from_labels, |one| &one.key)));
-        lists.push(("fromAnnotations", of(&self.from_annotations, |one| &one.key)));
-        lists.push(("strings", of(&self.strings, |one| &one.key)));
+        let mut lists = vec![("fromHostInterfaces", keys_of(&self.from_host_interfaces))];
+        lists.extend(self.from_pools().map(|(list, entries)| (list, keys_of(entries))));
+        lists.push(("indexes", keys_of(&self.indexes)));
+        lists.push(("namespaces", keys_of(&self.namespaces)));
+        lists.push(("objectNames", keys_of(&self.object_names)));
+        lists.push(("fromLabels", keys_of(&self.from_labels)));
+        lists.push(("fromAnnotations", keys_of(&self.from_annotations)));
+        lists.push(("strings", keys_of(&self.strings)));
         lists
     }
 
-    /// The objects that values are read from: list, place in it, object.
+    /// Every object that a value is read from: the field of the list that says so, the index of the
+    /// entry in it, and the object.
     pub fn objects(&self) -> Vec<(&'static str, usize, &str)> {
-        let names = self.object_names.iter().map(|one| ("objectNames", &one.object));
-        let labels = self.from_labels.iter().map(|one| ("fromLabels", &one.object));
-        let notes = self.from_annotations.iter().map(|one| ("fromAnnotations", &one.object));
-        let mut all = Vec::new();
-        all.extend(names.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
-        all.extend(labels.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
-        all.extend(notes.enumerate().map(|(at, (list, object))| (list, at, object.as_str())));
-        all
+        let mut objects: Vec<(&'static str, usize, &str)> = Vec::new();
+        for (index, entry) in self.object_names.iter().enumerate() {
+            objects.push(("objectNames", index, &entry.object));
+        }
+        for (index, entry) in self.from_labels.iter().enumerate() {
+            objects.push(("fromLabels", index, &entry.object));
+        }
+        for (index, entry) in self.from_annotations.iter().enumerate() {
+            objects.push(("fromAnnotations", index, &entry.object));
+        }
+        objects
     }
+}
+
+/// An entry of one of the lists, which sets a key.
+trait SetsKey {
+    fn key(&self) -> &str;
+}
+
+macro_rules! sets_key {
+    ($($Entry:ty),+) => {
+        $(impl SetsKey for $Entry {
+            fn key(&self) -> &str {
+                &self.key
+            }
+        })+
+    };
+}
+sets_key!(FromHostInterface, FromPool, Index, Namespace, ObjectName);
+sets_key!(FromLabel, FromAnnotation, Fixed);
+
+fn keys_of(entries: &[impl SetsKey]) -> Vec<&str> {
+    entries.iter().map(SetsKey::key).collect()
 }

@@ -1,4 +1,5 @@
-//! The networkData of a data template: links, the networks on them, and their services.
+//! The networkData of a data template: links, the networks on them, and their services. It never
+//! leases an address.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +10,9 @@ use serde_json::Value;
 
 use crate::model::meta::is_zero;
 
-const MTU: u32 = 1500;
-/// Parameters of a bond that have fields of their own.
-const OWN_FIELDS: [&str; 3] = ["mode", "xmit_hash_policy", "links"];
+const DEFAULT_MTU: u32 = 1500;
+/// Options of a bond that have fields of their own, so they may not be among its parameters.
+const BOND_FIELDS: [&str; 3] = ["mode", "xmit_hash_policy", "links"];
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -23,7 +24,7 @@ pub struct NetworkData {
     #[serde(skip_serializing_if = "is_zero")]
     pub networks: Networks,
     /// DNS servers.
-    #[serde(deserialize_with = "services", skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "deserialize_services", skip_serializing_if = "is_zero")]
     #[schemars(extend("type" = ["object", "array"]))]
     pub services: Services,
 }
@@ -97,7 +98,11 @@ pub struct Bond {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac_address: Option<MacAddress>,
     /// Other options by name without `bond_`, like miimon: 100.
-    #[serde(default, deserialize_with = "parameters", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "deserialize_parameters",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     #[schemars(extend("type" = ["object", "array"]))]
     pub parameters: BTreeMap<String, Value>,
     /// Ids of its links.
@@ -258,7 +263,7 @@ pub struct Route {
     #[serde(skip_serializing_if = "is_zero")]
     pub gateway: Gateway,
     /// DNS servers that are reached by it.
-    #[serde(deserialize_with = "services", skip_serializing_if = "is_zero")]
+    #[serde(deserialize_with = "deserialize_services", skip_serializing_if = "is_zero")]
     #[schemars(extend("type" = ["object", "array"]))]
     pub services: Services,
 }
@@ -292,8 +297,8 @@ pub struct Services {
     pub dns_from_ip_pool: String,
 }
 
-/// Services by their types; also the first design's list of types and addresses.
-fn services<'de, D: Deserializer<'de>>(from: D) -> Result<Services, D::Error> {
+/// Reads services by their types, or the first design's list of types and addresses.
+fn deserialize_services<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Services, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Service {
@@ -301,21 +306,23 @@ fn services<'de, D: Deserializer<'de>>(from: D) -> Result<Services, D::Error> {
         kind: String,
         address: String,
     }
-    let given = Value::deserialize(from)?;
-    if !given.is_array() {
-        return serde_json::from_value(given).map_err(D::Error::custom);
+    let value = Value::deserialize(deserializer)?;
+    if !value.is_array() {
+        return serde_json::from_value(value).map_err(D::Error::custom);
     }
-    let list: Vec<Service> = serde_json::from_value(given).map_err(D::Error::custom)?;
-    if let Some(other) = list.iter().find(|one| one.kind != "dns") {
-        let why = format!("services: type `{}` is not known; dns is", other.kind);
-        return Err(D::Error::custom(why));
+    let services: Vec<Service> = serde_json::from_value(value).map_err(D::Error::custom)?;
+    if let Some(service) = services.iter().find(|service| service.kind != "dns") {
+        let message = format!("services: type `{}` is not known; dns is", service.kind);
+        return Err(D::Error::custom(message));
     }
-    let dns = list.into_iter().map(|one| one.address).collect();
+    let dns = services.into_iter().map(|service| service.address).collect();
     Ok(Services { dns, ..Services::default() })
 }
 
-/// Values by name; also v1beta2's list of names and values.
-fn parameters<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+/// Reads values by their names, or v1beta2's list of names and values.
+fn deserialize_parameters<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, Value>, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Parameter {
@@ -323,34 +330,31 @@ fn parameters<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Val
         #[serde(default)]
         value: Value,
     }
-    let given = Value::deserialize(from)?;
-    if !given.is_array() {
-        return serde_json::from_value(given).map_err(D::Error::custom);
+    let value = Value::deserialize(deserializer)?;
+    if !value.is_array() {
+        return serde_json::from_value(value).map_err(D::Error::custom);
     }
-    let list: Vec<Parameter> = serde_json::from_value(given).map_err(D::Error::custom)?;
-    Ok(list.into_iter().map(|one| (one.name, one.value)).collect())
+    let parameters: Vec<Parameter> = serde_json::from_value(value).map_err(D::Error::custom)?;
+    Ok(parameters.into_iter().map(|parameter| (parameter.name, parameter.value)).collect())
 }
 
 impl Bond {
-    /// Why some of its parameters cannot be, if they cannot.
+    /// Why the parameters are refused, in metal3's words; none if they are not.
     pub fn illegal_parameters(&self) -> Option<String> {
-        let own = OWN_FIELDS.iter().filter(|name| self.parameters.contains_key(**name));
-        let names: Vec<String> = own.map(|name| format!("\"{name}\"")).collect();
-        let text = || {
-            format!(
-                "illegal params {} into bond params blob into link id={}",
-                names.join(", "),
-                self.id
-            )
-        };
-        (!names.is_empty()).then(text)
+        let illegal = BOND_FIELDS.iter().filter(|name| self.parameters.contains_key(**name));
+        let names: Vec<String> = illegal.map(|name| format!("\"{name}\"")).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let names = names.join(", ");
+        Some(format!("illegal params {names} into bond params blob into link id={}", self.id))
     }
 }
 
-/// What all links have.
+/// What links of every type have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link<'a> {
-    /// The list it is in: ethernets, bonds or vlans.
+    /// The field of `links` that has it: ethernets, bonds or vlans.
     pub list: &'static str,
     pub id: &'a str,
     pub name: &'a str,
@@ -358,7 +362,7 @@ pub struct Link<'a> {
     pub mac: Option<&'a MacAddress>,
 }
 
-macro_rules! a_link {
+macro_rules! impl_link {
     ($type:ty, $list:literal) => {
         impl $type {
             pub fn link(&self) -> Link<'_> {
@@ -366,22 +370,22 @@ macro_rules! a_link {
                     list: $list,
                     id: &self.id,
                     name: &self.name,
-                    mtu: self.mtu.unwrap_or(MTU),
+                    mtu: self.mtu.unwrap_or(DEFAULT_MTU),
                     mac: self.mac_address.as_ref(),
                 }
             }
         }
     };
 }
-a_link!(Ethernet, "ethernets");
-a_link!(Bond, "bonds");
-a_link!(Vlan, "vlans");
+impl_link!(Ethernet, "ethernets");
+impl_link!(Bond, "bonds");
+impl_link!(Vlan, "vlans");
 
 /// Whether a text is six pairs of hexadecimal digits with colons or dashes.
 pub fn is_mac(text: &str) -> bool {
-    let fits = |(at, byte): (usize, u8)| match at % 3 {
-        2 => byte == b':' || byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 17 && text.bytes().enumerate().all(fits)
+    text.len() == 17
+        && text.bytes().enumerate().all(|(index, byte)| match index % 3 {
+            2 => byte == b':' || byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
 }

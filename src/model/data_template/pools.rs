@@ -1,4 +1,4 @@
-//! Which IP pools a data template refers to, and from where.
+//! Which pools of addresses a data template refers to, and where. It never looks up a pool.
 
 use std::collections::BTreeMap;
 
@@ -11,39 +11,49 @@ use super::network::{
 const KIND: &str = "IPPool";
 const GROUP: &str = "ipam.metal3.io";
 
-/// Where the name of a pool stands.
+/// What names a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
+    /// An annotation of an object, which is known only once there is a machine.
     Annotation(&'a ObjectAnnotation),
+    /// The template itself.
     Named { name: &'a str, kind: &'a str, group: &'a str },
 }
 
 impl<'a> Source<'a> {
-    /// An IPPool; none if the name is empty.
+    /// An IPPool by its name; none if that is empty.
     pub fn native(name: &'a str) -> Option<Self> {
-        (!name.is_empty()).then_some(Self::Named { name, kind: KIND, group: GROUP })
+        if name.is_empty() {
+            return None;
+        }
+        Some(Self::Named { name, kind: KIND, group: GROUP })
     }
 
-    fn of(reference: &'a PoolRef) -> Option<Self> {
-        let or = |given: &'a str, usual| if given.is_empty() { usual } else { given };
-        let (kind, group) = (or(&reference.kind, KIND), or(&reference.api_group, GROUP));
-        let name = reference.name.as_str();
-        (!name.is_empty()).then_some(Self::Named { name, kind, group })
+    fn from_reference(reference: &'a PoolRef) -> Option<Self> {
+        if reference.name.is_empty() {
+            return None;
+        }
+        let kind = if reference.kind.is_empty() { KIND } else { &reference.kind };
+        let group = if reference.api_group.is_empty() { GROUP } else { &reference.api_group };
+        Some(Self::Named { name: &reference.name, kind, group })
     }
 
-    fn first(
+    /// As in metal3, an annotation counts before a reference, and a reference before a name.
+    fn first_given(
         annotation: Option<&'a ObjectAnnotation>,
         reference: Option<&'a PoolRef>,
         name: &'a str,
     ) -> Option<Self> {
         let annotated = annotation.map(Self::Annotation);
-        annotated.or_else(|| reference.and_then(Self::of)).or_else(|| Self::native(name))
+        annotated
+            .or_else(|| reference.and_then(Self::from_reference))
+            .or_else(|| Self::native(name))
     }
 
-    /// The pool's name, if these annotations have it.
+    /// The name of the pool. None if an annotation names it and is not among these.
     pub fn name(self, annotations: &'a BTreeMap<String, String>) -> Option<&'a str> {
         let name = match self {
-            Self::Annotation(one) => annotations.get(&one.annotation).map(String::as_str),
+            Self::Annotation(source) => annotations.get(&source.annotation).map(String::as_str),
             Self::Named { name, .. } => Some(name),
         };
         name.filter(|name| !name.is_empty())
@@ -51,19 +61,27 @@ impl<'a> Source<'a> {
 }
 
 impl StaticNetwork {
-    /// The pool that its address is leased from.
+    /// The pool that the network's address is leased from.
     pub fn source(&self) -> Option<Source<'_>> {
-        let (annotation, reference) = (&self.from_pool_annotation, &self.from_pool_ref);
-        Source::first(annotation.as_ref(), reference.as_ref(), &self.ip_address_from_ip_pool)
+        Source::first_given(
+            self.from_pool_annotation.as_ref(),
+            self.from_pool_ref.as_ref(),
+            &self.ip_address_from_ip_pool,
+        )
     }
 }
 
 impl Gateway {
     /// The pool whose gateway it is; none if the address itself is given.
     pub fn source(&self) -> Option<Source<'_>> {
-        let (annotation, reference) = (&self.from_pool_annotation, &self.from_pool_ref);
-        let source = Source::first(annotation.as_ref(), reference.as_ref(), &self.from_ip_pool);
-        source.filter(|_| self.string.is_empty())
+        if !self.string.is_empty() {
+            return None;
+        }
+        Source::first_given(
+            self.from_pool_annotation.as_ref(),
+            self.from_pool_ref.as_ref(),
+            &self.from_ip_pool,
+        )
     }
 }
 
@@ -75,28 +93,28 @@ impl Services {
 }
 
 impl Links {
-    /// All of them with their places: bonds, ethernets, then vlans.
+    /// Every link with its index in its own list: bonds, ethernets, then vlans.
     pub fn all(&self) -> Vec<(usize, Link<'_>)> {
-        let mut all: Vec<(usize, Link<'_>)> =
-            self.bonds.iter().map(Bond::link).enumerate().collect();
-        all.extend(self.ethernets.iter().map(Ethernet::link).enumerate());
-        all.extend(self.vlans.iter().map(Vlan::link).enumerate());
-        all
+        let bonds = self.bonds.iter().map(Bond::link).enumerate();
+        let ethernets = self.ethernets.iter().map(Ethernet::link).enumerate();
+        let vlans = self.vlans.iter().map(Vlan::link).enumerate();
+        bonds.chain(ethernets).chain(vlans).collect()
     }
 }
 
-/// What all networks have.
+/// What networks of every type have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network<'a> {
-    /// The list it is in: ipv4, ipv6, ipv4DHCP, ipv6DHCP or ipv6SLAAC.
+    /// The field of `networks` that has it: ipv4, ipv6, ipv4DHCP, ipv6DHCP or ipv6SLAAC.
     pub list: &'static str,
     is_v4: bool,
-    /// Its place there.
+    /// Its index in that list.
     pub at: usize,
     pub id: &'a str,
+    /// The id of the link that it is on.
     pub link: &'a str,
     pub routes: &'a [Route],
-    /// The whole of it, if its address is leased.
+    /// The network as it is written, if its address is leased from a pool.
     pub leased: Option<&'a StaticNetwork>,
 }
 
@@ -107,60 +125,77 @@ impl Network<'_> {
 }
 
 impl Networks {
-    /// All of them: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
+    /// Every network: ipv4, ipv6, ipv4DHCP, ipv6DHCP, then ipv6SLAAC.
     pub fn all(&self) -> Vec<Network<'_>> {
-        let mut all = Vec::new();
+        let mut all_networks = Vec::new();
         for (list, is_v4, networks) in [("ipv4", true, &self.ipv4), ("ipv6", false, &self.ipv6)] {
-            all.extend(networks.iter().enumerate().map(|(at, one)| {
-                let (id, link, routes) = (one.id.as_str(), one.link.as_str(), &*one.routes);
-                Network { list, is_v4, at, id, link, routes, leased: Some(one) }
-            }));
+            for (at, network) in networks.iter().enumerate() {
+                all_networks.push(Network {
+                    list,
+                    is_v4,
+                    at,
+                    id: &network.id,
+                    link: &network.link,
+                    routes: &network.routes,
+                    leased: Some(network),
+                });
+            }
         }
-        let lists = [
+        for (list, is_v4, networks) in [
             ("ipv4DHCP", true, &self.ipv4_dhcp),
             ("ipv6DHCP", false, &self.ipv6_dhcp),
             ("ipv6SLAAC", false, &self.ipv6_slaac),
-        ];
-        for (list, is_v4, networks) in lists {
-            all.extend(networks.iter().enumerate().map(|(at, one)| {
-                let (id, link, routes) = (one.id.as_str(), one.link.as_str(), &*one.routes);
-                Network { list, is_v4, at, id, link, routes, leased: None }
-            }));
+        ] {
+            for (at, network) in networks.iter().enumerate() {
+                all_networks.push(Network {
+                    list,
+                    is_v4,
+                    at,
+                    id: &network.id,
+                    link: &network.link,
+                    routes: &network.routes,
+                    leased: None,
+                });
+            }
         }
-        all
+        all_networks
     }
 }
 
 impl Metal3DataTemplate {
-    /// Every mention of a pool: metaData, then networks with their routes, then services.
+    /// Every mention of a pool: in metaData, then in networks with their routes, then in services.
     pub fn sources(&self) -> Vec<Source<'_>> {
-        let mut all = Vec::new();
-        if let Some(data) = &self.spec.meta_data {
-            let lists = data.from_pools().into_iter().flat_map(|(_, list)| list);
-            all.extend(lists.filter_map(|one| Source::native(&one.name)));
+        let mut sources = Vec::new();
+        if let Some(meta_data) = &self.spec.meta_data {
+            for (_, entries) in meta_data.from_pools() {
+                sources.extend(entries.iter().filter_map(|entry| Source::native(&entry.name)));
+            }
         }
-        if let Some(data) = &self.spec.network_data {
-            for network in data.networks.all() {
-                all.extend(network.leased.and_then(StaticNetwork::source));
+        if let Some(network_data) = &self.spec.network_data {
+            for network in network_data.networks.all() {
+                sources.extend(network.leased.and_then(StaticNetwork::source));
                 for route in network.routes {
-                    all.extend(route.gateway.source());
-                    all.extend(route.services.source());
+                    sources.extend(route.gateway.source());
+                    sources.extend(route.services.source());
                 }
             }
-            all.extend(data.services.source());
+            sources.extend(network_data.services.source());
         }
-        all
+        sources
     }
 
-    /// The pools it refers to, each once, in the order in which they are first mentioned. One that
-    /// an annotation should name, but does not, is left out.
+    /// The names of the pools that the template refers to, each once, in the order in which they
+    /// are first mentioned. A pool that an annotation should name is left out if these annotations
+    /// do not name it.
     pub fn pools<'a>(&'a self, annotations: &'a BTreeMap<String, String>) -> Vec<&'a str> {
-        let mut all: Vec<&str> = Vec::new();
-        for name in self.sources().into_iter().filter_map(|one| one.name(annotations)) {
-            if !all.contains(&name) {
-                all.push(name);
+        let mut pools: Vec<&str> = Vec::new();
+        for source in self.sources() {
+            if let Some(name) = source.name(annotations)
+                && !pools.contains(&name)
+            {
+                pools.push(name);
             }
         }
-        all
+        pools
     }
 }
