@@ -1,4 +1,5 @@
-//! A pool's inventory: the customizations it lists, and how it sees each of them.
+//! A pool's inventory: the customizations that the pool lists, and what it knows of each. It holds
+//! these; `plan` decides which customization the next cluster gets.
 
 use std::fmt;
 
@@ -39,7 +40,7 @@ pub struct InventoryStatus {
     pub message: String,
 }
 
-/// Clusters with a customization that may be given up before it is broken by cloud.
+/// How many clusters with a customization may be given up before it is broken by cloud.
 pub const ATTEMPTS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,11 +80,12 @@ impl EntryStatus {
         Self::ToBeUpdated,
     ];
 
-    /// Whether a cluster of this pool has it, or the next one may.
+    /// Whether a cluster of this pool uses the customization, or the next one may.
     pub fn usable(self) -> bool {
         matches!(self, Self::Available | Self::Reserved | Self::ToBeUpdated)
     }
 
+    /// Whether no cluster gets the customization before somebody mends or resets it.
     pub fn broken(self) -> bool {
         matches!(self, Self::BrokenByConfiguration | Self::BrokenByCloud)
     }

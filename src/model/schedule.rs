@@ -1,6 +1,9 @@
-//! Schedules of a pool: cron lines with a time zone that set size and runningCount. As with cron,
-//! a time that the clock skips in spring comes when it has skipped it; of one that it shows twice
-//! in autumn the first counts, unless the line is for every hour.
+//! Schedules of a pool: cron lines with a time zone that set the pool's size and runningCount. They
+//! say when a line is due and what it sets; they never change a pool.
+//!
+//! Changes of the clock are handled as cron does: a time that is skipped in spring is due when the
+//! clock has skipped it. Of a time that comes twice in autumn the first counts, but a line for every
+//! hour is due both times.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -13,16 +16,17 @@ use super::time::{Span, Time};
 
 pub use super::annotations::SCHEDULE;
 
-/// Days that are looked through: a 29 February comes within eight years.
+/// How many days are searched for the next tick. Even 29 February comes within eight years.
 const HORIZON: i32 = 8 * 366;
 
+/// What `poolctl.dev/schedule` says.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     zone: TimeZone,
     lines: Vec<Line>,
 }
 
-/// When, and what the pool is to be then.
+/// One line of a schedule: when it is due, and what it sets.
 #[derive(Clone, Debug)]
 pub struct Line {
     minutes: BTreeSet<i8>,
@@ -31,26 +35,31 @@ pub struct Line {
     months: BTreeSet<i8>,
     /// 0 is Sunday.
     weekdays: BTreeSet<i8>,
-    /// Either of the days will do, as cron has it when neither field begins with `*`.
+    /// Whether one of day and weekday is enough, as in cron when neither field begins with `*`.
     either: bool,
     text: String,
     pub size: Option<u32>,
     pub running_count: Option<u32>,
 }
 
+/// An instant at which a line is due, after it the time that the local clock is meant to show then.
+/// The two differ when the clock skips that time: the second one keeps the order of the lines.
+type Tick = (Time, DateTime);
+
 impl FromStr for Schedule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (mut zone, mut lines) = (None, Vec::new());
+        let mut zone = None;
+        let mut lines = Vec::new();
         for line in text.split(['\n', ';']).map(str::trim).filter(|line| !line.is_empty()) {
             if let Some(name) = line.strip_prefix("TZ=") {
-                let found = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
-                if zone.replace(found).is_some() {
+                let named = TimeZone::get(name).map_err(|_| format!("`{name}` is no time zone"))?;
+                if zone.replace(named).is_some() {
                     return Err("it has two time zones; one holds for all its lines".into());
                 }
             } else if !line.starts_with('#') {
-                lines.push(line.parse().map_err(|why| format!("`{line}`: {why}"))?);
+                lines.push(line.parse().map_err(|error| format!("`{line}`: {error}"))?);
             }
         }
         if lines.is_empty() {
@@ -69,12 +78,14 @@ impl FromStr for Line {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let Some((when, what)) = words.split_at_checked(5).filter(|(_, what)| !what.is_empty())
+        let Some((fields, settings)) =
+            words.split_at_checked(5).filter(|(_, settings)| !settings.is_empty())
         else {
             return Err("five fields and size=N or runningCount=N are needed".into());
         };
-        let (mut size, mut running_count) = (None, None);
-        for word in what {
+        let mut size = None;
+        let mut running_count = None;
+        for word in settings {
             let (name, number) = word.split_once('=').unwrap_or((word, ""));
             let number = number.parse().map_err(|_| format!("`{word}` is not NAME=NUMBER"))?;
             match name {
@@ -83,18 +94,18 @@ impl FromStr for Line {
                 _ => return Err(format!("`{name}` is neither size nor runningCount")),
             }
         }
-        let mut weekdays = field(when[4], 0, 7, &WEEKDAYS, 0)?;
+        let mut weekdays = WEEKDAY.parse(fields[4])?;
         // Sunday is 0 and 7.
         if weekdays.remove(&7) {
             weekdays.insert(0);
         }
         Ok(Self {
-            minutes: field(when[0], 0, 59, &[], 0)?,
-            hours: field(when[1], 0, 23, &[], 0)?,
-            days: field(when[2], 1, 31, &[], 0)?,
-            months: field(when[3], 1, 12, &MONTHS, 1)?,
+            minutes: MINUTE.parse(fields[0])?,
+            hours: HOUR.parse(fields[1])?,
+            days: DAY.parse(fields[2])?,
+            months: MONTH.parse(fields[3])?,
             weekdays,
-            either: ![when[2], when[4]].iter().any(|days| days.starts_with('*')),
+            either: !fields[2].starts_with('*') && !fields[4].starts_with('*'),
             text: text.into(),
             size,
             running_count,
@@ -102,133 +113,181 @@ impl FromStr for Line {
     }
 }
 
-/// `*`, `5`, `1-5`, `*/15`, `1-30/2`, `mon`, and lists of them.
-fn field(
-    text: &str,
+/// A field of a cron line: its least and greatest number, and names for the numbers from
+/// `first_named` on.
+struct CronField {
     least: i8,
     most: i8,
-    names: &[&str],
-    first: i8,
-) -> Result<BTreeSet<i8>, String> {
-    let wrong = || format!("`{text}` is not a cron field from {least} to {most}");
-    let number = |word: &str| {
-        let place = names.iter().position(|name| word.eq_ignore_ascii_case(name));
-        let place = place.and_then(|at| i8::try_from(at).ok()).map(|at| at + first);
-        let found = place.or_else(|| word.parse().ok());
-        found.filter(|found| (least..=most).contains(found)).ok_or_else(wrong)
-    };
-    let mut all = BTreeSet::new();
-    for part in text.split(',') {
-        let (range, step) = part.split_once('/').map_or((part, None), |(a, b)| (a, Some(b)));
-        let step: usize = step.map_or(Ok(1), str::parse).map_err(|_| wrong())?;
-        let (from, to) = match (range, range.split_once('-')) {
-            ("*", _) => (least, most),
-            (_, Some((from, to))) => (number(from)?, number(to)?),
-            (one, None) => (number(one)?, if part.contains('/') { most } else { number(one)? }),
-        };
-        if from > to || step == 0 {
-            return Err(wrong());
+    names: &'static [&'static str],
+    first_named: i8,
+}
+
+const MINUTE: CronField = CronField { least: 0, most: 59, names: &[], first_named: 0 };
+const HOUR: CronField = CronField { least: 0, most: 23, names: &[], first_named: 0 };
+const DAY: CronField = CronField { least: 1, most: 31, names: &[], first_named: 0 };
+const MONTH: CronField = CronField { least: 1, most: 12, names: &MONTHS, first_named: 1 };
+const WEEKDAY: CronField = CronField { least: 0, most: 7, names: &WEEKDAYS, first_named: 0 };
+
+impl CronField {
+    /// Reads `*`, `5`, `1-5`, `*/15`, `1-30/2`, `mon`, and lists of these.
+    fn parse(&self, text: &str) -> Result<BTreeSet<i8>, String> {
+        let mut numbers = BTreeSet::new();
+        for part in text.split(',') {
+            let Some(part_numbers) = self.parse_part(part) else {
+                let Self { least, most, .. } = self;
+                return Err(format!("`{text}` is not a cron field from {least} to {most}"));
+            };
+            numbers.extend(part_numbers);
         }
-        all.extend((from..=to).step_by(step));
+        Ok(numbers)
     }
-    Ok(all)
+
+    /// One part of a list: a number, a range or `*`, and perhaps a step.
+    fn parse_part(&self, part: &str) -> Option<BTreeSet<i8>> {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => (range, Some(step.parse::<usize>().ok()?)),
+            None => (part, None),
+        };
+        let (first, last) = if range == "*" {
+            (self.least, self.most)
+        } else if let Some((first, last)) = range.split_once('-') {
+            (self.parse_number(first)?, self.parse_number(last)?)
+        } else {
+            let number = self.parse_number(range)?;
+            // Steps from a single number go on to the end, so `5/15` is 5, 20, 35 and 50.
+            (number, if step.is_some() { self.most } else { number })
+        };
+        let step = step.unwrap_or(1);
+        (first <= last && step > 0).then(|| (first..=last).step_by(step).collect())
+    }
+
+    /// A number of this field, by its name or in digits.
+    fn parse_number(&self, word: &str) -> Option<i8> {
+        let position = self.names.iter().position(|name| word.eq_ignore_ascii_case(name));
+        let number = match position {
+            Some(position) => i8::try_from(position).ok()? + self.first_named,
+            None => word.parse().ok()?,
+        };
+        (self.least..=self.most).contains(&number).then_some(number)
+    }
 }
 
 impl Line {
-    fn on(&self, date: Date) -> bool {
+    fn is_due_on(&self, date: Date) -> bool {
         let by_day = self.days.contains(&date.day());
         let by_weekday = self.weekdays.contains(&date.weekday().to_sunday_zero_offset());
-        let day = if self.either { by_day || by_weekday } else { by_day && by_weekday };
-        day && self.months.contains(&date.month())
+        let by_date = if self.either { by_day || by_weekday } else { by_day && by_weekday };
+        by_date && self.months.contains(&date.month())
     }
 
-    /// Every instant of a day, and what the clock on the wall is meant to show then.
-    fn instants(&self, date: Date, zone: &TimeZone) -> Vec<(Time, DateTime)> {
-        let time = |at: Timestamp| Time(at.as_microsecond());
-        let mut all = Vec::new();
+    /// All ticks of a day, in no particular order.
+    fn ticks_on(&self, date: Date, zone: &TimeZone) -> Vec<Tick> {
+        let mut ticks = Vec::new();
         for hour in &self.hours {
             for minute in &self.minutes {
                 let local = date.at(*hour, *minute, 0, 0);
-                let found = zone.to_ambiguous_timestamp(local);
-                let Ok(first) = found.compatible() else { continue };
-                match found.offset() {
+                let ambiguous = zone.to_ambiguous_timestamp(local);
+                let Ok(first) = ambiguous.compatible() else { continue };
+                match ambiguous.offset() {
                     AmbiguousOffset::Gap { .. } => {
-                        // The change itself is the last one until then.
+                        // The clock never shows this time. `first` lies as far after the change
+                        // of the clock as the time lies in the gap, so the last change until then
+                        // is the one that skips it.
                         let mut changes = zone.preceding(first + Days::new().seconds(1));
-                        all.extend(changes.next().map(|at| (time(at.timestamp()), local)));
+                        if let Some(change) = changes.next() {
+                            ticks.push((to_time(change.timestamp()), local));
+                        }
                     }
                     AmbiguousOffset::Fold { .. } if self.hours.len() == 24 => {
-                        let second = found.later().ok();
-                        all.extend(
-                            [Some(first), second].into_iter().flatten().map(|at| (time(at), local)),
-                        );
+                        ticks.push((to_time(first), local));
+                        if let Ok(second) = ambiguous.later() {
+                            ticks.push((to_time(second), local));
+                        }
                     }
-                    _ => all.push((time(first), local)),
+                    AmbiguousOffset::Fold { .. } | AmbiguousOffset::Unambiguous { .. } => {
+                        ticks.push((to_time(first), local));
+                    }
                 }
             }
         }
-        all
+        ticks
     }
 }
 
+fn to_time(timestamp: Timestamp) -> Time {
+    Time(timestamp.as_microsecond())
+}
+
 impl Schedule {
-    /// Refuses lines that never come.
+    /// Refuses a line that is never due, such as one for 31 February.
     pub fn check(&self) -> Result<(), String> {
-        let comes = |line: &&Line| self.ticks(line, Time::default(), HORIZON).next().is_some();
-        match self.lines.iter().find(|line| !comes(line)) {
-            Some(never) => Err(format!("day and month of `{}` never come", never.text)),
-            None => Ok(()),
+        for line in &self.lines {
+            if self.ticks_by_day(line, Time::default(), HORIZON).next().is_none() {
+                return Err(format!("day and month of `{}` never come", line.text));
+            }
         }
+        Ok(())
     }
 
-    /// What has come since, until now: the time of the last tick, and the last size and
-    /// runningCount; of two at the same time the later line's.
+    /// What was due after `then`, until `now`: the time of the last tick, and the last size and the
+    /// last runningCount that were set. Of two lines that are due at the same time the later counts.
     pub fn since(&self, then: Time, now: Time) -> Option<(Time, Option<u32>, Option<u32>)> {
-        // A day more on each side: local days begin at other times.
-        let passed = (now.0.saturating_sub(then.0) / Span::hours(24).0).saturating_add(2);
-        let passed = i32::try_from(passed).unwrap_or(HORIZON).min(HORIZON);
-        let last = |line: &Line| {
-            let mut days = self.ticks(line, now, -passed);
-            let found = days.find_map(|day| day.into_iter().filter(|(at, _)| *at <= now).max());
-            found.filter(|(at, _)| *at > then)
-        };
-        let ticks: Vec<((Time, DateTime), &Line)> =
-            self.lines.iter().filter_map(|line| Some((last(line)?, line))).collect();
-        let of = |field: fn(&Line) -> Option<u32>| {
-            let set = ticks.iter().filter_map(|(at, line)| Some((*at, field(line)?)));
-            set.max_by_key(|(at, _)| *at).map(|(_, value)| value)
-        };
-        let last = ticks.iter().map(|((at, _), _)| *at).max()?;
-        Some((last, of(|line| line.size), of(|line| line.running_count)))
+        let mut last_ticks: Vec<(Tick, &Line)> = Vec::new();
+        for line in &self.lines {
+            if let Some(tick) = self.last_tick_since(line, then, now) {
+                last_ticks.push((tick, line));
+            }
+        }
+        // A stable sort: lines that are due at the same time keep their order.
+        last_ticks.sort_by_key(|(tick, _)| *tick);
+        let ((last_time, _), _) = *last_ticks.last()?;
+        let size = last_ticks.iter().rev().find_map(|(_, line)| line.size);
+        let running_count = last_ticks.iter().rev().find_map(|(_, line)| line.running_count);
+        Some((last_time, size, running_count))
     }
 
-    /// The first tick after now, and its line.
+    fn last_tick_since(&self, line: &Line, then: Time, now: Time) -> Option<Tick> {
+        // A day more on each side, because local days begin at other times than those of UTC.
+        let days = (now.0.saturating_sub(then.0) / Span::hours(24).0).saturating_add(2);
+        let days = i32::try_from(days).unwrap_or(HORIZON).min(HORIZON);
+        let mut ticks_by_day = self.ticks_by_day(line, now, -days);
+        let last = ticks_by_day
+            .find_map(|ticks| ticks.into_iter().filter(|(time, _)| *time <= now).max())?;
+        (last.0 > then).then_some(last)
+    }
+
+    /// The first tick after `now`, and its line; of several at that time the first line.
     pub fn next(&self, now: Time) -> Option<(Time, &Line)> {
-        let first = |line| {
-            let mut days = self.ticks(line, now, HORIZON);
-            days.find_map(|day| day.into_iter().map(|(at, _)| at).filter(|at| *at > now).min())
-        };
-        let ticks = self.lines.iter().filter_map(|line| Some((first(line)?, line)));
-        ticks.min_by_key(|(time, _)| *time)
+        let next_ticks =
+            self.lines.iter().filter_map(|line| Some((self.next_tick(line, now)?, line)));
+        next_ticks.min_by_key(|(time, _)| *time)
     }
 
-    /// The ticks of each day that has some, from now on, forwards or backwards.
-    fn ticks<'a>(
+    fn next_tick(&self, line: &Line, now: Time) -> Option<Time> {
+        let mut ticks_by_day = self.ticks_by_day(line, now, HORIZON);
+        ticks_by_day.find_map(|ticks| {
+            ticks.into_iter().map(|(time, _)| time).filter(|time| *time > now).min()
+        })
+    }
+
+    /// The ticks of each day on which a line is due, from that of `now` on. A negative number of
+    /// days goes back in time.
+    fn ticks_by_day<'a>(
         &'a self,
         line: &'a Line,
         now: Time,
         days: i32,
-    ) -> impl Iterator<Item = Vec<(Time, DateTime)>> + 'a {
-        let days = self.dates(now, days).filter(|date| line.on(*date));
-        days.map(|date| line.instants(date, &self.zone))
+    ) -> impl Iterator<Item = Vec<Tick>> + 'a {
+        let dates = self.local_dates(now, days).filter(|date| line.is_due_on(*date));
+        dates.map(|date| line.ticks_on(date, &self.zone))
     }
 
-    /// Local days from now on, forwards or backwards.
-    fn dates(&self, now: Time, days: i32) -> impl Iterator<Item = Date> {
-        let now = Timestamp::from_microsecond(now.0).unwrap_or_default();
-        let today = now.to_zoned(self.zone.clone()).date();
-        let days = (0..=days.abs()).map(move |at| at * days.signum());
-        days.filter_map(move |at| today.checked_add(Days::new().days(at)).ok())
+    /// Local dates from that of `now` on. A negative number of days goes back in time.
+    fn local_dates(&self, now: Time, days: i32) -> impl Iterator<Item = Date> {
+        let instant = Timestamp::from_microsecond(now.0).unwrap_or_default();
+        let today = instant.to_zoned(self.zone.clone()).date();
+        let offsets = (0..=days.abs()).map(move |distance| distance * days.signum());
+        offsets.filter_map(move |offset| today.checked_add(Days::new().days(offset)).ok())
     }
 }
 
@@ -288,9 +347,9 @@ mod tests {
         ] {
             let schedule: Schedule = text.parse().unwrap();
             let never = Time(i64::MIN);
-            let found =
-                (schedule.since(never, at(now)).unwrap().0, schedule.next(at(now)).unwrap().0);
-            assert_eq!(found, (at(last), at(next)), "{text} at {now}");
+            let (last_tick, ..) = schedule.since(never, at(now)).unwrap();
+            let (next_tick, _) = schedule.next(at(now)).unwrap();
+            assert_eq!((last_tick, next_tick), (at(last), at(next)), "{text} at {now}");
         }
     }
 
@@ -298,14 +357,16 @@ mod tests {
     fn nothing_is_lost_when_cron_comes_late_or_lines_share_a_minute() {
         let both = "0 6 * * * size=10\n0 6 * * * runningCount=5\n1 6 * * * runningCount=6";
         let both: Schedule = both.parse().unwrap();
-        let (then, now) = (at("2026-03-02T05:00:00Z"), at("2026-03-02T06:05:00Z"));
+        let then = at("2026-03-02T05:00:00Z");
+        let now = at("2026-03-02T06:05:00Z");
         let last = at("2026-03-02T06:01:00Z");
         assert_eq!(both.since(then, now), Some((last, Some(10), Some(6))));
         assert_eq!(both.since(last, now), None);
         // On the day without 02:30 the later line holds as on any other.
         let morning = "TZ=Europe/Berlin\n0 3 * * * size=5\n30 2 * * * size=1";
         let morning: Schedule = morning.parse().unwrap();
-        let (then, now) = (at("2026-03-29T00:00:00Z"), at("2026-03-29T01:00:00Z"));
+        let then = at("2026-03-29T00:00:00Z");
+        let now = at("2026-03-29T01:00:00Z");
         assert_eq!(morning.since(then, now), Some((now, Some(5), None)));
     }
 
@@ -322,8 +383,8 @@ mod tests {
             "0 0 31 2 * size=1",
             "TZ=UTC\nTZ=Europe/Berlin\n0 6 * * * size=1",
         ] {
-            let read = wrong.parse::<Schedule>().and_then(|schedule| schedule.check());
-            assert!(read.is_err(), "{wrong}");
+            let checked = wrong.parse::<Schedule>().and_then(|schedule| schedule.check());
+            assert!(checked.is_err(), "{wrong}");
         }
     }
 }
