@@ -1,4 +1,5 @@
-//! Work that a driver does on an object, and what came of it.
+//! Jobs: the work of a driver on a cluster or a host, and what came of it. Nothing is started here;
+//! `drivers/` does that for jobs which are committed.
 
 use std::rc::Rc;
 
@@ -14,14 +15,14 @@ use super::meta::{Key, Uid};
 use super::time::{Span, Time};
 
 facts! {
-    /// One job. Live until `ended`; at most one live job per object.
+    /// One job. It is live until it has ended; an object has one live job at most.
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Job in "job" {
         pub id: Uid,
         pub verb: Verb,
-        /// The cluster it works on, or the host with its namespace: only that has a slash.
+        /// The name of a cluster, or `NAMESPACE/NAME` of a host. Only a host's has a slash.
         pub object: String,
-        /// All hosts it works on, with their namespaces.
+        /// Every host that the job works on, as `NAMESPACE/NAME`.
         pub hosts: Vec<String>,
         pub pool: Option<Rc<Key>> as (pool_namespace, pool),
         pub driver: Driver,
@@ -31,10 +32,11 @@ facts! {
         pub ordinal: u32,
         pub started: Time,
         pub ended: Option<Time>,
+        /// How it ended: one of the constants at the end of this file.
         pub outcome: Option<String>,
-        /// What its driver said when it failed.
+        /// What the driver said when the job failed.
         pub message: Option<String>,
-        /// A pass has seen somebody work on it: it is never begun again.
+        /// Whether a pass has seen that a supervisor began the job. Such a job is never begun again.
         pub begun: bool,
     }
     beside {
@@ -50,7 +52,7 @@ named! {
         Deprovision = "deprovision",
         Start = "start",
         Stop = "stop",
-        /// Looks how a cluster does that was told to start or stop.
+        /// Asks for the health of a cluster that was told to start or stop.
         Health = "health",
         /// Powers a machine off and on.
         Cycle = "cycle",
@@ -61,7 +63,7 @@ named! {
         Eject = "eject",
         /// Asks a machine what it is made of.
         Inspect = "inspect",
-        /// Hosts join a cluster that is installed.
+        /// Adds hosts to an installed cluster.
         AddNodes = "add-nodes",
         /// Empties the disks of a machine.
         Wipe = "wipe",
@@ -69,7 +71,7 @@ named! {
 }
 
 impl Verb {
-    /// Whether it only looks: such a job is in no other's way.
+    /// Whether the job only reads, so it may run beside other jobs.
     pub fn is_question(self) -> bool {
         match self {
             Self::Health | Self::State | Self::Inspect => true,
@@ -86,95 +88,106 @@ impl Verb {
     }
 }
 
-/// What a driver says about a finished job.
+/// What a driver reports of a job, at its end or while it runs.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub job: Uid,
-    /// The cluster it worked on.
+    /// What the job works on, as `Job::object` has it.
     pub object: String,
     pub outcome: Outcome,
 }
 
-/// What a failure means for the next try.
+/// What a failure means for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Trying again may help; what was made so far is destroyed first.
+    /// Another attempt may succeed. What was made so far is destroyed first.
     Usual,
-    /// Trying again is of no use.
+    /// Another attempt would fail as well.
     Hopeless,
-    /// It failed before anything existed: the platform may be away. It costs no attempt.
+    /// It failed before anything existed, for example because the platform is down. It does not
+    /// count as an attempt.
     NothingMade,
 }
 
+/// What a driver reports. `Saved`, `Hosts`, `Progress` and `Boots` do not end the job.
 #[derive(Clone, Debug)]
 pub enum Outcome {
+    /// The cluster is installed.
     Installed(Installation),
-    /// It goes on; this is there already, and must not be lost.
+    /// What the installation has made so far. It is needed to destroy the cluster, so it is stored
+    /// before the installation ends.
     Saved(Installation),
-    /// What was found of hosts, whatever became of the job.
+    /// What was found out about hosts, however the job ends.
     Hosts(Vec<HostReport>),
-    /// It goes on; this it said last.
+    /// The last message of the installer.
     Progress(String),
-    /// It goes on; hosts without a controller are to be booted from this image, or have been.
+    /// The URL of the image from which a person has to boot the hosts that have no controller; none
+    /// once they are booted.
     Boots(Option<String>),
-    /// Deprovisioned, started or stopped.
+    /// The cluster is destroyed, started or stopped.
     Done,
+    /// The health of a cluster that was told to start or stop, be it good or bad.
     Healthy(Health),
+    /// The driver failed.
     Failed {
         message: String,
+        /// What the failure means for the next attempt.
         how: Failure,
     },
-    /// Nobody works on it any more, and nobody failed: what it left is cleaned up.
+    /// The job ended without a verdict, as when the machine was rebooted. What it left is cleaned
+    /// up.
     BrokeOff {
         message: String,
-        /// It cannot go better at once.
+        /// Whether to wait before the next attempt, because it would break off at once.
         later: bool,
     },
 }
 
 impl Outcome {
+    /// A failure after which another attempt may succeed.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed { message: message.into(), how: Failure::Usual }
     }
 }
 
-/// What was found of a host.
+/// What a driver found out about a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostReport {
-    /// Namespace and name.
+    /// The host, as `NAMESPACE/NAME`.
     pub host: String,
-    /// Of the controller that was asked.
+    /// The address of the controller that was asked.
     pub address: String,
-    /// Which version of its Secret was used.
+    /// The version of the Secret whose credentials were used.
     pub credentials: String,
+    /// Whether the host is on; none if that could not be read.
     pub powered_on: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// The cipher suite that worked.
+    /// The IPMI cipher suite that worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cipher: Option<u8>,
-    /// The image that is attached; empty for none.
+    /// The URL of the attached image; empty if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// It was booted from where it was to be booted from once.
+    /// Whether the host was booted once from what it was told to boot from.
     pub booted: bool,
-    /// Why it could not be done.
+    /// Why the job failed on this host; empty if it did not.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
-    /// What has to be put right first, where the driver knows.
+    /// What a person has to mend before it can succeed, if the driver knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<ErrorReason>,
 }
 
-/// How a cluster does that was told to start or stop.
+/// The health of a cluster that was told to start or stop.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Machines that are not yet as they were told to be.
+    /// Names of the machines that do not run yet, or still run.
     pub machines: Vec<String>,
     pub nodes_ready: bool,
     pub operators_ready: bool,
-    /// How long operators are to be left alone once nodes are ready.
+    /// How long operators need, after the nodes are ready, to notice that they run again.
     pub settle: Span,
 }
 
@@ -183,10 +196,13 @@ pub struct Health {
 pub struct Installation {
     pub infra_id: String,
     pub cluster_id: String,
+    /// The kubeconfig of the cluster's administrator.
     pub kubeconfig: Option<SecretValue>,
+    /// The administrator's password.
     pub password: Option<SecretValue>,
+    /// The installer's `metadata.json`, which it needs to destroy the cluster.
     pub metadata: Option<SecretValue>,
-    /// Its nodes with their addresses, as they were then.
+    /// The cluster's nodes with their addresses at the end of the installation.
     pub nodes: Option<SecretValue>,
 }
 
@@ -255,16 +271,15 @@ pub struct JobStatus {
 
 impl Job {
     pub fn to_wire(&self) -> JobDocument {
-        let (pool_namespace, pool) =
-            self.pool.as_ref().map(|pool| (pool.namespace.clone(), pool.name.clone())).unzip();
+        let pool = self.pool.as_deref();
         JobDocument {
             metadata: JobMeta { name: self.id.to_string() },
             spec: JobSpec {
                 verb: self.verb.name().into(),
                 cluster: self.cluster().unwrap_or_default().to_owned(),
                 hosts: self.hosts.clone(),
-                pool_namespace,
-                pool,
+                pool_namespace: pool.map(|pool| pool.namespace.clone()),
+                pool: pool.map(|pool| pool.name.clone()),
                 driver: self.driver.name().into(),
                 attempt: self.attempt,
                 ordinal: self.ordinal,
@@ -278,11 +293,15 @@ impl Job {
         }
     }
 
-    /// None for what is no job of ours.
+    /// None for a document that poolctl cannot have written: one without an object, or with an
+    /// unknown verb or driver.
     pub fn from_wire(wire: JobDocument) -> Option<Self> {
         let pool = wire.spec.pool_namespace.zip(wire.spec.pool);
-        let object = Some(wire.spec.cluster).filter(|one| !one.is_empty());
-        let object = object.or_else(|| wire.spec.hosts.first().cloned())?;
+        let object = if wire.spec.cluster.is_empty() {
+            wire.spec.hosts.first()?.clone()
+        } else {
+            wire.spec.cluster
+        };
         Some(Self {
             id: wire.metadata.name.parse().ok()?,
             verb: Verb::named(&wire.spec.verb)?,
@@ -300,23 +319,24 @@ impl Job {
         })
     }
 
-    /// The cluster it works on, unless that is a host.
+    /// The cluster that the job works on; none if it works on a host.
     pub fn cluster(&self) -> Option<&str> {
-        Some(self.object.as_str()).filter(|object| !object.contains('/'))
+        if self.object.contains('/') { None } else { Some(&self.object) }
     }
 
-    /// The host it works on, unless that is a cluster.
+    /// The host that the job works on; none if it works on a cluster.
     pub fn host(&self) -> Option<Key> {
         self.object.split_once('/').map(|(namespace, name)| Key::new(namespace, name))
     }
 
-    /// What it works on, as commands take it.
+    /// The job's object as commands take it: `cluster/NAME` or `host/NAMESPACE/NAME`.
     pub fn subject(&self) -> String {
-        let word = if self.cluster().is_some() { "cluster" } else { "host" };
-        format!("{word}/{}", self.object)
+        let kind = if self.cluster().is_some() { "cluster" } else { "host" };
+        format!("{kind}/{}", self.object)
     }
 
-    /// What a live job is to a state that is moved: nobody works on it any more.
+    /// Ends a live job as interrupted. A state that moves to another machine does this to its jobs,
+    /// because their programs do not move with it.
     pub fn interrupt(&mut self, now: Time) {
         if self.ended.is_none() {
             self.ended = Some(now);
@@ -325,6 +345,7 @@ impl Job {
     }
 }
 
+// The outcomes of jobs, as the state and the wire have them.
 pub const INTERRUPTED: &str = "interrupted";
 pub const SUCCEEDED: &str = "succeeded";
 pub const FAILED: &str = "failed";

@@ -1,5 +1,6 @@
-//! What a pass or an edit sees: the objects of its scope, each remembering what it was. It decides
-//! nothing, and what is beyond the scope it looks up only in the books that it is given.
+//! `State`: the objects of a scope, as a pass or an edit sees and changes them. Each table remembers
+//! what its rows were before, so that the difference can be written at the end. It decides nothing.
+//! What is outside of the scope is looked up in the books that its methods are given.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -25,9 +26,10 @@ use super::table::{Id, Owner, Row, Table};
 use super::time::Time;
 use super::wire::Wire;
 
-/// Which objects are looked at together.
+/// Which objects are loaded and planned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
+    /// Everything.
     Whole,
     /// These pools with their clusters and claims, and what they refer to by name.
     Pools(Vec<Key>),
@@ -39,8 +41,8 @@ impl Scope {
     }
 }
 
-/// Declares `State` with a table for each kind that has one, and what is done with all of them. A
-/// view has no table: its objects are found by way of the rows that they are made from.
+/// Declares `State` with a table for each kind that has one, and the methods that go over all
+/// tables. A view has no table: its objects are made from the rows of another type.
 macro_rules! declare_state {
     (
         {}
@@ -64,33 +66,36 @@ macro_rules! declare_state {
                 $(pub $document: Table<$Type>,)?
                 $(pub $facts: Table<$Type>,)?
             )*
-            /// Claims of addresses: those that wait, that go, and that somebody edits.
+            /// Leases of addresses: those that wait or are being deleted, and those that an edit
+            /// changes.
             pub ip_leases: Table<IpLease>,
             /// Live jobs, and those that ended in this pass.
             pub jobs: Table<Job>,
-            /// What does not fit in pools of addresses that an edit has changed.
+            /// The leases that do not fit into an IPPool which an edit has changed, by that pool:
+            /// a sentence for each.
             pub ip_offenders: HashMap<Key, Vec<String>>,
-            /// Install-config templates of the pools in scope, by Secret.
+            /// Install-config templates of the pools in scope, by the key of their Secret.
             pub templates: HashMap<Key, Template>,
+            /// Events recorded so far, each with the pool on whose behalf.
             pub events: Vec<(Event, Owner)>,
-            /// Everything is here: what is not here does not exist.
+            /// Whether everything was loaded, so that what is not here does not exist.
             pub whole: bool,
             members: HashMap<Key, Members>,
-            /// Pools that have no addresses or hosts for another cluster, and why.
+            /// Pools that lack addresses or hosts for another cluster, and what they lack.
             pub short: HashMap<Key, Shortage>,
-            /// Pools of addresses whose claims wait for an address that rests, and until when.
+            /// IPPools whose claims wait for an address with a reuse delay, and until when.
             pub resting: HashMap<Key, Time>,
-            /// Provision jobs begun in this pass, by pool; `status.provisions` is written at its
-            /// end.
+            /// How many provision jobs were begun in this pass, by pool. They are added to
+            /// `status.provisions` at its end.
             pub begun: HashMap<PoolId, u32>,
             /// The clusters inserted in this pass, by their names in DNS: name and base domain.
             new_dns_names: HashMap<(String, String), String>,
-            /// On whose behalf events are recorded now.
+            /// The pool on whose behalf events are recorded now.
             acting: Owner,
         }
 
         impl State {
-            /// Everything that changes from here on changes because of this pool.
+            /// From here on, rows change and events are recorded on behalf of this owner.
             pub fn act_for(&mut self, owner: Owner) {
                 $(
                     $(self.$plain.act_for(&owner);)?
@@ -102,10 +107,12 @@ macro_rules! declare_state {
                 self.acting = owner;
             }
 
-            /// Grows whenever a row has changed.
+            /// How often a row was changed so far. A round of a plan that leaves this number as it
+            /// was has changed nothing.
             pub fn changes_made(&self) -> usize {
-                let rows_beside_objects = self.ip_leases.changes_made() + self.jobs.changes_made();
-                rows_beside_objects
+                let changes_beside_objects =
+                    self.ip_leases.changes_made() + self.jobs.changes_made();
+                changes_beside_objects
                     $(
                         $(+ self.$plain.changes_made())?
                         $(+ self.$document.changes_made())?
@@ -113,7 +120,8 @@ macro_rules! declare_state {
                     )*
             }
 
-            /// Whose changes there are, the commands' own first.
+            /// On whose behalf rows have changed, each owner once; first None, for what a command
+            /// changed itself.
             pub fn owners(&self) -> Vec<Owner> {
                 let mut owners = Owners::default();
                 $(
@@ -126,6 +134,7 @@ macro_rules! declare_state {
                 owners.in_order
             }
 
+            /// Whether there is nothing to write: no changed row and no event.
             pub fn is_unchanged(&self) -> bool {
                 self.events.is_empty()
                     && self.ip_leases.is_unchanged()
@@ -137,8 +146,8 @@ macro_rules! declare_state {
                     )*
             }
 
-            /// Objects that are not what they were, in the order of kinds; what was made from rows
-            /// of another type is not among them.
+            /// Objects that are not what they were, in the order of kinds. Objects of views are not
+            /// among them.
             pub fn changed_objects(&self) -> Vec<ChangedObject> {
                 let mut changed = Vec::new();
                 $(
@@ -217,17 +226,18 @@ pub trait Tabled: Row {
     fn table_mut(state: &mut State) -> &mut Table<Self>;
 }
 
-/// A kind whose objects nothing but commands changes and that no logic looks at.
+/// A kind that only commands change and that no rule or plan looks at.
 pub trait Plain: Resource + Tabled + HasMeta {}
 
-/// A kind whose objects are found in the state by their names.
+/// A kind whose objects are found in the state by their keys.
 pub trait Kept: Resource {
-    /// A copy of the object of a name, as the state has it by now.
+    /// A copy of the object as the state has it now.
     fn find_in(state: &State, key: &Key) -> Option<Self>;
 }
 
 every_kind!(declare_state);
 
+// The ids of each table, so that one cannot be taken for another.
 pub type PoolId = Id<super::pool::ClusterPool>;
 pub type ClusterId = Id<Cluster>;
 pub type ClaimId = Id<Claim>;
@@ -239,7 +249,7 @@ pub type IpPoolId = Id<super::ip_pool::IpPool>;
 pub type IpLeaseId = Id<IpLease>;
 pub type JobId = Id<Job>;
 
-/// An object that is not what it was.
+/// An object that was made, changed or removed.
 #[derive(Debug)]
 pub struct ChangedObject {
     pub before: Option<Object>,
@@ -259,14 +269,14 @@ impl ChangedObject {
     }
 }
 
-/// Owners of changes in the order in which they are found, each once.
+/// Owners of changes, each once, in the order in which they are collected.
 struct Owners {
     in_order: Vec<Owner>,
     seen: HashSet<Rc<Key>>,
 }
 
 impl Default for Owners {
-    /// What commands change themselves belongs to nobody and comes first.
+    /// What a command changes itself has no owner and comes first.
     fn default() -> Self {
         Self { in_order: vec![None], seen: HashSet::new() }
     }
@@ -282,10 +292,11 @@ impl Owners {
     }
 }
 
-/// The text of an install-config template, and what it says once somebody has read it.
+/// An install-config template. It is parsed once, when it is first needed.
 #[derive(Debug)]
 pub struct Template {
     pub text: SecretValue,
+    /// The parsed text, or why it cannot be parsed.
     pub read: OnceCell<Result<Value, String>>,
 }
 
@@ -295,7 +306,7 @@ impl Template {
     }
 }
 
-/// What belongs to a pool, in order of insertion.
+/// The clusters and claims of a pool, in order of insertion.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub clusters: Vec<ClusterId>,
@@ -303,21 +314,24 @@ pub struct Members {
 }
 
 impl State {
+    /// The clusters and claims of a pool.
     pub fn members(&self, pool: &Key) -> Members {
         self.members.get(pool).cloned().unwrap_or_default()
     }
 
-    /// Names of pools that clusters or claims in scope belong to, existing or not.
+    /// The pools that clusters or claims in scope belong to, even if there is no such pool.
     pub fn pools_with_members(&self) -> impl Iterator<Item = &Key> {
         self.members.keys()
     }
 
+    /// Takes a cluster as the store has it: no change.
     pub fn load_cluster(&mut self, cluster: Cluster) {
         let pool = cluster.pool.clone();
         let cluster_id = self.clusters.load(cluster);
         self.add_member(pool.as_deref(), cluster_id);
     }
 
+    /// Adds a new cluster. From now on its name in DNS is taken.
     pub fn insert_cluster(&mut self, cluster: Cluster) -> ClusterId {
         let dns_name = (cluster.cluster_name.clone(), cluster.base_domain.clone());
         self.new_dns_names.insert(dns_name, cluster.name.clone());
@@ -333,12 +347,14 @@ impl State {
         }
     }
 
+    /// Takes a claim as the store has it: no change.
     pub fn load_claim(&mut self, claim: Claim) {
         let pool = claim.pool_key();
         let claim_id = self.claims.load(claim);
         self.members.entry(pool).or_default().claims.push(claim_id);
     }
 
+    /// Adds a new claim.
     pub fn insert_claim(&mut self, claim: Claim) -> ClaimId {
         let pool = claim.pool_key();
         let claim_id = self.claims.insert(claim);
@@ -346,7 +362,7 @@ impl State {
         claim_id
     }
 
-    /// A claim that waits may be sent to another pool.
+    /// Sends a claim that waits to another pool of its namespace.
     pub fn move_claim(&mut self, claim_id: ClaimId, pool: &str) {
         let Some(old_pool) = self.claims.get(claim_id).map(Claim::pool_key) else {
             return;
@@ -357,30 +373,31 @@ impl State {
         self.members.entry(new_pool).or_default().claims.push(claim_id);
     }
 
-    /// The cluster of a name, which is unique over all namespaces.
+    /// The cluster with this name. Names of clusters are unique over all namespaces.
     pub fn cluster(&self, name: &str) -> Option<ClusterId> {
         self.clusters.find(&Key::new("", name))
     }
 
-    /// The cluster that has a name in DNS, here or beyond the scope.
+    /// The name of the cluster that has a name in DNS, be it in scope or not.
     pub fn holder_of(&self, names: &dyn NameBook, name: &str, domain: &str) -> Option<String> {
         let dns_name = (name.to_owned(), domain.to_owned());
         let inserted = self.new_dns_names.get(&dns_name);
         if let Some(cluster) = inserted.filter(|cluster| self.keeps_dns_name(cluster)) {
             return Some(cluster.clone());
         }
-        // What was left running keeps its name; what was given back in this pass does not.
+        // A cluster that was left running keeps its name until its customization is given back.
         let full_name = format!("{name}.{domain}");
         let mut customizations = self.customizations.rows();
-        let preserving = customizations.find(|row| row.status.preserved_name == full_name);
+        let preserving =
+            customizations.find(|customization| customization.status.preserved_name == full_name);
         if let Some(holder) = preserving.and_then(|customization| customization.holder.as_ref()) {
             return Some(holder.cluster.clone());
         }
         names.holder(name, domain).filter(|cluster| self.keeps_dns_name(cluster))
     }
 
-    /// Whether a cluster that had a name in DNS still has it: not if it was removed, nor if it is
-    /// beyond the scope and its customization was given back.
+    /// Whether a cluster that had a name in DNS still has it. It has not if it was removed in this
+    /// pass, nor if it is outside of the scope and its customization was given back.
     fn keeps_dns_name(&self, cluster: &str) -> bool {
         if self.clusters.was_removed(&Key::new("", cluster)) {
             return false;
@@ -395,38 +412,39 @@ impl State {
         })
     }
 
-    /// The object as the state has it.
+    /// The object of the same kind and key, as the state has it now.
     pub fn object(&self, like: &Object) -> Option<Object> {
-        fn find<R: Kept>(state: &State, like: &R) -> Option<Object> {
+        fn find_like<R: Kept>(state: &State, like: &R) -> Option<Object> {
             R::find_in(state, &Wire::key(like)).map(Resource::into_object)
         }
-        match_object!(like, resource => find(self, &**resource))
+        match_object!(like, resource => find_like(self, &**resource))
     }
 
-    /// What the IPAddress of a lease is called.
+    /// The name of a lease's IPAddress; empty if its pool is not in scope.
     pub fn name_of(&self, lease: &IpLease) -> String {
         let pool = self.ip_pools.by_key(&lease.pool_key());
         pool.map(|pool| address_name(pool, lease)).unwrap_or_default()
     }
 
-    /// Hosts that a live job works on.
+    /// The hosts that a live job works on, as `NAMESPACE/NAME`.
     pub fn busy_hosts(&self) -> HashSet<String> {
-        let live = self.jobs.rows().filter(|job| job.ended.is_none());
-        live.flat_map(|job| job.hosts.iter().cloned()).collect()
+        let live_jobs = self.jobs.rows().filter(|job| job.ended.is_none());
+        live_jobs.flat_map(|job| job.hosts.iter().cloned()).collect()
     }
 
-    /// The hosts that a cluster uses.
+    /// The BareMetalHosts that a cluster uses.
     pub fn hosts_of(&self, cluster: &str) -> Vec<HostId> {
         let hosts = self.hosts.iter().filter(|(_, host)| host.cluster() == Some(cluster));
         hosts.map(|(host_id, _)| host_id).collect()
     }
 
-    /// The live job on a cluster, or on a host by its namespace and name.
-    pub fn live_job(&self, cluster: &str) -> Option<(JobId, &Job)> {
-        let job_id = self.jobs.find(&Key::new("", cluster))?;
+    /// The live job on an object: the name of a cluster, or `NAMESPACE/NAME` of a host.
+    pub fn live_job(&self, object: &str) -> Option<(JobId, &Job)> {
+        let job_id = self.jobs.find(&Key::new("", object))?;
         Some((job_id, self.jobs.get(job_id).filter(|job| job.ended.is_none())?))
     }
 
+    /// Records an event on behalf of the current owner.
     pub fn event(&mut self, event: Event) {
         let owner = self.acting.clone();
         self.events.push((event, owner));
@@ -460,14 +478,14 @@ impl Kept for IpAddress {
 }
 
 impl Row for IpLease {
-    /// A claim has one address.
+    /// The key of its claim, because a claim has one address at most.
     fn key(&self) -> Key {
         Self::key(self)
     }
 }
 
 impl Row for Cluster {
-    /// A cluster's name is unique over the state.
+    /// Without the namespace, because names of clusters are unique over all namespaces.
     fn key(&self) -> Key {
         Key::new("", &*self.name)
     }
@@ -480,36 +498,37 @@ impl Row for Claim {
 }
 
 impl Row for Job {
-    /// At most one live job per object.
+    /// The key of its object, because an object has one live job at most.
     fn key(&self) -> Key {
         Key::new("", &*self.object)
     }
 }
 
-/// Names in use beyond the scope. Read only.
+/// The names of all clusters, be they in scope or not. Read only.
 pub trait NameBook {
-    /// Whether any cluster object has this name.
+    /// Whether there is a cluster object with this name.
     fn cluster_exists(&self, name: &str) -> bool;
-    /// The cluster object that has this name in DNS.
+    /// The name of the cluster object that has this name in DNS.
     fn holder(&self, cluster_name: &str, base_domain: &str) -> Option<String>;
 }
 
-/// Addresses beyond the scope. Read only.
+/// The leases of all addresses, be they in scope or not. Read only.
 pub trait AddressBook {
     /// The claim that has an address in a namespace.
     fn holder(&self, namespace: &str, address: Addr) -> Option<String>;
-    /// Free stretches of a pool in its order, some at a time, after an address.
+    /// Free ranges of a pool, in its order. They come in portions: the next one begins after an
+    /// address of the last, and an empty one is the end.
     fn free(&self, pool: &IpPool, after: Option<Addr>) -> Vec<Stretch>;
-    /// When an address was released, where a pool remembers that.
+    /// When an address was last released. None if the pool does not remember it.
     fn released(&self, pool: &IpPool, address: Addr) -> Option<Time>;
-    /// Addresses that were released before a time and are nobody's, in the pool's order, some at a
-    /// time, after one of them.
+    /// Addresses that were released before a time and are free, with the time of their release, in
+    /// the pool's order. They come in portions, as with `free`.
     fn rested(&self, pool: &IpPool, before: Time, after: Option<(Addr, Time)>)
     -> Vec<(Addr, Time)>;
-    /// Whether so few are free that drawing would take long.
+    /// Whether so few addresses are free that drawing one at random would take long.
     fn is_scarce(&self, pool: &IpPool) -> bool;
 }
 
-/// All that plan looks up.
+/// Everything that a plan looks up outside of its state.
 pub trait Books: NameBook + AddressBook {}
 impl<T: NameBook + AddressBook> Books for T {}

@@ -1,5 +1,5 @@
-//! Rows that remember what they were: the difference is read off at the end. Knows no kind and no
-//! rule.
+//! Tables whose rows remember what they were, so that the difference can be read at the end of a
+//! pass. A table knows no kind and no rule.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -10,13 +10,14 @@ use std::rc::Rc;
 
 use super::meta::Key;
 
-/// Something that is found by its key.
+/// What a table holds: something that is found by its key.
 pub trait Row: Clone + PartialEq {
     fn key(&self) -> Key;
 }
 
-/// Where a row stands in its table, for as long as that is loaded. The type keeps the places of one
-/// table from being taken for those of another.
+/// The position of a row in its table. It holds for as long as the table is loaded, even if the row
+/// or another one is removed. The type parameter keeps an id of one table from being used for
+/// another.
 pub struct Id<T> {
     index: usize,
     table: PhantomData<fn() -> T>,
@@ -28,7 +29,7 @@ impl<T> Id<T> {
     }
 }
 
-// Derived, these would ask the same of the rows.
+// These are not derived, because derived ones would demand the same traits of the rows.
 impl<T> Clone for Id<T> {
     fn clone(&self) -> Self {
         *self
@@ -72,21 +73,21 @@ impl<T> fmt::Debug for Id<T> {
 /// The pool on whose behalf a row changes; none for what a command edits itself.
 pub type Owner = Option<Rc<Key>>;
 
-/// Rows in the order in which they were loaded or inserted, found by their keys.
+/// Rows in the order in which they were loaded or inserted, found by their ids or their keys.
 #[derive(Debug)]
 pub struct Table<T> {
-    /// A removed row leaves its place empty, so that places never move.
+    /// By the index of their ids. A removed row leaves None, so that no other row moves.
     rows: Vec<Option<T>>,
     index: HashMap<Key, Id<T>>,
-    /// What rows were before they were first changed, none for inserted ones, and on whose behalf
-    /// they were changed last.
+    /// What each changed row was before its first change, and on whose behalf it was changed last.
+    /// A row that was inserted was None.
     before: BTreeMap<Id<T>, (Option<T>, Owner)>,
     /// On whose behalf rows change now.
     owner: Owner,
     changes: usize,
 }
 
-/// A row that is not what it was.
+/// A row that was inserted, changed or removed.
 #[derive(Debug)]
 pub struct Change<'a, T> {
     pub owner: &'a Owner,
@@ -95,7 +96,8 @@ pub struct Change<'a, T> {
 }
 
 impl<T> Change<'_, T> {
-    /// Whether it is one of those that are written together; without an owner all are.
+    /// Whether the row was changed on behalf of this owner. `None` stands for all owners,
+    /// `Some(&None)` for a command.
     pub fn is_of(&self, owner: Option<&Owner>) -> bool {
         owner.is_none_or(|owner| self.owner == owner)
     }
@@ -122,14 +124,14 @@ impl<T: Row> Table<T> {
         id
     }
 
-    /// Puts a body or another lazily loaded part into a row: no change.
+    /// Puts a part into a row that is loaded later than the row, such as its body: no change.
     pub fn fill(&mut self, id: Id<T>, put: impl FnOnce(&mut T)) {
         if let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) {
             put(row);
         }
     }
 
-    /// Places so far, empty ones too.
+    /// How many rows were loaded or inserted so far, removed ones included.
     pub fn places(&self) -> usize {
         self.rows.len()
     }
@@ -138,7 +140,7 @@ impl<T: Row> Table<T> {
         self.index.get(key).copied()
     }
 
-    /// Whether a row of this key is or was here: then loading it again would be wrong.
+    /// Whether a row of this key is or was in the table. If so, it must not be loaded again.
     pub fn knows(&self, key: &Key) -> bool {
         self.find(key).is_some() || self.was_removed(key)
     }
@@ -155,7 +157,7 @@ impl<T: Row> Table<T> {
         self.iter_from(0)
     }
 
-    /// Rows from a place on, as `places` counted them.
+    /// The rows that were loaded or inserted after `places` returned this number.
     pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let rows = self.rows.iter().enumerate().skip(first);
         rows.filter_map(|(index, row)| Some((Id::new(index), row.as_ref()?)))
@@ -165,16 +167,17 @@ impl<T: Row> Table<T> {
         self.rows.iter().flatten()
     }
 
-    /// Rows that change from here on change on behalf of this owner.
+    /// From here on, rows change on behalf of this owner.
     pub fn act_for(&mut self, owner: &Owner) {
         self.owner.clone_from(owner);
     }
 
-    /// How often a row was changed so far.
+    /// How often a row was inserted, changed or removed so far.
     pub fn changes_made(&self) -> usize {
         self.changes
     }
 
+    /// Adds a new row.
     pub fn insert(&mut self, row: T) -> Id<T> {
         let id = self.load(row);
         self.before.insert(id, (None, self.owner.clone()));
@@ -182,48 +185,52 @@ impl<T: Row> Table<T> {
         id
     }
 
-    /// Edits a row. The key must stay. Says whether anything changed.
+    /// Edits a row, whose key must stay the same. Returns whether anything changed.
     pub fn update(&mut self, id: Id<T>, edit: impl FnOnce(&mut T)) -> bool {
         let Some(row) = self.rows.get_mut(id.index).and_then(Option::as_mut) else {
             return false;
         };
-        let old = row.clone();
+        let row_before = row.clone();
         edit(row);
-        let changed = *row != old;
-        if changed {
-            self.remember(id, Some(old));
+        let is_changed = *row != row_before;
+        if is_changed {
+            self.remember(id, row_before);
         }
-        changed
+        is_changed
     }
 
+    /// Removes a row. Its id is not used again.
     pub fn remove(&mut self, id: Id<T>) {
-        let Some(old) = self.rows.get_mut(id.index).and_then(Option::take) else {
+        let Some(row) = self.rows.get_mut(id.index).and_then(Option::take) else {
             return;
         };
-        self.index.remove(&old.key());
-        self.remember(id, Some(old));
+        self.index.remove(&row.key());
+        self.remember(id, row);
     }
 
-    fn remember(&mut self, id: Id<T>, old: Option<T>) {
+    /// Keeps what a row was before its first change; later ones only change the owner.
+    fn remember(&mut self, id: Id<T>, row_before: T) {
         let owner = self.owner.clone();
-        let (_, last_owner) = self.before.entry(id).or_insert((old, None));
+        let (_, last_owner) = self.before.entry(id).or_insert((Some(row_before), None));
         *last_owner = owner;
         self.changes += 1;
     }
 
-    /// Whether a row of this key was there and is not any more.
+    /// Whether a row of this key was loaded, and there is none any more.
     pub fn was_removed(&self, key: &Key) -> bool {
         self.find(key).is_none()
-            && self.before.iter().any(|(id, (old, _))| {
-                self.get(*id).is_none() && old.as_ref().is_some_and(|old| old.key() == *key)
+            && self.before.iter().any(|(id, (before, _))| {
+                self.get(*id).is_none() && before.as_ref().is_some_and(|row| row.key() == *key)
             })
     }
 
+    /// Whether there is nothing to write.
     pub fn is_unchanged(&self) -> bool {
         self.difference().next().is_none()
     }
 
-    /// The rows that are not what they were, in their order.
+    /// The rows that are not what they were, in their order. A row that was changed back is not
+    /// among them.
     pub fn difference(&self) -> impl Iterator<Item = Change<'_, T>> {
         self.before.iter().filter_map(|(id, (before, owner))| {
             let before = before.as_ref();
@@ -246,13 +253,13 @@ mod tests {
     #[test]
     fn the_difference_is_what_really_changed() {
         let mut table = Table::default();
-        let [a, b, c] = [(1, 0), (2, 0), (3, 0)].map(|row| table.load(row));
-        table.update(a, |row| row.1 = 5);
-        table.update(a, |row| row.1 = 0);
-        table.update(b, |row| row.1 = 7);
-        table.remove(c);
-        let passing = table.insert((4, 0));
-        table.remove(passing);
+        let [changed_back, changed, removed] = [(1, 0), (2, 0), (3, 0)].map(|row| table.load(row));
+        table.update(changed_back, |row| row.1 = 5);
+        table.update(changed_back, |row| row.1 = 0);
+        table.update(changed, |row| row.1 = 7);
+        table.remove(removed);
+        let inserted_and_removed = table.insert((4, 0));
+        table.remove(inserted_and_removed);
         table.insert((5, 0));
         let changes: Vec<_> =
             table.difference().map(|change| (change.before, change.after)).collect();
