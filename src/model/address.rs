@@ -1,5 +1,5 @@
-//! IP addresses of both families as one number, stretches of them, and subnets. It never knows which
-//! of them are leased.
+//! IP addresses of both families as one number, ranges of them, and subnets. It never knows which
+//! addresses are leased.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,11 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Where IPv4 lies among the numbers. IPv6 addresses from there are not taken.
-const MAPPED: u128 = 0xffff << 32;
+/// What is added to an IPv4 address to make its number: that of `::ffff:0:0/96`. IPv6 addresses of
+/// this block are refused, so that each number is one address.
+const IPV4_OFFSET: u128 = 0xffff << 32;
 
-/// An address. However it was spelled, it is one.
+/// An IP address as a number. All spellings of one address are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Addr(pub u128);
 
@@ -22,7 +23,7 @@ impl Addr {
         self.0 >> 32 == 0xffff
     }
 
-    /// Bits of an address of its family.
+    /// How many bits an address of its family has.
     pub fn bits(self) -> u8 {
         if self.is_v4() { 32 } else { 128 }
     }
@@ -30,32 +31,39 @@ impl Addr {
     /// The last address of its family.
     #[must_use]
     pub fn last(self) -> Self {
-        if self.is_v4() { Self(MAPPED | 0xffff_ffff) } else { Self(u128::MAX) }
+        if self.is_v4() { Self(IPV4_OFFSET | 0xffff_ffff) } else { Self(u128::MAX) }
     }
 
-    /// As the store has it: the family before the bytes, so that order is kept.
+    /// The address as the store has it: 4 or 6 for the family, then 4 or 16 bytes. Keys sort by
+    /// family, then by address.
     pub fn key(self) -> Vec<u8> {
         let bytes = self.0.to_be_bytes();
-        let (family, from) = if self.is_v4() { (4, 12) } else { (6, 0) };
-        let mut key = vec![family];
-        key.extend(bytes.iter().skip(from));
+        let mut key = Vec::new();
+        if self.is_v4() {
+            key.push(4);
+            key.extend(&bytes[12..]);
+        } else {
+            key.push(6);
+            key.extend(&bytes);
+        }
         key
     }
 
+    /// The address of a key. None if no address has this key.
     pub fn from_key(key: &[u8]) -> Option<Self> {
         let (family, bytes) = key.split_first()?;
         match (family, bytes.len()) {
             (4, 4) => {
                 let bytes: [u8; 4] = bytes.try_into().ok()?;
-                Some(Self(MAPPED | u128::from(u32::from_be_bytes(bytes))))
+                Some(Self(IPV4_OFFSET | u128::from(u32::from_be_bytes(bytes))))
             }
             (6, 16) => Some(Self(u128::from_be_bytes(bytes.try_into().ok()?))),
             _ => None,
         }
     }
 
-    /// As part of a name: `192-168-0-11`, `2001-db8--5`.
-    pub fn dashed(self) -> String {
+    /// The address as a part of an object's name: `192-168-0-11`, `2001-db8--5`.
+    pub fn to_dashed_text(self) -> String {
         self.to_string().replace([':', '.'], "-")
     }
 }
@@ -64,13 +72,18 @@ impl FromStr for Addr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(found) = text.parse::<Ipv4Addr>() {
-            return Ok(Self(MAPPED | u128::from(u32::from(found))));
+        if let Ok(v4) = text.parse::<Ipv4Addr>() {
+            return Ok(Self(IPV4_OFFSET | u128::from(u32::from(v4))));
         }
-        // An IPv4 address inside an IPv6 one has two spellings too many.
-        let found = text.parse::<Ipv6Addr>().ok().filter(|_| !text.contains('.'));
-        let found = found.map(|found| Self(u128::from(found))).filter(|found| !found.is_v4());
-        found.ok_or_else(|| format!("`{text}` is not a valid IP address"))
+        // An IPv4 address inside of an IPv6 one is refused: `::ffff:1.2.3.4` and `::ffff:102:304`
+        // would be two more spellings of `1.2.3.4`.
+        if let Ok(v6) = text.parse::<Ipv6Addr>()
+            && !text.contains('.')
+            && !Self(u128::from(v6)).is_v4()
+        {
+            return Ok(Self(u128::from(v6)));
+        }
+        Err(format!("`{text}` is not a valid IP address"))
     }
 }
 
@@ -97,14 +110,14 @@ impl From<IpAddr> for Addr {
 }
 
 impl Serialize for Addr {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Addr {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(from)?;
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }
 }
@@ -123,7 +136,7 @@ impl JsonSchema for Addr {
     }
 }
 
-/// Addresses from one to another, both included.
+/// The addresses of one family from a first to a last one, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stretch {
     pub start: Addr,
@@ -131,48 +144,59 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// The range of a single address.
     pub fn one(address: Addr) -> Self {
         Self { start: address, end: address }
     }
 
+    /// Whether the address is in the range.
     pub fn has(self, address: Addr) -> bool {
         address.is_v4() == self.start.is_v4() && (self.start..=self.end).contains(&address)
     }
 
-    pub fn meets(self, other: Self) -> bool {
-        let one_family = self.start.is_v4() == other.start.is_v4();
-        one_family && self.start <= other.end && other.start <= self.end
+    /// Whether the ranges have an address in common.
+    pub fn meets(self, range: Self) -> bool {
+        let is_same_family = self.start.is_v4() == range.start.is_v4();
+        is_same_family && self.start <= range.end && range.start <= self.end
     }
 
-    /// How many; of all IPv6 addresses one less.
+    /// How many addresses it has. That of all IPv6 addresses is one too small, to fit in the type.
     pub fn size(self) -> u128 {
         self.end.0.saturating_sub(self.start.0).saturating_add(1)
     }
 
-    /// What is left of it without these.
-    pub fn without(self, all: &[Self]) -> Vec<Self> {
-        let mut gone: Vec<Self> = all.iter().copied().filter(|one| one.meets(self)).collect();
-        gone.sort_unstable();
-        let (mut left, mut from) = (Vec::new(), Some(self.start));
-        for one in gone {
-            let Some(start) = from else { break };
-            if one.start > start {
-                left.push(Self { start, end: Addr(one.start.0 - 1) });
+    /// What is left of the range without the addresses of others, in order.
+    pub fn without(self, ranges: &[Self]) -> Vec<Self> {
+        let mut removed: Vec<Self> =
+            ranges.iter().copied().filter(|range| range.meets(self)).collect();
+        removed.sort_unstable();
+        let mut remaining = Vec::new();
+        // The first address that is still to be looked at; none after the last address there is.
+        let mut next = Some(self.start);
+        for range in removed {
+            let Some(start) = next else { break };
+            if range.start > start {
+                remaining.push(Self { start, end: Addr(range.start.0 - 1) });
             }
-            from = one.end.0.checked_add(1).map(|next| Addr(next).max(start));
+            next = range.end.0.checked_add(1).map(|after| Addr(after).max(start));
         }
-        left.extend(from.filter(|start| *start <= self.end).map(|start| Self { start, ..self }));
-        left
+        if let Some(start) = next
+            && start <= self.end
+        {
+            remaining.push(Self { start, end: self.end });
+        }
+        remaining
     }
 }
 
 impl FromStr for Stretch {
     type Err = String;
 
-    /// `A-B`, `A` or `A/LENGTH`.
+    /// Reads `FIRST-LAST`, `ADDRESS` or `ADDRESS/LENGTH`.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((start, end)) = text.split_once('-') {
-            let (start, end): (Addr, Addr) = (start.trim().parse()?, end.trim().parse()?);
+            let start: Addr = start.trim().parse()?;
+            let end: Addr = end.trim().parse()?;
             if start.is_v4() != end.is_v4() {
                 return Err(format!("`{text}` is of mixed IP families"));
             }
@@ -197,12 +221,13 @@ impl fmt::Display for Stretch {
     }
 }
 
-/// A subnet with the address as it was written, whose host bits may be set.
+/// A subnet together with the address that was written for it, whose host bits may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet(IpNet);
 
 impl Subnet {
-    /// The subnet of an address; none if addresses of its family have fewer bits than its prefix.
+    /// The subnet that an address lies in. None if addresses of its family have fewer bits than the
+    /// prefix.
     pub fn around(address: Addr, prefix_length: u8) -> Option<Self> {
         IpNet::new(address.into(), prefix_length).ok().map(Self)
     }
@@ -216,7 +241,7 @@ impl Subnet {
         self.0.prefix_len()
     }
 
-    /// Its first address, which has no host bits.
+    /// The first address, whose host bits are all 0.
     pub fn first(self) -> Addr {
         self.0.network().into()
     }
@@ -225,22 +250,23 @@ impl Subnet {
         self.0.contains(&IpAddr::from(address))
     }
 
-    /// Whether it has one address or two. Those of a link are both a machine's: RFC 3021, RFC 6164.
+    /// Whether the subnet has no more than two addresses, as that of a point-to-point link. Machines
+    /// may have both (RFC 3021, RFC 6164).
     pub fn is_link(self) -> bool {
         self.0.prefix_len() + 1 >= self.0.max_prefix_len()
     }
 
-    /// Whether it is one address.
+    /// Whether the subnet is a single address.
     pub fn is_single(self) -> bool {
         self.0.prefix_len() == self.0.max_prefix_len()
     }
 
-    /// From its first to its last address.
+    /// All addresses of the subnet.
     pub fn whole(self) -> Stretch {
         Stretch { start: self.first(), end: self.0.broadcast().into() }
     }
 
-    /// Those that no machine has: the network's own, and for IPv4 the broadcast.
+    /// The addresses that no machine may have: that of the network, and for IPv4 the broadcast one.
     pub fn reserved(self) -> Vec<Addr> {
         match self.0 {
             _ if self.is_link() => Vec::new(),
@@ -254,12 +280,15 @@ impl FromStr for Subnet {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("invalid Subnet \"{text}\": ADDRESS/LENGTH makes one");
-        let (written, length) = text.split_once('/').ok_or_else(wrong)?;
-        let written: Addr = written.parse().map_err(|_| wrong())?;
-        let plain = !length.starts_with(['+', '0']) || length == "0";
-        let length: u8 = length.parse().map_err(|_| wrong())?;
-        Self::around(written, length).filter(|_| plain).ok_or_else(wrong)
+        let invalid_subnet = || format!("invalid Subnet \"{text}\": ADDRESS/LENGTH makes one");
+        let (address, length) = text.split_once('/').ok_or_else(invalid_subnet)?;
+        let address: Addr = address.parse().map_err(|_| invalid_subnet())?;
+        // The parser of numbers would take `+8` and `024`, too.
+        if length.starts_with(['+', '0']) && length != "0" {
+            return Err(invalid_subnet());
+        }
+        let prefix_length: u8 = length.parse().map_err(|_| invalid_subnet())?;
+        Self::around(address, prefix_length).ok_or_else(invalid_subnet)
     }
 }
 
@@ -276,9 +305,9 @@ mod tests {
             ("::", "::"),
             ("::1", "::1"),
         ] {
-            let found: Addr = text.parse().unwrap();
-            assert_eq!(found.to_string(), means);
-            assert_eq!(Addr::from_key(&found.key()), Some(found));
+            let address: Addr = text.parse().unwrap();
+            assert_eq!(address.to_string(), means);
+            assert_eq!(Addr::from_key(&address.key()), Some(address));
         }
         for text in [
             "192.168.00.1",
@@ -347,37 +376,39 @@ mod tests {
         }
     }
 
+    fn range(text: &str) -> Stretch {
+        text.parse().unwrap()
+    }
+
     #[test]
-    fn stretches_lose_what_is_taken_out_of_them() {
-        let stretch = |text: &str| text.parse::<Stretch>().unwrap();
-        let left = |from: &str, all: &[&str]| {
-            let all: Vec<Stretch> = all.iter().map(|one| stretch(one)).collect();
-            stretch(from)
-                .without(&all)
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        assert_eq!(
-            left("10.0.0.1-10.0.0.9", &["10.0.0.3", "10.0.0.5-10.0.0.6"]),
-            "10.0.0.1-10.0.0.2 10.0.0.4 10.0.0.7-10.0.0.9"
-        );
-        assert_eq!(left("10.0.0.1-10.0.0.9", &["10.0.0.0/24"]), "");
-        assert_eq!(
-            left("10.0.0.1-10.0.0.9", &["10.0.0.0-10.0.0.4", "10.0.0.2-10.0.0.3"]),
-            "10.0.0.5-10.0.0.9"
-        );
-        assert_eq!(
-            left("255.255.255.250-255.255.255.255", &["255.255.255.255"]),
-            "255.255.255.250-255.255.255.254"
-        );
-        assert_eq!(
-            left(
-                "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-                &["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"]
+    fn ranges_lose_what_is_taken_out_of_them() {
+        for (whole, removed, remaining) in [
+            (
+                "10.0.0.1-10.0.0.9",
+                vec!["10.0.0.3", "10.0.0.5-10.0.0.6"],
+                "10.0.0.1-10.0.0.2 10.0.0.4 10.0.0.7-10.0.0.9",
             ),
-            "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"
-        );
+            ("10.0.0.1-10.0.0.9", vec!["10.0.0.0/24"], ""),
+            (
+                "10.0.0.1-10.0.0.9",
+                vec!["10.0.0.0-10.0.0.4", "10.0.0.2-10.0.0.3"],
+                "10.0.0.5-10.0.0.9",
+            ),
+            (
+                "255.255.255.250-255.255.255.255",
+                vec!["255.255.255.255"],
+                "255.255.255.250-255.255.255.254",
+            ),
+            (
+                "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                vec!["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+                "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe",
+            ),
+        ] {
+            let removed: Vec<Stretch> = removed.into_iter().map(range).collect();
+            let parts = range(whole).without(&removed);
+            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            assert_eq!(parts.join(" "), remaining, "{whole}");
+        }
     }
 }

@@ -386,7 +386,7 @@ impl IpPool {
     /// The name of the IPAddress of an address.
     pub fn name_of(&self, address: Addr) -> String {
         let prefix = self.name_prefix();
-        format!("{prefix}-{}", address.dashed()).trim_end_matches('-').to_owned()
+        format!("{prefix}-{}", address.to_dashed_text()).trim_end_matches('-').to_owned()
     }
 }
 
